@@ -108,41 +108,25 @@ __all__ = [
 install()
 
 _HOMES = {
-    "AlwaysRetrieve": "keqa.programs.baselines",
-    "Answered": "keqa.programs.runtime.progress",
-    "ClosedBook": "keqa.programs.baselines",
-    "Hit": "keqa.retrievers",
-    "KEQA": "keqa.programs.keqa",
-    "Passage": "keqa.retrievers",
-    "PassagesKept": "keqa.programs.runtime.progress",
-    "Place": "keqa.retrievers",
-    "Progress": "keqa.programs.runtime.progress",
-    "QuestionRecord": "keqa.programs.records",
-    "QuizAnswered": "keqa.programs.runtime.progress",
-    "QuizExamined": "keqa.programs.runtime.progress",
-    "QuizFound": "keqa.programs.runtime.progress",
-    "Retriever": "keqa.retrievers",
-    "Rewritten": "keqa.programs.runtime.progress",
-    "Roles": "keqa.lms",
-    "Searching": "keqa.programs.runtime.progress",
-    "Testbed": "keqa.testbed.testbed",
-    "add_files": "keqa.retrievers",
-    "as_retriever": "keqa.retrievers",
-    "build_dense": "keqa.retrievers",
-    "build_index": "keqa.retrievers",
-    "build_lm": "keqa.lms",
-    "build_roles": "keqa.lms",
-    "compile": "keqa.optimize.compile",
-    "evaluate": "keqa.evaluation.evaluate",
-    "hold_risk": "keqa.evaluation.risk",
-    "load": "keqa.programs.saving.folder",
-    "open_encyclopedia": "keqa.testbed.index",
-    "open_index": "keqa.retrievers",
-    "optimizer_metric": "keqa.optimize.dspy_bridge.trace_metric",
-    "read_corpus": "keqa.retrievers",
-    "remove_files": "keqa.retrievers",
-    "save": "keqa.programs.saving.folder",
-    "sync_folder": "keqa.retrievers",
+    name: room
+    for room, names in {
+        "keqa.evaluation.evaluate": "evaluate",
+        "keqa.evaluation.risk": "hold_risk",
+        "keqa.lms": "Roles build_lm build_roles",
+        "keqa.optimize.compile": "compile",
+        "keqa.optimize.dspy_bridge.trace_metric": "optimizer_metric",
+        "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
+        "keqa.programs.keqa": "KEQA",
+        "keqa.programs.records": "QuestionRecord",
+        "keqa.programs.runtime.progress": "Answered PassagesKept Progress QuizAnswered QuizExamined QuizFound "
+        "Rewritten Searching",
+        "keqa.programs.saving.folder": "load save",
+        "keqa.retrievers": "Hit Passage Place Retriever add_files as_retriever build_dense build_index open_index "
+        "read_corpus remove_files sync_folder",
+        "keqa.testbed.index": "open_encyclopedia",
+        "keqa.testbed.testbed": "Testbed",
+    }.items()
+    for name in names.split()
 }
 
 

@@ -1,30 +1,36 @@
-"""Making a method from its specification and the parts that all methods share."""
+"""Making a method from its specification, the compiled program that serves it, and the parts that all methods share."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from keqa.errors import ConfigurationError
-from keqa.evaluation.compiled_programs import Folders, program_of
-from keqa.programs.gates import VoteGate
+from keqa.errors import ConfigurationError, InputError
+from keqa.optimize.demos.candidate import complete
+from keqa.programs.gates import Gate, Golds, VoteGate
+from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
+from keqa.programs.predictor_state import demos_of
+from keqa.programs.program import Program
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import KEQA as TARGET
 from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
-
-if TYPE_CHECKING:
-    from keqa.programs.gates import Gate, Golds
-    from keqa.programs.keqa import KEQA
-    from keqa.programs.program import Program
-    from keqa.programs.runtime.shared_samples import SharedDraws
-    from keqa.programs.stages.stage import RoleLMs
-    from keqa.retrievers import Retriever
+from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.saving.folder import about, load
+from keqa.programs.stages.stage import RoleLMs
+from keqa.retrievers import Retriever
+from keqa.retrievers.masking import MaskingRetriever
+from keqa.signatures import ReasonFromMemory
 
 _ONE_LANGUAGE = {"rowen": {"language": None}}
 _PROMPTS = "reason"
 """The argument by which methods have other prompts."""
+
+Folders: TypeAlias = Path | Sequence[Path] | None
+"""A folder that ``keqa compile`` wrote, several of them, or none."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Parts:
         retriever: The passages that all search.
         lms: The language models that all ask; those of `dspy.settings` where None.
         settings: Arguments for every method that has them; what is absent is the method's own default.
-        program: Folder of a compiled program, or of several; see `keqa.evaluation.compiled_programs.program_of`.
+        program: Folder of a compiled program, or of several; see `program_of`.
         draws: Shared by the gates.
         golds: For the oracle gate.
         matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
@@ -119,8 +125,6 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
     folder = None if spec.method.learned is not None else program_of(spec.method, parts.program)
     retriever = _masked(parts) if spec.method.masked else parts.retriever
     if folder is not None:
-        from keqa.programs.saving.folder import load
-
         if _PROMPTS not in {**parts.settings, **spec.arguments}:
             # Which prompts it has was settled when it was compiled, whatever the data set.
             arguments.pop(_PROMPTS, None)
@@ -134,8 +138,6 @@ def _baseline_program(spec: Spec, parts: Parts) -> Program:
 
 
 def _masked(parts: Parts) -> Retriever | None:
-    from keqa.retrievers.masking import MaskingRetriever
-
     if parts.golds is None:
         raise ConfigurationError("passages are masked by the gold answers of the questions: give Parts(golds=…)")
     golds = parts.golds
@@ -147,16 +149,12 @@ def _masked(parts: Parts) -> Retriever | None:
 
 
 def _keqa(spec: Spec, parts: Parts, **own: Any) -> KEQA:
-    from keqa.programs.reference.utility_reference import UtilityReference
-
     method = spec.method
     arguments = {**given(spec, parts), **own}
     folder = program_of(method, parts.program)
     if folder is None:
         program: KEQA = load_class(TARGET)(parts.retriever, lms=parts.lms, **arguments)
     else:
-        from keqa.programs.saving.folder import load
-
         program = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder, **arguments)
     if method.variant is not None:
         reference = program.picking.reference
@@ -197,8 +195,6 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
 
     None where the fixed ones do.
     """
-    from keqa.programs.predictor_state import demos_of
-
     folder = program_of(method, parts.program)
     if folder is None:
         if demos_of(program.answer):
@@ -208,8 +204,6 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
             "none for the language model that ships, nor with --no-demonstrations: give --program, a folder that keqa "
             "compile wrote"
         )
-    from keqa.programs.saving.folder import load
-
     compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
     taught = dict(compiled.named_predictors())[str(method.learned)]
     demos = taught.demos
@@ -218,9 +212,6 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
         return [], NOTHING
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
-    from keqa.optimize.demos.candidate import complete
-    from keqa.signatures import ReasonFromMemory
-
     made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
     origins = {
         demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(
@@ -229,3 +220,65 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
         for old, new in zip(demos, made, strict=True)
     }
     return made, replace(compiled.learned, demonstrations=origins)
+
+
+def program_of(method: Method, folders: Folders) -> Path | None:
+    """The compiled program that serves a method.
+
+    A program serves the method that it was compiled for. That of a KEQA serves what is made of KEQA as well: ablations,
+    gates, and reasoning with its demonstrations.
+
+    Args:
+        method: Which.
+        folders: Of several each serves its own method. A single one has to be this method's, or a KEQA's.
+
+    Returns:
+        Its folder; None where the method is used as it is.
+
+    Raises:
+        InputError: The only program is another method's, two serve one method, or there is none in a folder.
+    """
+    found, wanted = _by_method(folders), _compiled_as(method)
+    if isinstance(folders, Path) and not found.keys() & {wanted, "keqa"}:
+        raise InputError(
+            f"{folders} holds a compiled {next(iter(found))}, not {wanted}: give a program that keqa compile --method "
+            f"{wanted} wrote"
+        )
+    return found.get(wanted)
+
+
+def served_by(method: Method, folders: Folders) -> str:
+    """The method that the program was compiled for that serves a method; empty where none does.
+
+    Raises:
+        InputError: As in `program_of`.
+    """
+    return "" if program_of(method, folders) is None else _compiled_as(method)
+
+
+def check_programs(specs: Sequence[Spec], folders: Folders) -> None:
+    """Refuse a compiled program that serves none of the methods.
+
+    Raises:
+        InputError: There is such a one; or as in `program_of`.
+    """
+    wanted = {_compiled_as(spec.method) for spec in specs}
+    for name, folder in _by_method(folders).items():
+        if name not in wanted:
+            names = ", ".join(dict.fromkeys(spec.method.name for spec in specs))
+            raise InputError(f"{folder} holds a compiled {name}, which means nothing to {names}: leave it out")
+
+
+def _by_method(folders: Folders) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for folder in [folders] if isinstance(folders, Path) else folders or ():
+        name = about(folder)["method"]
+        if name in found:
+            raise InputError(f"{found[name]} and {folder} both hold a compiled {name}: give one of them")
+        found[name] = folder
+    return found
+
+
+def _compiled_as(method: Method) -> str:
+    """The method of the programs that serve a method."""
+    return method.name if method.kind == "baseline" and method.learned is None else "keqa"

@@ -7,19 +7,77 @@ samples never become equal by being one. Answers are kept as JSON in an SQLite f
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from keqa.evaluation.cache_bypass import install_cache, is_cache_bypassed
-from keqa.evaluation.cached_call import as_dspy_reads, as_kept, is_sound, key_of, settled
-from keqa.programs.runtime.forgetting import tell_kept
+from keqa.programs.runtime.forgetting import listen_to, tell_kept
 from keqa.storage.closing import Closing
 from keqa.storage.sqlite_store import SqliteStore
+
+_FORMAT = "keqa-calls-1"
+_REPLIES = ("ModelResponse", "TextCompletionResponse")
+# They say how a call is sent, not what is asked; synchronous and awaited calls ask the same.
+_NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
+_again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
+
+
+@contextmanager
+def bypass_cache() -> Iterator[None]:
+    """Within this context every call is made, and what it gets takes the place of what was kept.
+
+    Replies that cannot be used are in no cache (`keqa.programs.runtime.forgetting`); one that could be used and yet
+    failed its question would be given again. Samples that gates share stay as they are, but those of a set in which a
+    call failed.
+    """
+    token = _again.set(True)
+    try:
+        yield
+    finally:
+        _again.reset(token)
+
+
+@contextmanager
+def install_cache(cache: Any) -> Iterator[None]:
+    """Within this context a cache is DSPy's, for all threads of the process."""
+    before = vars(dspy).get("cache")
+    dspy.cache = cache
+    try:
+        yield
+    finally:
+        if before is None:
+            # DSPy makes its own when it is next read.
+            del dspy.cache
+        else:
+            dspy.cache = before
+
+
+@contextmanager
+def dspys_own() -> Iterator[None]:
+    """Within this context DSPy's own cache answers, except `bypass_cache`."""
+    listen_to(dspy.cache)
+    with install_cache(_Own(dspy.cache)):
+        yield
+
+
+class _Own:
+    """DSPy's cache, which has no answer within `bypass_cache` and keeps what is got there."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def get(self, *request: Any, **options: Any) -> Any:
+        return None if _again.get() else self._cache.get(*request, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
 
 
 class CallCache(Closing):
@@ -63,9 +121,9 @@ class CallCache(Closing):
         Raises:
             StorageError: The file cannot be read.
         """
-        if self.path is None or is_cache_bypassed() or not settled(request):
+        if self.path is None or _again.get() or not _settled(request):
             return None
-        key = key_of(request, ignored_args_for_cache_key)
+        key = _key_of(request, ignored_args_for_cache_key)
         kept = self._file.get(key)
         if kept is None:
             self.misses += 1
@@ -75,7 +133,7 @@ class CallCache(Closing):
         replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
         if replayed is not None:
             replayed(kept["usage"])
-        return as_dspy_reads(kept)
+        return _as_dspy_reads(kept)
 
     def put(
         self,
@@ -89,10 +147,10 @@ class CallCache(Closing):
         Raises:
             StorageError: The file cannot be written. What was kept before stays.
         """
-        if self.path is not None and settled(request):
-            kept = as_kept(value)
+        if self.path is not None and _settled(request):
+            kept = _as_kept(value)
             if kept is not None:
-                key = key_of(request, ignored_args_for_cache_key)
+                key = _key_of(request, ignored_args_for_cache_key)
                 self._file.put(key, kept)
                 tell_kept(partial(self._file.drop, key))
 
@@ -103,3 +161,87 @@ class CallCache(Closing):
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
         self._file.close()
+
+
+def _settled(request: dict[str, Any]) -> bool:
+    """Whether the same answer may be given again: at temperature 0, or for a sample with an identity."""
+    config = (request.get("request") or {}).get("config") or {}
+    temperature = request.get("temperature", config.get("temperature"))
+    return temperature == 0 or request.get("rollout_id") is not None
+
+
+def _key_of(request: dict[str, Any], ignored: Sequence[str]) -> str:
+    """Under what a request's answer is kept; keys and addresses do not matter to it."""
+    asked = {name: value for name, value in request.items() if name not in _NO_MATTER and name not in ignored}
+    text = json.dumps([_FORMAT, asked], sort_keys=True, default=_written)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _written(value: Any) -> Any:
+    """What JSON has no form for, such as the model class of a structured reply."""
+    schema = getattr(value, "model_json_schema", None) if isinstance(value, type) else None
+    if schema is not None:
+        return schema()
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump is not None and not isinstance(value, type) else repr(value)
+
+
+def _as_kept(value: Any) -> dict[str, Any] | None:
+    """An answer as JSON: DSPy's own record, or the reply of a client library; None where it is neither."""
+    if isinstance(value, dict):
+        return {"record": value, "usage": value.get("usage") or {}}
+    kind = type(value).__name__
+    if kind not in _REPLIES:
+        return None
+    reply = value.model_dump(mode="json")
+    return {"reply": reply, "kind": kind, "usage": reply.get("usage") or {}}
+
+
+def _as_dspy_reads(kept: dict[str, Any]) -> Any:
+    """What `_as_kept` kept as an answer again; its usage is left out, for it was not paid again."""
+    if "record" in kept:
+        return {**kept["record"], "usage": {}}
+    import litellm
+
+    return getattr(litellm, kept["kind"])(**{**kept["reply"], "usage": None})
+
+
+def is_sound(key: str, kept: Any) -> bool:
+    """Whether `_as_kept` may have written a value, which may come from elsewhere with the file that it is in.
+
+    Args:
+        key: Of the value; those of samples that gates share are looked at where they are read.
+        kept: The value.
+    """
+    if key.startswith("draws:"):
+        return isinstance(kept, dict)
+    if not isinstance(kept, dict) or not _is_usage(kept.get("usage")):
+        return False
+    try:
+        if kept.keys() == {"record", "usage"}:
+            from dspy.clients.call_result import CallResult
+
+            return bool(_texts(CallResult.load(_as_dspy_reads(kept)).outputs))
+        # Its kind names what is called with the rest.
+        return kept.keys() == {"reply", "kind", "usage"} and kept["kind"] in _REPLIES and _replies(_as_dspy_reads(kept))
+    except Exception:
+        # By a record of another shape DSPy and LiteLLM raise errors of any kind.
+        return False
+
+
+def _is_usage(usage: Any) -> bool:
+    if not isinstance(usage, dict):
+        return False
+    counts = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
+    return all(count is None or (type(count) is int and count >= 0) for count in counts)
+
+
+def _texts(outputs: Any) -> bool:
+    texts = [one.get("text") if isinstance(one, dict) else one for one in outputs]
+    return bool(texts) and all(isinstance(text, str) for text in texts)
+
+
+def _replies(reply: Any) -> bool:
+    """Whether a client's reply has a text in each of its choices."""
+    choices = [getattr(one, "message", None) or one for one in reply.choices]
+    return _texts([getattr(one, "content", getattr(one, "text", None)) for one in choices])

@@ -9,9 +9,8 @@ from typing import Any, Unpack
 
 from keqa.data.example import as_example
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, given, make, merged
+from keqa.evaluation.build import Parts, given, make, merged, served_by
 from keqa.evaluation.call_cache import CallCache
-from keqa.evaluation.compiled_programs import served_by
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.evaluate import AskingOptions, evaluate
 from keqa.evaluation.gold_quizzes import golds_of
@@ -109,7 +108,7 @@ def compare(
     def run(spec: Spec, program: Program) -> Row:
         path = places[spec.label]
         configuration: dict[str, Any] = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
-        if _needs_golds(spec):
+        if spec.method.needs_golds:
             configuration["golds"] = _GOLDS
         if spec in later:
             forget_other_match(path, spec, questions, {**describe(program), **configuration})
@@ -183,10 +182,6 @@ def _asks_probabilities(spec: Spec) -> bool:
     return spec.method.gate is not None and asks(spec.method.gate) == "probabilities"
 
 
-def _needs_golds(spec: Spec) -> bool:
-    return spec.method.needs_golds
-
-
 def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: CallCache, retry_failed: bool) -> Parts:
     """What the gates need, and what the questions ask of single methods."""
     parts = replace(parts, own=merged(questions.settings, parts.own))
@@ -195,6 +190,6 @@ def _shared(specs: Sequence[Spec], questions: Questions, parts: Parts, cache: Ca
     if parts.draws is None and any(spec.method.gate is not None for spec in specs):
         probable = any(map(_asks_probabilities, specs))
         parts = replace(parts, draws=SharedDraws(probabilities=probable, store=cache.draws()))
-    if parts.golds is None and any(map(_needs_golds, specs)):
+    if parts.golds is None and any(spec.method.needs_golds for spec in specs):
         parts = replace(parts, golds=golds_of(questions.examples))
     return parts

@@ -7,15 +7,19 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+from keqa.errors import InputError
+from keqa.evaluation.build import Parts
+from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.compare import Row, compare
+from keqa.evaluation.questions import Questions, of_testbed
+from keqa.evaluation.reading import iter_lines
+from keqa.lms import Roles, build_roles
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
-
-if TYPE_CHECKING:
-    from keqa.evaluation.compare import Row
-    from keqa.evaluation.questions import Questions
-    from keqa.lms import Roles
-    from keqa.retrievers import Retriever
+from keqa.programs.registry import METHODS, Spec
+from keqa.retrievers import Retriever
+from keqa.testbed.index import open_encyclopedia
+from keqa.testbed.testbed import Testbed
 
 COMPILED = "KEQA, compiled"
 AS_IT_COMES = {
@@ -61,8 +65,6 @@ class MethodResult:
             row: Of a comparison.
             seconds: Wall time of all questions.
         """
-        from keqa.evaluation.reading import iter_lines
-
         lines = [(line.scores["f1"], line.scores["em"], line.touched) for line in iter_lines(row.path)]
         f1_scores, em_scores, touched = zip(*lines, strict=True)
         tally = row.tally
@@ -141,11 +143,6 @@ def ask_all(
     Yields:
         The methods as they end, KEQA last.
     """
-    from keqa.evaluation.build import Parts
-    from keqa.evaluation.call_cache import CallCache
-    from keqa.evaluation.compare import compare
-    from keqa.programs.registry import METHODS, Spec
-
     plain = [Spec(METHODS[name], {}, label) for label, name in AS_IT_COMES.items() if label in only]
     compiled = [Spec(METHODS["keqa"], {}, COMPILED)] if COMPILED in only else []
     started = 0.0
@@ -180,12 +177,6 @@ def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda metho
     Raises:
         InputError: The testbed has fewer questions.
     """
-    from keqa.errors import InputError
-    from keqa.evaluation.questions import of_testbed
-    from keqa.lms import build_roles
-    from keqa.testbed.index import open_encyclopedia
-    from keqa.testbed.testbed import Testbed
-
     testbed = Testbed()
     if not 2 <= questions <= len(testbed.test):
         raise InputError(

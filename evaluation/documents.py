@@ -43,11 +43,7 @@ class Made:
 
 def from_memory(stage: Generation) -> Source:
     """Documents that a language model writes."""
-
-    def made(example: Example) -> Parts:
-        return (stage(example.question),)
-
-    return made
+    return lambda example: (stage(example.question),)
 
 
 def from_contexts(example: Example) -> Parts:

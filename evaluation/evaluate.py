@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
@@ -14,7 +14,7 @@ from keqa.data.example import Example, as_example
 from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.evaluation.ask import ask
-from keqa.evaluation.cache_bypass import bypass_cache, dspys_own
+from keqa.evaluation.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.gold_quizzes import with_golds
 from keqa.evaluation.overlap import learned_from, refuse_overlap
@@ -27,9 +27,6 @@ from keqa.programs.program import Program
 from keqa.programs.runtime.batch import in_parallel
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.wrapper import ModuleWrapper, program_within
-
-if TYPE_CHECKING:
-    from keqa.evaluation.call_cache import CallCache
 
 Progress = Callable[[Tally], None]
 
@@ -163,7 +160,9 @@ def evaluate(
             with bypass_cache() if file.again(question[0].id) else nullcontext():
                 return ask(program, *question)
 
-        with dspys_own() if cache is None else cache.installed(), _flat_memory():
+        # DSPy would remember every call: its trace and its history hold the last ten thousand.
+        forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
+        with dspys_own() if cache is None else cache.installed(), forgetful:
             for line in in_parallel(answered, outages.until(waiting()), in_flight):
                 file.add(with_golds(line, dataset))
                 outages.add_line(line)
@@ -242,10 +241,3 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     if not found:
         raise InputError("there is no question to ask")
     return found
-
-
-@contextmanager
-def _flat_memory() -> Iterator[None]:
-    """Keep DSPy from remembering every call: its trace and its history hold the last ten thousand."""
-    with dspy.context(trace=None, max_history_size=_HISTORY):
-        yield

@@ -1,19 +1,21 @@
-"""An answer for the terminal: first what was asked for, then what it rests on, then its story."""
+"""An answer for the terminal: each quiz as it settles, and then the answer, what it rests on, and its story."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from keqa.cli.record_tree import ANSWER_SOURCES, plain, record_tree
+from keqa.cli.record_tree import ANSWER_SOURCES, QUIZ_SOURCES, plain, record_tree
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from keqa.programs.records import QuestionRecord
+    from keqa.programs.runtime.progress import Progress, QuizAnswered
     from keqa.programs.sources import Source
 
 _INDENT = (0, 0, 0, 4)
@@ -63,3 +65,37 @@ def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
     lines = [plain(source.text, "dim", whole=True)] if full else []
     lines += [plain(f"“{sentence}”") for sentence in source.sentences]
     return [head, *(Padding(line, _INDENT, expand=False) for line in lines)]
+
+
+def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
+    """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place.
+
+    Args:
+        events: Of `keqa.programs.program.Program.stream`.
+        update: Shows a text in the place of the one before, such as the ``update`` of a rich status.
+
+    Returns:
+        The prediction.
+
+    Raises:
+        Exception: What asking raises.
+    """
+    from keqa.programs.runtime.progress import Answered, QuizAnswered
+
+    settled: list[Text] = []
+    for event in events:
+        if isinstance(event, Answered):
+            return event.prediction
+        if isinstance(event, QuizAnswered):
+            settled.append(_settled(event))
+        now = plain("asking…" if isinstance(event, QuizAnswered) else str(event))
+        update(Text("\n").join([now, *settled]))
+    raise AssertionError("a stream of events ends with the answer")
+
+
+def _settled(event: QuizAnswered) -> Text:
+    label = f"Quiz {event.index}: " if event.index else "The question itself: "
+    provisional = "; provisional" if event.provisional and event.answer is not None else ""
+    where = f" ({QUIZ_SOURCES.get(event.source, event.source)}{provisional})"
+    answer = Text("no answer", "yellow") if event.answer is None else plain(event.answer, "green")
+    return Text.assemble((label, "bold"), plain(event.text), " → ", answer, (where, "dim"))

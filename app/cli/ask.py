@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.console import UNANSWERED, complain, results, show_json, status, warn
 from keqa.cli.options import AsJson, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError, StageError
 
 if TYPE_CHECKING:
-    from keqa.cli.live import LiveStory
+    from rich.text import Text
+
     from keqa.data.question import AnswerType
     from keqa.evaluation.build import Parts
     from keqa.programs.program import Program
@@ -64,25 +67,26 @@ def ask(
     encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
     """
     from keqa.cli.answer import shown_answer
-    from keqa.cli.console import UNANSWERED, complain, results, show_json, status, warn
-    from keqa.cli.live import LiveStory
     from keqa.cli.record_tree import plain
 
     kind = _answer_type(answer_type, choice or [])
     settings = options.settings()
-    if program.embedder is not None and program.program is None:
-        raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
+    program.check()
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
     models.check()
     risk.check()
     if html is not None:
-        from keqa.page.story import check_place, write_story
+        from keqa.page.story import check_place, story_page, write_page
 
         check_place(html)
     console = status()
     with console.status("asking…") as shown:
-        text = _checked(sys.stdin.read() if question == "-" else question)
+        from keqa.data.question import clean
+
+        text = sys.stdin.read() if question == "-" else question
+        if not clean(text):
+            raise InputError("the question is empty")
         from keqa.cli.opening import check_roles, open_program, open_retriever
         from keqa.evaluation.build import Parts, own_of
 
@@ -100,12 +104,12 @@ def ask(
         if promise:
             warn(promise)
         live = console.is_terminal and not quiet and not as_json
-        record, error = _answer(asked, text, kind, choice or [], LiveStory(shown.update) if live else None)
+        record, error = _answer(asked, text, kind, choice or [], shown.update if live else None)
     from keqa.programs.record_redaction import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
     if html is not None:
-        write_story(cleaned, html)
+        write_page(html, [story_page(cleaned)])
     if quiet:
         if cleaned.answer is not None:
             results().print(plain(cleaned.answer, whole=True), soft_wrap=True)
@@ -119,11 +123,7 @@ def ask(
 
 
 def _method(name: str, parts: Parts) -> Program:
-    """Another method than KEQA.
-
-    Raises:
-        InputError: There is none of the name, or a setting was given that it does not have.
-    """
+    """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.evaluation.build import make
     from keqa.programs.registry import parse_spec
@@ -131,15 +131,6 @@ def _method(name: str, parts: Parts) -> Program:
     spec = parse_spec(name)
     refuse_foreign(parts.settings, [spec])
     return make(spec, parts)
-
-
-def _checked(question: str) -> str:
-    """Refuse a question that cannot be asked before anything is loaded for it."""
-    from keqa.data.question import clean
-
-    if not clean(question):
-        raise InputError("the question is empty")
-    return question
 
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:
@@ -155,14 +146,20 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
 
 
 def _answer(
-    program: Program, question: str, answer_type: AnswerType, choices: list[str], story: LiveStory | None
+    program: Program,
+    question: str,
+    answer_type: AnswerType,
+    choices: list[str],
+    update: Callable[[Text], Any] | None,
 ) -> tuple[QuestionRecord, StageError | None]:
     """Ask, and keep the record of a question that failed."""
     try:
-        if story is None:
+        if update is None:
             prediction = program(question, answer_type=answer_type, choices=choices)
         else:
-            prediction = story.follow(program.stream(question, answer_type=answer_type, choices=choices))
+            from keqa.cli.answer import follow
+
+            prediction = follow(program.stream(question, answer_type=answer_type, choices=choices), update)
     except StageError as error:
         record = getattr(error, "record", None)
         if record is None:

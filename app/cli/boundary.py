@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from keqa.cli.console import results, show_figures, warn
 from keqa.cli.help import Commands
 from keqa.cli.options import (
     AsJson,
@@ -18,12 +19,13 @@ from keqa.cli.options import (
     with_groups,
 )
 from keqa.errors import InputError
+from keqa.storage.folders import check_writable
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from keqa.evaluation.questions import Questions
-    from keqa.optimize.boundary.check import Figures, Ranked
+    from keqa.optimize.boundary.check import Figures
 
 _OPTIONS_OF = {
     "light": ("--reads",),
@@ -71,10 +73,8 @@ def collect(
     on a train split and may be checked on another one; one collected with --split test is never trained on.
     Exit code: 0 where all draws were made, 1 where some failed; the same command makes those again.
     """
-    from keqa.cli.console import results, show_figures, warn
     from keqa.cli.opening import check_roles
     from keqa.cli.progress import Bars
-    from keqa.storage.folders import check_writable
 
     refuse_empty("--program", program)
     check_writable(out, "--out")
@@ -166,8 +166,6 @@ def train(
     keqa compare gate-boundary:model=OUT … asks a program with it. A light model is trained on all questions, after
     figures of models like it; the others hold a fifth of the questions out.
     """
-    from keqa.cli.console import results, show_figures
-
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file, such as {out / 'model.json'}")
     given = {
@@ -185,7 +183,12 @@ def train(
     found = [_read(folder) for folder in collected]
     values: dict[str, Any] = {}
     if kind == "light":
-        trained: Any = _light(found, reads, embedder)
+        from keqa.optimize.boundary import train_light, train_stepwise
+
+        if reads == "as-needed":
+            trained: Any = train_stepwise(found, embedder=embedder)
+        else:
+            trained = train_light(found, reads=reads, embedder=embedder)
         said = "Trained on all of them"
     elif kind == "finetuned":
         trained, folder = _finetuned(found, out, model.name, training, language, soft_labels)
@@ -222,7 +225,8 @@ def check(
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
     from contextlib import nullcontext
 
-    from keqa.cli.console import results, show_figures
+    import dspy
+
     from keqa.optimize.boundary.check import check_model
     from keqa.programs.boundary.files import read_model
 
@@ -230,7 +234,7 @@ def check(
     if found.kind != "prompted" and asked.boundary_lm is not None:
         raise InputError(f"--boundary-lm is asked by a prompted boundary model, and {model} is a {found.kind} one")
     quizzes = [_read(folder) for folder in collected]
-    with _asking(asked) if found.kind == "prompted" else nullcontext():
+    with dspy.context(lm=asked.build()) if found.kind == "prompted" else nullcontext():
         figures = check_model(found, quizzes, found.roots)
         if plot is not None:
             from keqa.optimize.boundary.check import draw_reliability
@@ -254,14 +258,6 @@ def _asked(options: QuestionOptions) -> Questions:
     files = (named, named.partition(":")[2], options.data or "")
     one_file = any(name and Path(name).is_file() for name in files)
     return questions_of(options if one_file or options.split else replace(options, split="train"), MethodOptions())
-
-
-def _light(found: list[Any], reads: Any, embedder: str) -> Any:
-    from keqa.optimize.boundary import train_light, train_stepwise
-
-    if reads == "as-needed":
-        return train_stepwise(found, embedder=embedder)
-    return train_light(found, reads=reads, embedder=embedder)
 
 
 def _finetuned(
@@ -293,17 +289,7 @@ def _prompted(
     from keqa.optimize.boundary.asked import train_prompted
 
     reflecting = None if reflection_lm is None else build_lm(reflection_lm)
-    lm = build_lm(asked.name, api_base=asked.boundary_api_base)
-    return train_prompted(found, lm, show=show, k=examples, embedder=embedder, reflection_lm=reflecting)
-
-
-def _asking(asked: BoundaryLMOptions) -> Any:
-    """With the language model that a prompted boundary model asks."""
-    import dspy
-
-    from keqa.lms import build_lm
-
-    return dspy.context(lm=build_lm(asked.name, api_base=asked.boundary_api_base))
+    return train_prompted(found, asked.build(), show=show, k=examples, embedder=embedder, reflection_lm=reflecting)
 
 
 def _read(folder: Path) -> Any:
@@ -320,12 +306,8 @@ def _table(figures: Figures, what: str) -> Table:
         table.add_column(name, justify="right")
     rows = (("boundary model", figures.draws, figures.mastery), ("vote of five draws", 5.0, figures.vote))
     for name, draws, ranked in rows:
-        table.add_row(name, f"{draws:.2f}", *_cells(ranked))
+        values = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
+        table.add_row(name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values))
     if figures.failed:
         table.caption = f"{figures.failed} could not be judged, and count as unknown"
     return table
-
-
-def _cells(ranked: Ranked) -> list[str]:
-    values = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
-    return ["" if value is None else f"{value:.3f}" for value in values]

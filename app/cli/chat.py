@@ -6,8 +6,10 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from keqa.cli.console import complain, results, status
 from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError
+from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
@@ -30,7 +32,6 @@ def chat(
     forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
     is none. Exit code 2: something to put right first.
     """
-    from keqa.cli.console import status
     from keqa.cli.opening import open_all
 
     asked, _, roles = open_all(program, models, method, risk)
@@ -49,8 +50,6 @@ class _Conversation:
 
     def hold(self, lines: Iterator[str]) -> None:
         """Answer each line until they end."""
-        from keqa.cli.console import complain
-
         for line in lines:
             word = line.strip()
             if word == "/quit":
@@ -64,8 +63,6 @@ class _Conversation:
                     complain(error)
 
     def _command(self, word: str) -> None:
-        from keqa.cli.console import results, status
-
         if word == "/new":
             self._history.clear()
             self._last = None
@@ -79,7 +76,6 @@ class _Conversation:
             status().print(f"keqa: {unknown}. {_HELP}", style="yellow", soft_wrap=True)
 
     def _ask(self, question: str) -> None:
-        from keqa.cli.console import complain, status
         from keqa.errors import StageError
         from keqa.programs.record_redaction import record_without_keys
 
@@ -104,9 +100,7 @@ def _show(record: QuestionRecord) -> None:
     """The answer, what it was taken to be an answer to, and its sources."""
     from rich.text import Text
 
-    from keqa.cli.console import results
     from keqa.programs.sources import sources_of
-    from keqa.storage.terminal import visible_line
 
     shown = results()
     if record.standalone is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.console import results, show_figures
 from keqa.cli.options import AsJson, EvaluationOptions, Places, RiskOptions, RunOptions, given, with_groups
 from keqa.errors import InputError
 
@@ -56,7 +57,6 @@ def compare(
     code: 0 where every method was asked, 1 where one was left out or answered no question, 2 something to put right
     first, such as a server that is away.
     """
-    from keqa.cli.console import results, show_figures
     from keqa.cli.run_table import figures, run_table, warn_of_failures
     from keqa.cli.running import evaluate_methods, none_answered
     from keqa.evaluation.reports.summary import read_brief

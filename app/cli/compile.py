@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from keqa.cli.console import results, show_figures
 from keqa.cli.options import (
     AsJson,
     Index,
@@ -26,10 +27,10 @@ from keqa.cli.options import (
     with_groups,
 )
 from keqa.errors import InputError
+from keqa.storage.folders import check_writable
 
 if TYPE_CHECKING:
     from keqa.evaluation.questions import Questions
-    from keqa.optimize.compile import Compiled
     from keqa.programs.registry import Spec
 
 _LEARNING = "Learning"
@@ -195,7 +196,6 @@ def compile_command(
     It ends with a table of what was learned. Every finished question is kept at once: the same command resumes after a
     kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.console import results, show_figures
     from keqa.cli.opening import check_roles, open_retriever
     from keqa.cli.progress import Bars
     from keqa.evaluation.questions import of_training
@@ -228,7 +228,6 @@ def compile_command(
         from keqa.optimize.compile import compile_program
         from keqa.programs.saving.folder import check_apart, check_place
         from keqa.retrievers import CachingRetriever
-        from keqa.storage.folders import check_writable
 
         check_place(out)
         check_writable(place, "--work")
@@ -268,7 +267,10 @@ def compile_command(
     if as_json:
         show_figures(compiled.report.about())
         return
-    _show(compiled)
+    from keqa.cli.compile_tables import report_parts
+
+    for part in report_parts(compiled.report):
+        results().print(part, soft_wrap=False)
     lm = "".join(f" --{_OPTIONS[role]} transformers/{place}" for role, place in compiled.saved_lms(out).items())
     ask = f'Ask with: keqa ask "…" --program {out}{lm}'
     measure = f"Measure with: keqa evaluate {spec.method.name} --program {out}{lm}"
@@ -300,15 +302,7 @@ def read_training(text: str | None) -> dict[str, Any]:
 
 
 def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
-    """What is to be compiled.
-
-    Args:
-        method: A specification, as for ``keqa evaluate``.
-        settings: The settings that were given.
-
-    Raises:
-        InputError: There is no such method, it is made from a compiled KEQA, or it has no such setting.
-    """
+    """What is to be compiled."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.registry import parse_spec
     from keqa.programs.saving.methods import compilable
@@ -337,19 +331,7 @@ def _questions_of(
     val_limit: int | None,
     benchmarks: Questions | None,
 ) -> tuple[list[Any], list[Any] | None, list[str], Mapping[str, Mapping[str, Any]]]:
-    """The questions to learn from and to choose by.
-
-    Args:
-        train: A file of the user's; the testbed's own split where None, and there are no benchmarks.
-        val: Likewise; without it, and without the testbed, there are none to choose by.
-        limit: The first so many.
-        val_limit: Likewise.
-        benchmarks: Questions of benchmarks to learn from.
-
-    Returns:
-        Training questions, validation questions, what of the files cannot be used, and by a method's name the arguments
-        that it is given for these questions.
-    """
+    """Training questions, validation questions, what cannot be used, and methods' own arguments for these questions."""
     from keqa.data.own import read_examples
     from keqa.optimize.split import named
 
@@ -371,12 +353,3 @@ def _questions_of(
         chosen = list(reading.examples)
         problems += named(reading.problems)
     return learnt[:limit], None if chosen is None else chosen[:val_limit], problems, own
-
-
-def _show(compiled: Compiled[Any]) -> None:
-    from keqa.cli.compile_tables import report_parts
-    from keqa.cli.console import results
-
-    console = results()
-    for part in report_parts(compiled.report):
-        console.print(part, soft_wrap=False)

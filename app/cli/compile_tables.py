@@ -14,7 +14,6 @@ from keqa.storage.terminal import visible
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from keqa.metrics.significance import Interval
     from keqa.optimize.report import Report
     from keqa.programs.records import CallCost
 
@@ -69,7 +68,10 @@ def _predictors(report: Report) -> Table:
     for change in report.predictors:
         same = change.instruction_after == change.instruction_before
         table.add_row(
-            change.name, "as it was" if same else "rewritten", str(change.demos_before), _marked(change.demos_after)
+            change.name,
+            "as it was" if same else "rewritten",
+            str(change.demos_before),
+            Text(str(change.demos_after), "green" if change.demos_after else "dim"),
         )
     return table
 
@@ -92,7 +94,7 @@ def _scores(report: Report) -> Table:
         )
     for name, interval in intervals:
         if interval is not None:
-            table.add_row(name, f"{interval.mean:.3f}", _ends(interval), style="bold")
+            table.add_row(name, f"{interval.mean:.3f}", f"{interval.low:.3f} … {interval.high:.3f}", style="bold")
     return table
 
 
@@ -134,10 +136,6 @@ def _spent(spent: CallCost) -> str:
     return f"{spent.calls:,} calls, {tokens}"
 
 
-def _ends(interval: Interval) -> str:
-    return f"{interval.low:.3f} … {interval.high:.3f}"
-
-
 def _table(title: str, first: str, *others: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column(first)
@@ -152,10 +150,6 @@ def _line(label: str, text: str) -> Text:
 
 def _plain(text: str, style: str = "") -> Text:
     return Text(visible(text), style)
-
-
-def _marked(count: int) -> Text:
-    return Text(str(count), "green" if count else "dim")
 
 
 def _value(value: Any) -> str:

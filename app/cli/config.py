@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
+from keqa.cli.console import results, show_json
 from keqa.cli.options import AsJson
+from keqa.storage.redaction import without_keys
+from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +40,6 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
     of the folder goes before, and may name servers of this machine only. KEQA_LM, KEQA_API_BASE and KEQA_INDEX go
     before both, and options before all. Keys and tokens are read from the environment only, and are never shown.
     """
-    from keqa.cli.console import results, show_json
     from keqa.cli.settings_files import settings, user_file
 
     rows = _rows(settings(cast("TyperGroup", context.find_root().command)))
@@ -72,24 +75,15 @@ def _rows(found: list[Any]) -> list[dict[str, str]]:
 
 
 def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
-    from keqa.storage.redaction import without_keys
-
     where = f"[{command}] " if command else ""
-    return {"option": f"{where}{name.replace('_', '-')}", "value": without_keys(_without_login(value)), "from": place}
-
-
-def _without_login(value: str) -> str:
-    """An address without the name and password that may be in it."""
-    import re
-
-    return re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value)
+    # A name and a password may be in an address.
+    shown = without_keys(re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value))
+    return {"option": f"{where}{name.replace('_', '-')}", "value": shown, "from": place}
 
 
 def _table(rows: list[dict[str, str]]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-
-    from keqa.storage.terminal import visible_line
 
     table = Table(box=SIMPLE_HEAD)
     for name in ("option", "value", "from"):

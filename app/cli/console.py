@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from keqa.storage.terminal import json_text
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -42,8 +44,6 @@ def show_json(value: Any) -> None:
         value: What `json.dumps` takes.
     """
     import typer
-
-    from keqa.storage.terminal import json_text
 
     typer.echo(json_text(value, encoding=getattr(sys.stdout, "encoding", None) or "utf-8"))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.console import UNANSWERED, results, show_figures
 from keqa.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -26,9 +27,8 @@ def demo(
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
-    from keqa.cli.console import UNANSWERED, show_figures
     from keqa.cli.progress import Bars
-    from keqa.evaluation.demo import run_demo
+    from keqa.evaluation.demo import COMPILED, run_demo
 
     done: Counter[str] = Counter()
     loading = "loading the language model"
@@ -44,27 +44,17 @@ def demo(
     if as_json:
         show_figures(_figures(result))
     else:
-        _show(result)
+        results().print(_table(result))
+        results().print(
+            f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: "
+            f"F1 of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
+            style="dim",
+        )
+        results().print(_untouched(result), style="dim")
+        ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
+        results().print(f"One question in full: {ask}", soft_wrap=True)
     if any(row.failed == result.questions for row in result.rows):
         raise typer.Exit(UNANSWERED)
-
-
-def _show(result: DemoResult) -> None:
-    from keqa.cli.console import results
-    from keqa.evaluation.demo import COMPILED
-
-    console = results()
-    console.print(_table(result))
-    console.print(
-        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: F1 "
-        f"of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
-        style="dim",
-    )
-    console.print(_untouched(result), style="dim")
-    console.print(
-        'One question in full: keqa ask "What is the residence of the author of The Restless Song?" --program testbed',
-        soft_wrap=True,
-    )
 
 
 def _table(result: DemoResult) -> Table:

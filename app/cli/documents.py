@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from keqa.cli.console import results, show_figures, status, warn_of_many
 from keqa.cli.options import AsJson, Index, InFlight, LanguageModel, MethodOptions, QuestionOptions, with_groups
 from keqa.errors import InputError
 
@@ -40,7 +41,6 @@ def documents(
     The same command resumes: what is in the file stays, and questions that got no document are tried again. Exit code:
     0 where every question has a document, 1 otherwise, 2 something to put right first.
     """
-    from keqa.cli.console import results, show_figures, status, warn_of_many
     from keqa.cli.running import questions_of
     from keqa.evaluation.documents import make_documents
 

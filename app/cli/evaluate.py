@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from keqa.cli.console import UNANSWERED, results, show_figures
 from keqa.cli.options import AsJson, EvaluationOptions, Places, with_groups
 
 
@@ -37,7 +38,6 @@ def evaluate(
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a
     server that is away.
     """
-    from keqa.cli.console import UNANSWERED, results, show_figures
     from keqa.cli.run_table import figures, run_table, warn_of_failures
     from keqa.cli.running import evaluate_methods, none_answered
     from keqa.programs.registry import parse_spec

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
+from keqa.cli.console import results
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _NAMES = 30
@@ -34,10 +36,9 @@ class WholeNames(TyperCommand):
         from rich.padding import Padding
         from rich.text import Text
 
-        from keqa.cli.console import results
-
         console = results()
-        console.print(Padding(Text.from_markup(f"[yellow]Usage:[/] {escape(self._usage(ctx))}", style="bold"), 1))
+        usage = " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
+        console.print(Padding(Text.from_markup(f"[yellow]Usage:[/] {escape(usage)}", style="bold"), 1))
         paragraphs = [" ".join(paragraph.split()) for paragraph in (self.help or "").split("\n\n")]
         for style, text in zip(["", *["dim"] * len(paragraphs)], paragraphs, strict=False):
             console.print(Padding(Text(text, style=style), (0, 1, 1, 1)))
@@ -51,9 +52,6 @@ class WholeNames(TyperCommand):
         # The usual ones stand first.
         for title in sorted(panels, key=lambda title: title not in ("Arguments", "Options")):
             console.print(_panel(title, panels[title]))
-
-    def _usage(self, ctx: Any) -> str:
-        return " ".join([ctx.command_path, *self.collect_usage_pieces(ctx)])
 
 
 def _panel(title: str, records: list[tuple[str, str]]) -> Any:

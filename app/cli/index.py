@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from keqa.cli.console import results, warn
 from keqa.cli.help import Commands
 from keqa.cli.index_change import add, remove, sync
 from keqa.cli.index_info import info
@@ -75,7 +76,6 @@ def build(
     keqa index add, remove and sync change an index that is there, and keqa index info shows what it is; documents in a
     folder that is called like one of these commands are named ./info.
     """
-    from keqa.cli.console import results, warn
     from keqa.retrievers import read_corpus
 
     chosen, make, given = _taken(engine, options)
@@ -112,11 +112,7 @@ def build(
 
 
 def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., Any], dict[str, Any]]:
-    """The engine, what builds its index, and the options that were given.
-
-    Raises:
-        InputError: There is no such engine, or it does not take one of them.
-    """
+    """The engine, what builds its index, and the options that were given."""
     from keqa.retrievers.engines import ENGINES
 
     engines = _built()

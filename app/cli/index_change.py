@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.console import results, show_json, status, warn
 from keqa.cli.options import AsJson
 from keqa.cli.reading import reading_bar
+from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
     from keqa.retrievers.changing import IndexChange
@@ -69,7 +72,6 @@ def remove(
 
     A passage that was taken out by its id comes back when its file changes.
     """
-    from keqa.cli.console import status
     from keqa.retrievers.changing import remove_files
 
     with status().status("removing…"):
@@ -98,10 +100,8 @@ def sync(
 
 
 def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: bool = True) -> None:
-    from keqa.cli.console import results, show_json, warn
-
     if as_json:
-        show_json({"indexes": [_described(change) for change in changes]})
+        show_json({"indexes": [asdict(change) for change in changes]})
     else:
         for change in changes:
             for line in _lines(change):
@@ -115,15 +115,7 @@ def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: b
         raise typer.Exit(1)
 
 
-def _described(change: IndexChange) -> dict[str, Any]:
-    import dataclasses
-
-    return dataclasses.asdict(change)
-
-
 def _lines(change: IndexChange) -> list[str]:
-    from keqa.storage.terminal import visible_line
-
     kinds = (("new", change.added), ("changed", change.changed), ("gone", change.removed))
     lines = []
     for kind, files in kinds:

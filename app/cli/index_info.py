@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.console import results, show_json, status
 from keqa.cli.options import AsJson
+from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,7 +36,6 @@ def info(
 
     The passages are counted, and a file that is missing or cut off is reported.
     """
-    from keqa.cli.console import results, show_json, status
     from keqa.cli.search import as_json_rows, hits_table, timed
     from keqa.retrievers import open_index
     from keqa.retrievers.opening import facts_of
@@ -61,8 +62,6 @@ def _table(part: Mapping[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from keqa.storage.terminal import visible_line
-
     table = Table(box=None, show_header=False)
     for name, value in _rows(part):
         table.add_row(Text(visible_line(name), style="bold"), Text(visible_line(value), overflow="fold"))
@@ -72,8 +71,6 @@ def _table(part: Mapping[str, Any]) -> Table:
 def _file_table(files: Mapping[str, int]) -> Table:
     from rich.table import Table
     from rich.text import Text
-
-    from keqa.storage.terminal import visible_line
 
     table = Table(box=None)
     table.add_column("passages", justify="right")

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from keqa.cli.options import LanguageModels, MethodOptions, RunOptions
-from keqa.errors import ConfigurationError, InputError
-
-if TYPE_CHECKING:
-    from keqa.cli.options import KSOptions, PresetOptions
-    from keqa.evaluation.questions import Questions
-    from keqa.evaluation.reports.grid import Grid
-    from keqa.evaluation.reproduction.ks_llm_tables import KSRun
-    from keqa.programs.registry import Spec
+from keqa.cli.console import status, warn
+from keqa.cli.documents import source_of
+from keqa.cli.options import KSOptions, LanguageModels, MethodOptions, PresetOptions
+from keqa.cli.run_table import show_grids, warn_of_failures
+from keqa.cli.running import rows_of
+from keqa.errors import ConfigurationError, InputError, MissingExtraError
+from keqa.evaluation.documents import make_documents
+from keqa.evaluation.questions import Questions, of_name, of_testbed
+from keqa.evaluation.reading import read_run
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.rendering.formats import to_markdown
+from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K, KSRun, ks_llm_tables
+from keqa.evaluation.reproduction.published_ks_llm import DATASETS, ROWS
+from keqa.programs.baselines.evidence import DistanceMeter
+from keqa.programs.registry import parse_spec, takes
+from keqa.retrievers.dense.models import LOCAL
+from keqa.storage.redaction import without_folders
 
 TESTBED = "testbed"
 """Takes the place of a data set's name."""
@@ -38,18 +46,14 @@ def reproduce_ks_llm(
         InputError: There are no such questions or documents.
         ConfigurationError: A key, model or setting is wrong.
     """
-    from keqa.cli.console import results, show_figures
-    from keqa.evaluation.reports.rendering.terminal import Rendered
-    from keqa.evaluation.reproduction.ks_llm_tables import ks_llm_tables
-    from keqa.evaluation.reproduction.published_ks_llm import DATASETS
-
     models.check()
     named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))
     settings = _distance(own.similarity) | {"top_k": _PASSAGES}
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
-        questions = _questions(name, options.sample)
+        sample = options.sample
+        questions = of_testbed(limit=sample) if name == TESTBED else of_name(name, sample=sample or SAMPLE)
         file = _documents(questions, out, models, options, own)
         for number, one in enumerate(lms):
             specs = _specs(first_lm=number == 0, place=place)
@@ -57,18 +61,11 @@ def reproduce_ks_llm(
             runs += _run(specs, questions, one, file, folder, options, settings)
     grids = ks_llm_tables(runs)
     _write(grids, out)
-    if as_json:
-        show_figures({grid.name: _rows(grid) for grid in grids})
-        return
-    for grid in grids:
-        results().print(Rendered(grid))
+    show_grids(grids, as_json=as_json)
 
 
 def _specs(*, first_lm: bool, place: int) -> list[str]:
     """The rows, and the sweeps: of the document's length on the first set, of k on the first two."""
-    from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K
-    from keqa.evaluation.reproduction.published_ks_llm import ROWS
-
     specs = list(ROWS)
     if first_lm and place == 0:
         specs += [f"standard-doc:document_tokens={tokens}" for tokens in LENGTHS if tokens != 300]
@@ -77,29 +74,13 @@ def _specs(*, first_lm: bool, place: int) -> list[str]:
     return specs
 
 
-def _questions(name: str, sample: int | None) -> Questions:
-    from keqa.evaluation.questions import of_name, of_testbed
-
-    if name == TESTBED:
-        return of_testbed(limit=sample)
-    return of_name(name, sample=sample or SAMPLE)
-
-
 def _documents(questions: Questions, out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions) -> Path:
-    """The file of documents of a set, which all rows and LMs share; it is made, or completed, where none was given.
-
-    Raises:
-        InputError: The folder that was given lacks it, or it is of another origin than what is made.
-    """
+    """The file of documents of a set, which all rows and LMs share; it is made, or completed, where none was given."""
     name = f"{questions.dataset}.jsonl"
     if own.documents is not None:
         if not (own.documents / name).is_file():
             raise InputError(f"{own.documents / name} is not there: make it with keqa documents --out {name}")
         return own.documents / name
-    from keqa.cli.console import status, warn
-    from keqa.cli.documents import source_of
-    from keqa.evaluation.documents import make_documents
-
     testbed = questions.dataset == TESTBED
     kind: Literal["lm", "contexts", "index"] = "lm"
     if options.index is not None or testbed:
@@ -125,51 +106,23 @@ def _run(
     options: PresetOptions,
     settings: dict[str, Any],
 ) -> Iterator[KSRun]:
-    from keqa.cli.run_table import warn_of_failures
-    from keqa.cli.running import rows_of
-    from keqa.evaluation.reading import read_run
-    from keqa.evaluation.reproduction.ks_llm_tables import KSRun
-    from keqa.programs.registry import parse_spec
-    from keqa.storage.redaction import without_folders
-
     made_from = MethodOptions(index=f"documents:{documents}")
-    run = RunOptions(
-        out=folder,
-        in_flight=options.in_flight,
-        retry_failed=options.retry_failed,
-        allow_overlap=options.allow_overlap,
-    )
     # Table 2 reports the time of each row, so no row may reuse another's calls.
     timed = [spec for spec in specs if spec.partition(":")[0] in _TIMED and _K not in spec]
     for chosen, no_cache in ((timed, True), ([spec for spec in specs if spec not in timed], False)):
         parsed = [parse_spec(spec) for spec in chosen]
-        how = replace(run, no_cache=no_cache)
-        rows = rows_of(parsed, questions, models, made_from, how, settings=_known(settings, parsed))
+        how = replace(options.run(folder), no_cache=no_cache)
+        known = set().union(*(takes(spec.method) for spec in parsed))
+        taken = {name: value for name, value in settings.items() if name in known}
+        rows = rows_of(parsed, questions, models, made_from, how, settings=taken)
         warn_of_failures(rows, f"{questions.dataset}, ")
         for row in rows:
             name = without_folders(models.name)
             yield KSRun(questions.dataset, name, row.spec.method.name, row.spec.arguments, read_run(row.path))
 
 
-def _known(settings: dict[str, Any], specs: list[Spec]) -> dict[str, Any]:
-    """The settings that one of the methods has."""
-    from keqa.programs.registry import takes
-
-    known = set().union(*(takes(spec.method) for spec in specs))
-    return {name: value for name, value in settings.items() if name in known}
-
-
 def _distance(similarity: str | None) -> dict[str, Any]:
-    """The setting that names the embedding model.
-
-    Raises:
-        ConfigurationError: There is no such model.
-    """
-    from keqa.cli.console import warn
-    from keqa.errors import MissingExtraError
-    from keqa.programs.baselines.evidence import DistanceMeter
-    from keqa.retrievers.dense.models import LOCAL
-
+    """The setting that names the embedding model."""
     if similarity == "words":
         return {}
     try:
@@ -186,16 +139,9 @@ def _write(grids: list[Grid], out: Path) -> None:
     """The tables as Markdown and JSON, beside the run files."""
     import json
 
-    from keqa.evaluation.reports.rendering.formats import to_markdown
-
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     for grid in grids:
         (folder / f"{grid.name}.md").write_text(to_markdown(grid), encoding="utf-8")
-        content = json.dumps(_rows(grid), ensure_ascii=False, indent=2)
+        content = json.dumps(grid.records, ensure_ascii=False, indent=2)
         (folder / f"{grid.name}.json").write_text(content + "\n", encoding="utf-8")
-
-
-def _rows(grid: Grid) -> list[dict[str, Any]]:
-    names = [column.full for column in grid.columns]
-    return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in grid.rows]

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keqa.cli.console import status, warn
 from keqa.cli.options import refuse_empty
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:
     import dspy
@@ -16,6 +17,22 @@ if TYPE_CHECKING:
     from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.retrievers import Index, Retriever
+
+
+def check_installed(what: str, *packages: str) -> None:
+    """Refuse to serve where a package of the extra is missing.
+
+    Args:
+        what: Needs them, in the words of the message.
+        *packages: By the names under which they are imported.
+
+    Raises:
+        MissingExtraError: One is.
+    """
+    from importlib.util import find_spec
+
+    if not all(map(find_spec, packages)):
+        raise MissingExtraError("serve", what)
 
 
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
@@ -76,12 +93,10 @@ def open_program(
         embedder: The embedding model that the program was compiled with, where it must be named.
 
     Raises:
-        InputError: An embedding model was named for a program that is not compiled, or the folder holds no program.
+        InputError: The folder holds no program.
         ConfigurationError: A setting is out of its range.
     """
     if folder is None:
-        if embedder is not None:
-            raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
         from keqa.programs.keqa import KEQA
 
         return KEQA(retriever, lms=roles, **given)
@@ -114,10 +129,10 @@ def open_all(
     Raises:
         KeqaError: As for the functions of this module.
     """
-    from keqa.cli.console import status, warn
     from keqa.retrievers.watching import WatchedRetriever
 
     settings, index = method.settings(), program.index
+    program.check()
     models.check()
     risk.check()
     with status().status("opening…"):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
 
+from keqa.cli.console import status
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -17,8 +19,6 @@ class Bars:
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        from keqa.cli.console import status
 
         columns = (
             TextColumn("{task.description}", markup=False),

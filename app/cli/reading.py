@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from keqa.cli.console import status
+
 Notice = Callable[[str], None]
 Progress = Callable[..., None]
 """How many passages are done, and of how many where that is known."""
@@ -21,8 +23,6 @@ def reading_bar(label: str) -> Iterator[tuple[Progress, Reading, Notice]]:
     """
     from rich.filesize import decimal
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from keqa.cli.console import status
 
     console = status()
     columns = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.console import results, show_figures, status
 from keqa.cli.options import (
     PRESETS,
     AsJson,
@@ -96,8 +97,6 @@ def reproduce(
         typer.echo(f"{PAPER}: the KEQA paper's own experiments, with --lm and --index")
         typer.echo(f"{KS_LLM}: the KS-LLM paper's own experiments, on the testbed or with --lm")
         return
-    from keqa.cli.console import show_figures
-
     checked = _check(cases, out, quiet=as_json)
     if as_json:
         show_figures([_figure(one) for one in checked])
@@ -115,11 +114,7 @@ def _reproduce_preset(
     listed: bool,
     as_json: bool,
 ) -> None:
-    """Run a paper's own experiments.
-
-    Raises:
-        InputError: Something else was named beside it, or an option is for the other preset.
-    """
+    """Run a paper's own experiments."""
     preset = chosen[0]
     if len(chosen) > 1 or listed:
         preset = PAPER if PAPER in chosen else KS_LLM
@@ -134,14 +129,13 @@ def _reproduce_preset(
         return
     if foreign := given(ks_llm):
         raise InputError(f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out")
-    from keqa.cli.paper import reproduce_paper
+    from keqa.cli.paper.preset import reproduce_paper
 
     reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
 
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
     """Run the cases, each in a folder of its own, and report each figure as soon as it is there."""
-    from keqa.cli.console import results, status
     from keqa.evaluation.reproduction.checking import check
 
     checked = []

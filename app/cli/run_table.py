@@ -1,15 +1,17 @@
-"""What ``keqa evaluate`` and ``keqa compare`` say of runs that have ended."""
+"""What commands say of runs that have ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from keqa.evaluation.compare import Row
-    from keqa.evaluation.reports.grid import Cell
-    from keqa.evaluation.reports.rendering.terminal import Rendered
-    from keqa.evaluation.tally import Tally
+from keqa.cli.console import results, show_figures, warn
+from keqa.evaluation.compare import Row
+from keqa.evaluation.overlap import MARK, overlap_notes
+from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
+from keqa.evaluation.reports.grid import Row as GridRow
+from keqa.evaluation.reports.rendering.terminal import Rendered
+from keqa.evaluation.tally import Tally
 
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
 _IMPAIRED = (
@@ -21,11 +23,6 @@ _UNTOUCHED = "Untouched by failures: all {} questions."
 
 def run_table(rows: Sequence[Row]) -> Rendered:
     """The runs side by side: scores, and costs of a question."""
-    from keqa.evaluation.overlap import MARK, overlap_notes
-    from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
-    from keqa.evaluation.reports.grid import Row as GridRow
-    from keqa.evaluation.reports.rendering.terminal import Rendered
-
     impaired = any(row.tally.impaired for row in rows)
     touched = impaired or any(row.tally.failed for row in rows)
     counts = ("failed", *(["impaired"] if impaired else []))
@@ -62,8 +59,6 @@ def run_table(rows: Sequence[Row]) -> Rendered:
 
 def _untouched(tally: Tally) -> Iterator[Cell]:
     """How many questions no failure touched, and the scores over them."""
-    from keqa.evaluation.reports.grid import Cell, number
-
     yield Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
     for name in _SCORES.values():
         yield number(tally.untouched_mean(name))
@@ -76,8 +71,6 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
         rows: The runs.
         before: What each line begins with.
     """
-    from keqa.cli.console import warn
-
     for row in rows:
         tally = row.tally
         for count, how, causes in (
@@ -87,6 +80,15 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
             if count:
                 kinds = ", ".join(f"{cause} {times}" for cause, times in causes.most_common())
                 warn(f"{before}{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
+
+
+def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
+    """Print tables, or their unrounded values as JSON."""
+    if as_json:
+        show_figures({grid.name: grid.records for grid in grids})
+        return
+    for grid in grids:
+        results().print(Rendered(grid))
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:

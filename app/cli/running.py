@@ -5,25 +5,30 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from keqa.cli.console import warn, warn_of_many
+from keqa.cli.opening import check_roles, open_retriever
 from keqa.cli.options import (
     EvaluationOptions,
     LanguageModels,
     MethodOptions,
     QuestionOptions,
-    RiskOptions,
     RunOptions,
+    invocation,
 )
+from keqa.cli.progress import Bars
 from keqa.errors import InputError
-
-if TYPE_CHECKING:
-    from keqa.evaluation.compare import Row
-    from keqa.evaluation.questions import Questions
-    from keqa.evaluation.tally import Tally
-    from keqa.programs.program import Program
-    from keqa.programs.registry import Spec
-    from keqa.retrievers import Index, Retriever
+from keqa.evaluation.build import Parts, check_programs, own_of
+from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.compare import Row, compare
+from keqa.evaluation.questions import Questions, of_name, of_testbed
+from keqa.evaluation.risk import refuse_calibrated
+from keqa.evaluation.tally import Tally
+from keqa.programs.program import Program
+from keqa.programs.registry import Spec, takes
+from keqa.retrievers import CachingRetriever, Index, Retriever
+from keqa.storage.folders import check_writable
 
 
 def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
@@ -32,8 +37,6 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
     Raises:
         InputError: They contradict each other, or there are no such questions.
     """
-    from keqa.evaluation.questions import of_name, of_testbed
-
     if options.testbed == (options.questions is not None):
         raise InputError("give either --questions, a file or the name of a benchmark, or --testbed")
     if not options.testbed and method.retriever is not None:
@@ -47,7 +50,9 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
             seed=options.seed,
             limit=options.limit,
         )
-        _report(found.problems, found.left_out)
+        warn_of_many("passed over: ", found.problems)
+        if found.left_out:
+            warn(f"left out: {', '.join(f'{count} {reason}' for reason, count in found.left_out.items())}")
         return found
     # The testbed's questions may have documents of their own.
     index = None if method.index is None or method.index.startswith("documents:") else method.index
@@ -64,26 +69,11 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
     Raises:
         InputError: There is one.
     """
-    from keqa.programs.registry import takes
-
     known = set().union(*(takes(spec.method) for spec in specs))
     for name in settings:
         if name not in known:
             flag = f"no-{name}" if name in ("decompose", "examine", "pick") else name.replace("_", "-")
             raise InputError(f"--{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out")
-
-
-def refuse_calibrated(risk: RiskOptions, questions: Questions, run: RunOptions) -> None:
-    """Refuse questions that a risk is calibrated on, unless figures over them are wanted.
-
-    Raises:
-        InputError: There are some.
-    """
-    if risk.calibrated_on is not None and not run.allow_overlap:
-        from keqa.evaluation.risk import refuse_calibrated
-
-        ids = (one.id for one in questions.examples)
-        refuse_calibrated(risk.calibrated_on, questions.dataset, questions.split, ids)
 
 
 def evaluate_methods(
@@ -102,12 +92,12 @@ def evaluate_methods(
             method.
         KeqaError: As for `rows_of`.
     """
-    from keqa.evaluation.compiled_programs import check_programs
-
     options.risk.check()
     check_programs(specs, options.method.program)
     questions = questions_of(options.questions, options.method)
-    refuse_calibrated(options.risk, questions, options.run)
+    if options.risk.calibrated_on is not None and not options.run.allow_overlap:
+        ids = (one.id for one in questions.examples)
+        refuse_calibrated(options.risk.calibrated_on, questions.dataset, questions.split, ids)
     return rows_of(
         *(specs, questions, options.models, options.method, options.run),
         leave_out=leave_out,
@@ -144,10 +134,6 @@ def rows_of(
         ConfigurationError: A key, model or setting is wrong, or a server cannot be asked.
         TooManyFailuresError: Too many questions in succession failed.
     """
-    from keqa.cli.opening import check_roles, open_retriever
-    from keqa.cli.options import invocation
-    from keqa.cli.progress import Bars
-
     settings = options.settings() if settings is None else settings
     refuse_foreign(settings, specs)
     with Bars() as bars:
@@ -155,11 +141,6 @@ def rows_of(
         def prepared(spec: Spec, program: Program) -> None:
             if prepare is not None and (said := prepare(spec, program)):
                 bars.say(said)
-
-        from keqa.evaluation.build import Parts, own_of
-        from keqa.evaluation.call_cache import CallCache
-        from keqa.evaluation.compare import compare
-        from keqa.storage.folders import check_writable
 
         check_writable(run.out, "--out")
         models.check()
@@ -191,8 +172,6 @@ def rows_of(
 
 def _searching(retriever: Index, run: RunOptions) -> AbstractContextManager[Retriever]:
     """The index, with what was found in it before where runs share their calls."""
-    from keqa.retrievers import CachingRetriever
-
     return nullcontext(retriever) if run.no_cache else CachingRetriever(retriever, run.out / "retrievals.sqlite")
 
 
@@ -209,12 +188,3 @@ def standing(tally: Tally) -> str:
     parts += [f"{tally.failed} failed"] if tally.failed else []
     parts += [f"{tally.impaired} impaired"] if tally.impaired else []
     return ", ".join(parts)
-
-
-def _report(problems: Sequence[str], left_out: Mapping[str, int]) -> None:
-    """Name what of the data is passed over, the first few in full, and count what is sound and not asked."""
-    from keqa.cli.console import warn, warn_of_many
-
-    warn_of_many("passed over: ", problems)
-    if left_out:
-        warn(f"left out: {', '.join(f'{count} {reason}' for reason, count in left_out.items())}")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from keqa.cli.console import results, show_json, status
 from keqa.cli.options import AsJson, Index
+from keqa.storage.terminal import visible, visible_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +26,6 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search an index and show the passages that it finds, best first, and where in which file they stand."""
-    from keqa.cli.console import results, show_json, status
     from keqa.retrievers import open_index
     from keqa.testbed.index import open_encyclopedia
 
@@ -51,8 +52,6 @@ def hits_table(hits: Sequence[Hit]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
-
-    from keqa.storage.terminal import visible, visible_line
 
     table = Table(box=SIMPLE_HEAD)
     table.add_column("", justify="right")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.console import status
 from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
-from keqa.errors import InputError, MissingExtraError
+from keqa.errors import InputError
 
 if TYPE_CHECKING:
     from keqa.server.limits import Limits
@@ -99,15 +100,16 @@ def serve(
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
     """
+    from keqa.cli.opening import check_installed, open_all
+
     # Before anything is opened.
-    _check_installed()
+    check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
     if server.watch and program.index is None:
         raise InputError("--watch needs --index: the testbed's encyclopedia does not change")
     if server.watch and risk.risk is not None:
         raise InputError(
             "--risk is calibrated on an index as it is, and --watch serves one that changes: leave out one"
         )
-    from keqa.cli.opening import open_all
     from keqa.server.answers import Answers
     from keqa.server.documents import Documents
     from keqa.server.serving import bound_memory, listen, token_for
@@ -127,7 +129,6 @@ def serve(
 
         asyncio.run(run_on_standard_streams(answers, sync))
         return
-    from keqa.cli.console import status
     from keqa.server.application import application
     from keqa.server.serving import log_to_stderr
     from keqa.server.serving import server as web_server
@@ -144,10 +145,3 @@ def serve(
         )
         log_to_stderr()
         web_server(app, answers.limits, server.grace).run([port])
-
-
-def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    if not all(map(find_spec, ("fastapi", "uvicorn", "mcp", "prometheus_client"))):
-        raise MissingExtraError("serve", "keqa serve")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from keqa.cli.console import results, show_figures, show_json, status
 from keqa.cli.help import Commands
 from keqa.cli.options import AsJson, LanguageModel, with_groups
 from keqa.errors import InputError
@@ -39,7 +40,6 @@ def check(
     """
     from rich.progress import Progress
 
-    from keqa.cli.console import results, show_figures, status
     from keqa.testbed.check import DEMONSTRATIONS, TASKS, check_skills, shortfalls
 
     tasks = [task for task in TASKS if not skill or task.name in skill]
@@ -78,7 +78,6 @@ def boundary(
     """Examine facts of the encyclopedia: how well does their consistency T_c show what the LM was trained on?"""
     from rich.progress import Progress
 
-    from keqa.cli.console import results, show_figures, status
     from keqa.testbed.boundary import draw_boundary
 
     with Progress(console=status(), transient=True) as bar:
@@ -108,7 +107,6 @@ def questions(
     """
     import random
 
-    from keqa.cli.console import results, show_json
     from keqa.testbed.testbed import Testbed
 
     splits = {"train", "dev", "test"}

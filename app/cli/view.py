@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from keqa.errors import InputError, MissingExtraError
-
-if TYPE_CHECKING:
-    from keqa.page.runs import Runs
+from keqa.cli.console import status
 
 
 def view(
@@ -33,21 +30,20 @@ def view(
     whether methods differ; a story is read when its question is opened. The server is for this machine alone, and
     asks no language model. Ctrl-C stops it.
     """
-    from keqa.cli.console import status
+    from keqa.cli.opening import check_installed
     from keqa.page.runs import Runs
+    from keqa.page.story import check_place, write_page
 
     if html is None:
-        _check_installed()
+        check_installed("keqa view without --html", "starlette", "uvicorn", "prometheus_client")
     else:
-        from keqa.page.story import check_place
-
         check_place(html)
     with status().status("reading the runs…"):
         found = Runs(runs or [Path("runs")])
     what = f"{found.count} {'run' if found.count == 1 else 'runs'} of {len(found):,} questions"
     if html is not None:
         with status().status("writing the page…"):
-            _write(found, html)
+            write_page(html, found.page())
         status().print(f"Wrote {what} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
         return
     from keqa.server.run_view import LIMITS, run_view
@@ -57,18 +53,3 @@ def view(
         where = f"http://127.0.0.1:{bound.getsockname()[1]}/"
         status().print(f"Showing {what} at {where}. Ctrl-C stops.", soft_wrap=True)
         server(run_view(found), LIMITS, 1).run([bound])
-
-
-def _write(found: Runs, html: Path) -> None:
-    try:
-        with html.open("w", encoding="utf-8") as stream:
-            stream.writelines(found.page())
-    except OSError as error:
-        raise InputError(f"the page cannot be written to {html}: {error.strerror or error}") from None
-
-
-def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    if not all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
-        raise MissingExtraError("serve", "keqa view without --html")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +51,18 @@ def check_place(path: Path) -> None:
         raise InputError(f"the page cannot be written to {path}: {why}")
 
 
-def write_story(record: QuestionRecord, path: Path) -> None:
-    """Write a question's story as an HTML file of its own.
+def write_page(path: Path, parts: Iterable[str]) -> None:
+    """Write a page as a file of its own.
 
     Args:
-        record: As for `story_data`.
         path: The file; one that is there is replaced.
+        parts: Its text.
 
     Raises:
         InputError: It cannot be written.
     """
     try:
-        path.write_text(story_page(record), encoding="utf-8")
+        with path.open("w", encoding="utf-8") as stream:
+            stream.writelines(parts)
     except OSError as error:
         raise InputError(f"the page cannot be written to {path}: {error.strerror or error}") from None

@@ -41,9 +41,7 @@ class Answers:
         lms: The language models of all roles, whose keys reach no client.
     """
 
-    def __init__(
-        self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: Limits, metrics: Metrics | None = None
-    ) -> None:
+    def __init__(self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: Limits) -> None:
         """Make the slots.
 
         Args:
@@ -52,10 +50,9 @@ class Answers:
                 before each question and search.
             lms: See above.
             limits: See above.
-            metrics: See above; new ones by default.
         """
         self._program, self._retriever = program, retriever
-        self.lms, self.limits, self.metrics = list(lms), limits, metrics or Metrics()
+        self.lms, self.limits, self.metrics = list(lms), limits, Metrics()
         self._slots = asyncio.Semaphore(limits.in_flight)
         self._waiting = 0
 

@@ -105,11 +105,7 @@ class Guard:
             log.info("%s %s %d %.3fs", method, path, status, seconds)
 
     def _check(self, scope: Scope) -> None:
-        """Refuse what may not ask.
-
-        Raises:
-            ProblemError: It may not.
-        """
+        """Refuse what may not ask."""
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))

@@ -93,6 +93,12 @@ class Grid:
         if any(len(row.cells) != len(self.columns) for row in self.rows):
             raise ValueError(f"every row of {self.name} needs {len(self.columns)} cells")
 
+    @property
+    def records(self) -> list[dict[str, float | str | None]]:
+        """Each row as JSON, by the headings of its cells."""
+        names = [column.full for column in self.columns]
+        return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in self.rows]
+
 
 @dataclass(frozen=True, slots=True)
 class Series:

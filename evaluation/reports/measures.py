@@ -3,13 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 from keqa.errors import InputError
-from keqa.evaluation.parsing import Parsed
 from keqa.evaluation.reports.summary import NUMBERS, QuestionSummary
 
 Lines = Sequence[QuestionSummary]
+
+NOT_COMPARABLE_ABOVE = Fraction(1, 10)
+"""A method whose outputs did not parse more often than this was not measured, its prompts were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """How many outputs of a language model could not be read.
+
+    A method that loses because its format is unknown to the LM has not been compared; a table has to show that.
+
+    Attributes:
+        failed: Outputs that did not parse.
+        outputs: Replies drawn, now or before by what a cache answered; a request may bring several.
+    """
+
+    failed: int
+    outputs: int
+
+    @property
+    def share(self) -> Fraction:
+        """The share that did not parse; 0 where nothing was asked."""
+        return Fraction(self.failed, self.outputs) if self.outputs else Fraction(0)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether a row with this share may be compared with others."""
+        return self.share <= NOT_COMPARABLE_ABOVE
 
 
 def quality(line: QuestionSummary) -> float:

@@ -179,7 +179,11 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
             entry.lines[(*place, line.id)] = line
-    rows = [_marked(entry) for alike in found.values() for entry in _distinguished(alike)]
+    rows = [
+        replace(entry, title=f"{entry.title}{MARK}") if entry.learned else entry
+        for alike in found.values()
+        for entry in _distinguished(alike)
+    ]
     return sorted(rows, key=lambda entry: _ORDER.index(entry.kind))
 
 
@@ -289,12 +293,11 @@ def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
 def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
     """Rows of one label; in the titles of all but the first stands what of language model and retriever is another."""
     first, *others = rows
-    return [first, *(replace(row, title=f"{row.title} ({_otherwise(row, first)})") for row in others)]
 
+    def otherwise(row: Entry) -> str:
+        return ", ".join(str(one) for one, usual in zip(_means(row), _means(first), strict=True) if one != usual)
 
-def _marked(row: Entry) -> Entry:
-    """The row with a mark after its name where its program had learned from questions that it was asked."""
-    return replace(row, title=f"{row.title}{MARK}") if row.learned else row
+    return [first, *(replace(row, title=f"{row.title} ({otherwise(row)})") for row in others)]
 
 
 def notes_on_overlap(entries: Iterable[Entry]) -> tuple[str, ...]:
@@ -302,10 +305,6 @@ def notes_on_overlap(entries: Iterable[Entry]) -> tuple[str, ...]:
     return overlap_notes(
         (one.title, len(one.learned), len(one.expected), one.header.learned_unknown) for one in entries
     )
-
-
-def _otherwise(row: Entry, first: Entry) -> str:
-    return ", ".join(str(one) for one, usual in zip(_means(row), _means(first), strict=True) if one != usual)
 
 
 def _mixed(first: QuestionSummary, its_header: RunHeader, line: QuestionSummary, header: RunHeader) -> str:

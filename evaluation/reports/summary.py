@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from keqa.data.question import AnswerType
-from keqa.evaluation.costs import searched
-from keqa.evaluation.parsing import unreadable
 from keqa.evaluation.reading import lines_with_golds, read_header
 from keqa.evaluation.records import RunOf
 from keqa.metrics.answers import is_abstention
@@ -55,6 +53,10 @@ NUMBERS = (
     "question retrieval ratio",
 )
 """What is known of each question as a number, by name; `keqa.evaluation.reports.measures` has their means."""
+
+UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
+"""Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
+number that was asked for."""
 
 _PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
@@ -180,6 +182,28 @@ def brief_of(line: RunLine) -> QuestionSummary:
         naming=_naming(line),
         masked=line.answer is not None and line.answer.strip(" .") == MASK,
     )
+
+
+def searched(record: QuestionRecord) -> list[bool]:
+    """Whether each quiz of a question was searched for.
+
+    A quiz that was never asked, for it was blocked or skipped, does not count. A question answered by itself is a quiz:
+    that of a baseline, and that of a fallback.
+    """
+    quizzes = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
+    quizzes += [record.fallback] if record.fallback is not None else []
+    return [quiz.retrieved for quiz in quizzes] or [record.cost.retrievals > 0]
+
+
+def unreadable(record: QuestionRecord) -> int:
+    """How many outputs of a question did not parse.
+
+    Each one is a degradation in its record, except one that nothing stood in for, which is the failure of its question.
+    """
+    noted = [(note.stage, note.cause) for note in record.degradations if note.cause in UNREADABLE]
+    end = record.failure
+    alone = end is not None and end.cause in UNREADABLE and (end.stage, end.cause) not in noted
+    return len(noted) + alone
 
 
 def _numbers(line: RunLine) -> array[float]:

@@ -17,7 +17,8 @@ from keqa.errors import InputError
 from keqa.evaluation.reading import iter_lines
 from keqa.evaluation.reports.measures import measure
 from keqa.evaluation.reports.summary import brief_of
-from keqa.evaluation.reproduction.expectations import FOLDER, Case, Expected
+from keqa.evaluation.reproduction.case_commands import FOLDER
+from keqa.evaluation.reproduction.expectations import Case, Expected
 
 _ROUNDING = 1e-9
 

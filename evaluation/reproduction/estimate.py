@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import dspy
@@ -17,12 +16,20 @@ from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, text
 from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
 from keqa.lms.adapter import adapter
 from keqa.lms.factory import Roles
+from keqa.lms.served import quiet_litellm
+from keqa.optimize.reference.labelling import Labeller
+from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec, parse_spec
+from keqa.programs.runtime.concurrency import run_blocking
+from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.retrievers import Retriever
 
 _FEW, _MOST_HELD_OUT = 8, 100
 """How compiling holds questions out, see `keqa.optimize.split`."""
+
+_SETS = 4
+"""Sets of demonstrations that compiling tries, unless another number is given."""
 
 REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
@@ -51,6 +58,10 @@ class Spent(NamedTuple):
     calls: float = 0.0
     read: float = 0.0
     written: float = 0.0
+
+    def times(self, factor: float) -> Spent:
+        """So many times as much."""
+        return Spent(*(factor * part for part in self))
 
 
 class Bounds(NamedTuple):
@@ -92,7 +103,7 @@ class Estimate:
     def total(self) -> Bounds:
         """Over all language models."""
         every = self.bounds.values()
-        return Bounds(_sum(one.known for one in every), _sum(one.unknown for one in every))
+        return Bounds(total(one.known for one in every), total(one.unknown for one in every))
 
 
 def estimate(
@@ -114,8 +125,6 @@ def estimate(
     Raises:
         ConfigurationError: The method cannot be made.
     """
-    from keqa.programs.runtime.shared_samples import SharedDraws
-
     rehearsed = questions[:REHEARSED]
     spent = []
     for knows in (True, False):
@@ -126,12 +135,7 @@ def estimate(
         )
         costs = [_cost(asked, question) for question in rehearsed]
         factor = len(questions) / len(rehearsed)
-        spent.append(
-            {
-                model: Spent(*(factor * part for part in _sum(spent_on(cost, model, models) for cost in costs)))
-                for model in made
-            }
-        )
+        spent.append({model: total(spent_on(cost, model, models) for cost in costs).times(factor) for model in made})
     known, unknown = spent
     return Estimate(
         dataset, spec.label, len(questions), {model: Bounds(known[model], unknown[model]) for model in known}
@@ -150,10 +154,6 @@ def estimate_reference(
         settings: Of the program that labels.
         model: The language model of the task role.
     """
-    from keqa.optimize.reference.labelling import Labeller
-    from keqa.programs.keqa import KEQA
-    from keqa.programs.runtime.concurrency import run_blocking
-
     ends = []
     for knows in (True, False):
         spent = Spent()
@@ -166,23 +166,22 @@ def estimate_reference(
                 for one in alike[:REHEARSED]:
                     run_blocking(partial(labeller.label, one))
             factor = len(alike) / min(len(alike), REHEARSED)
-            spent = _sum([spent, Spent(*(factor * part for part in (tally.calls, tally.read, tally.written)))])
+            spent = total([spent, Spent(tally.calls, tally.read, tally.written).times(factor)])
         ends.append(spent)
     return Estimate("training", label, len(questions), {model: Bounds(*ends)})
 
 
-def estimate_compiling(plain: Estimate, label: str, predictors: int, sets: int = 4) -> Estimate:
+def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate:
     """What it costs that a baseline learns, by what it costs to ask it its training questions.
 
     Args:
         plain: To ask it all of them.
         label: Of its row.
         predictors: How many it has: each is tried without its demonstrations.
-        sets: Sets of demonstrations that are tried.
     """
     held = held_out(plain.questions)
     learned = plain.questions - held if held < plain.questions else held
-    least, most = learned + held, learned + held * (1 + sets + predictors)
+    least, most = learned + held, learned + held * (1 + _SETS + predictors)
 
     def times(spent: Spent, asked: int) -> Spent:
         return Spent(*(part * asked / plain.questions for part in spent))
@@ -217,8 +216,6 @@ def estimate_labels(
 
 def counter(model: str) -> Callable[[str], int]:
     """Counts tokens as a model does, as far as LiteLLM brings its tokenizer; otherwise as gpt-3.5-turbo does."""
-    from keqa.lms.served import quiet_litellm
-
     litellm = quiet_litellm()
     # That of Llama it would fetch from the hub, and without a network try that again for every text.
     litellm.disable_hf_tokenizer_download = True
@@ -227,8 +224,6 @@ def counter(model: str) -> Callable[[str], int]:
 
 def price(model: str, spent: Spent) -> float | None:
     """US dollars by the price map that comes with LiteLLM; None where it does not know the model."""
-    from keqa.lms.served import quiet_litellm
-
     try:
         known = quiet_litellm().get_model_info(model)
     # LiteLLM raises a plain Exception for a model that it has no entry for.
@@ -287,7 +282,8 @@ def _no_golds(question: str) -> Sequence[str]:
     return ()
 
 
-def _sum(parts: Iterable[Spent]) -> Spent:
+def total(parts: Iterable[Spent]) -> Spent:
+    """All of them together."""
     return Spent(*map(sum, zip(Spent(), *parts, strict=True)))
 
 
@@ -315,22 +311,19 @@ def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
 
 def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False, measured: bool = False) -> Row:
     bounds = [one.total for one in found]
-    ends = [_sum(one.least for one in bounds), _sum(one.most for one in bounds)]
-    paid = [_price(found, which) for which in (attrgetter("least"), attrgetter("most"))]
+    ends = [total(one.least for one in bounds), total(one.most for one in bounds)]
+    # None where no language model's price is known.
+    by_model = [pair for one in found for pair in one.bounds.items()]
+    paid = [_paid((model, of.least) for model, of in by_model), _paid((model, of.most) for model, of in by_model)]
     known = [one.expected for one in found if one.expected is not None]
     if measured:
-        ends.insert(1, _sum(spent for one in known for spent in one.values()))
+        ends.insert(1, total(spent for one in known for spent in one.values()))
         paid.insert(1, _paid((model, spent) for one in known for model, spent in one.items()))
     counts = [_count(value) for values in zip(*ends, strict=True) for value in values]
     cells = [*counts, *map(_dollars, paid)]
     if measured and not known:
         cells[1::3] = [EMPTY] * 4
     return Row((text(dataset), text(run), _count(sum(one.questions for one in found)), *cells), ruled=ruled)
-
-
-def _price(found: Sequence[Estimate], end: Callable[[Bounds], Spent]) -> float | None:
-    """What the language models cost whose price is known; none where there is no such one."""
-    return _paid((model, end(bounds)) for one in found for model, bounds in one.bounds.items())
 
 
 def _paid(spent: Iterable[tuple[str, Spent]]) -> float | None:

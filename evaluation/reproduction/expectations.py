@@ -36,8 +36,6 @@ from keqa.evaluation.reports.measures import MEASURES
 from keqa.evaluation.reproduction.bounded_yaml import line_of, read_mapping
 from keqa.evaluation.reproduction.case_commands import FOLDER, check_command
 
-__all__ = ["FOLDER", "Case", "Expected", "case_names", "load_case", "read_case"]
-
 _ENDING = ".yaml"
 
 

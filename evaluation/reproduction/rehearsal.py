@@ -22,6 +22,9 @@ from typing import Any
 import dspy
 from dspy import lm15
 
+from keqa.programs.keqa import KEQA
+from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.saving.folder import save
 from keqa.retrievers import Retriever
 
 _ASKED = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
@@ -82,10 +85,6 @@ def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Pa
         folder: Where to save it.
         top_k: Passages of a question.
     """
-    from keqa.programs.keqa import KEQA
-    from keqa.programs.reference.utility_reference import Entry, UtilityReference
-    from keqa.programs.saving.folder import save
-
     entries = [
         Entry(one.id, one.question, hit.passage.rendered, place % 2 == 0)
         for one in questions[:_SHOWN]

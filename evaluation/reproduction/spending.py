@@ -10,7 +10,7 @@ from keqa.errors import KeqaError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reading import iter_lines
 from keqa.evaluation.reports.grid import Column, Grid, Row, count, text
-from keqa.evaluation.reproduction.estimate import Estimate, Spent, held_out, price, spent_on
+from keqa.evaluation.reproduction.estimate import Estimate, Spent, held_out, price, spent_on, total
 from keqa.programs.saving.folder import about
 
 SpentOn = tuple[int, Mapping[str, Spent]]
@@ -33,8 +33,7 @@ def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn
         asked += 1
         if line.record is not None:
             for model in found:
-                more = spent_on(line.record.cost, model, models)
-                found[model] = Spent(*(a + b for a, b in zip(found[model], more, strict=True)))
+                found[model] = total([found[model], spent_on(line.record.cost, model, models)])
     return (asked, found) if asked else None
 
 
@@ -96,9 +95,7 @@ def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None
     if found is None:
         return estimate
     factor = (estimate.questions if asked is None else asked) / found[0]
-    return replace(
-        estimate, expected={model: Spent(*(factor * part for part in spent)) for model, spent in found[1].items()}
-    )
+    return replace(estimate, expected={model: spent.times(factor) for model, spent in found[1].items()})
 
 
 def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
@@ -123,7 +120,10 @@ def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
 
 def _line(dataset: str, label: str, found: Sequence[SpentOn], *, ruled: bool = False) -> Row:
     parts = [part for _, by_model in found for part in by_model.items()]
-    total = [sum(values) for values in zip(*(spent for _, spent in parts), strict=True)] or [0.0] * 3
-    prices = [paid for model, spent in parts if (paid := price(model, spent)) is not None]
+    spent = total(part for _, part in parts)
+    prices = [paid for model, part in parts if (paid := price(model, part)) is not None]
     dollars = text(f"{sum(prices):,.2f}" if prices else "unknown")
-    return Row((text(dataset), text(label), *(count(round(value)) for value in total), dollars), ruled=ruled)
+    return Row(
+        (text(dataset), text(label), *(count(round(value)) for value in spent), dollars),
+        ruled=ruled,
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 import dspy
 
-from keqa.errors import InputError
+from keqa.errors import InputError, KeqaError
 from keqa.evaluation.build import Parts, make
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reproduction.experiments import SETTINGS
@@ -104,7 +104,6 @@ def embedder_of(name: str | None) -> Embedder | str:
         ConfigurationError: What is named is no embedding model.
         MissingExtraError: A package is missing that the model needs.
     """
-    from keqa.errors import KeqaError
     from keqa.programs.reference.embedding import open_embedder
 
     if name is not None:

@@ -8,7 +8,7 @@ import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.errors import InputError, StorageError
-from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.call_cache import CallCache, install_cache
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.reading import read_run
 from keqa.lms import build_roles
@@ -226,8 +226,6 @@ def test_no_key_is_in_the_file(numbered, tmp_path):
 def test_a_question_that_is_asked_again_does_not_get_its_reply_from_dspys_own_cache(numbered, tmp_path):
     # As for a user who runs a program of a script's, with DSPy's cache on.
     from dspy.clients.cache import Cache
-
-    from keqa.evaluation.cache_bypass import install_cache
 
     roles = build_roles("openai/scripted", api_base=numbered.api_base, num_retries=0, cache=True)
     answers, numbered.reply = numbered.reply, lambda messages, n, body: ["no format"] * n

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import InputError
-from keqa.evaluation.cached_call import is_sound
-from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.call_cache import CallCache, is_sound
 from keqa.evaluation.evaluate import evaluate
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook

@@ -4,24 +4,16 @@ A command takes a group as one argument, annotated with its class, and `with_gro
 as an option of its own. A marker beside an option says how its value is written where the command is kept.
 """
 
-from keqa.cli.options.evaluation import EvaluationOptions
-from keqa.cli.options.groups import Panel, as_command, with_groups
-from keqa.cli.options.invocation import Places, Server, invocation
-from keqa.cli.options.method import KeqaOptions, MethodOptions
+from keqa.cli.options.groups import Panel, Places, Server, as_command, given, invocation, refuse_empty, with_groups
+from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions
 from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, server_of
 from keqa.cli.options.presets import PRESETS, KSOptions, PaperOptions, PresetOptions
-from keqa.cli.options.program import Embedder, Index, ProgramOptions
-from keqa.cli.options.questions import QuestionOptions
-from keqa.cli.options.risk import RiskOptions
-from keqa.cli.options.run import AllowOverlap, AsJson, InFlight, RetryFailed, RunOptions
-from keqa.cli.options.values import given, refuse_empty
+from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, QuestionOptions, RunOptions
 
 __all__ = [
     "PRESETS",
-    "AllowOverlap",
     "AsJson",
     "BoundaryLMOptions",
-    "Embedder",
     "EvaluationOptions",
     "InFlight",
     "Index",
@@ -36,7 +28,6 @@ __all__ = [
     "PresetOptions",
     "ProgramOptions",
     "QuestionOptions",
-    "RetryFailed",
     "RiskOptions",
     "RunOptions",
     "Server",

@@ -1,22 +1,30 @@
 """Groups of options: a command takes a group as one argument, and shows each of its fields as an option.
 
 The argument is annotated with the group's class, a dataclass whose fields are annotated as options are; a group may be
-made of groups.
+made of groups. The command that runs is kept without secrets and addresses, and without folders of this machine.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import Field, dataclass, fields, is_dataclass
 from functools import wraps
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo
 
-from keqa.cli.options.invocation import keep_invocation
-from keqa.cli.options.models import drop_addresses_of_others
+from keqa.errors import InputError
+from keqa.storage.redaction import without_secrets
+
+_ADDRESS = "<address>"
+_invocation: ContextVar[str] = ContextVar("invocation", default="keqa")
 
 
 @dataclass(frozen=True)
@@ -26,10 +34,21 @@ class Panel:
     title: str
 
 
+@dataclass(frozen=True)
+class Places:
+    """Beside an option whose text names folders or files: the characters that stand between them, or before one."""
+
+    between: str
+
+
+Server = Places("")
+"""Beside an option that is the address of a server."""
+
+
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each field of its groups as an option; it is called with the groups.
 
-    `keqa.cli.options.invocation.invocation` gives the command as it was given from then on.
+    `invocation` gives the command as it was given from then on.
 
     Args:
         command: A function whose arguments are annotated as options are, or with the class of a group.
@@ -51,8 +70,8 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def spread(context: typer.Context, **values: Any) -> None:
-        drop_addresses_of_others(context, values)
-        keep_invocation(command.__name__.removesuffix("_command"), parameters, values)
+        _drop_addresses_of_others(context, values)
+        _invocation.set(_written(command.__name__.removesuffix("_command"), parameters, values))
         made = {name: _made(group, values) for name, group in groups.items()}
         command(**values, **made)
 
@@ -66,6 +85,47 @@ def as_command(function: Callable[..., None], parameters: Iterable[inspect.Param
     function.__dict__["__signature__"] = inspect.Signature(shown)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
     return function
+
+
+def flag_of(name: str) -> str:
+    """The flag of an option.
+
+    Args:
+        name: The option, as the field of its group or the parameter of the command is called.
+    """
+    return "--json" if name == "as_json" else f"--{name.replace('_', '-')}"
+
+
+def refuse_empty(flag: str, value: str | None) -> None:
+    """Refuse an option that was given and holds nothing: its default would be taken for it in silence.
+
+    Args:
+        flag: The option.
+        value: What it was given; None where it was not.
+
+    Raises:
+        InputError: It is empty.
+    """
+    if value is not None and not value.strip():
+        raise InputError(f"{flag} is empty: give it a value, or leave it out")
+
+
+def given(*groups: Any) -> dict[str, Any]:
+    """The options of groups that are not what they are by default, by the names that they are written with."""
+    found: dict[str, Any] = {}
+    for group in groups:
+        for field in fields(group):
+            value = getattr(group, field.name)
+            if is_dataclass(value):
+                found |= given(value)
+            elif value != field.default and value != []:
+                found[flag_of(field.name)] = value
+    return found
+
+
+def invocation() -> str:
+    """The command that runs, without secrets and addresses; of a folder or file outside, only the last component."""
+    return _invocation.get()
 
 
 def _options(group: Any, panel: str | None) -> Iterator[inspect.Parameter]:
@@ -102,3 +162,62 @@ def _moved(option: OptionInfo, panel: str) -> OptionInfo:
     copied = OptionInfo(**vars(option))
     copied.rich_help_panel = panel
     return copied
+
+
+def _drop_addresses_of_others(context: typer.Context, values: dict[str, Any]) -> None:
+    """Leave out the address that a variable or file gives together with another language model than the one asked.
+
+    It is the server of that one: what is sent there, keys included, is not meant for it.
+    """
+    for name in [name for name in values if name.endswith("api_base") and values[name] is not None]:
+        model = f"{name[: -len('api_base')]}lm"
+        source = getattr(context.get_parameter_source(name), "name", "")
+        beside = {
+            "ENVIRONMENT": os.environ.get("KEQA_LM") if model == "lm" else None,
+            "DEFAULT_MAP": (context.default_map or {}).get(model),
+        }.get(source)
+        if beside is not None and beside != values.get(model):
+            values[name] = None
+
+
+def _written(command: str, parameters: Mapping[str, inspect.Parameter], values: Mapping[str, Any]) -> str:
+    """A command as it may be kept."""
+    arguments: list[str] = []
+    options: list[str] = []
+    for name, parameter in parameters.items():
+        _, *beside = get_args(parameter.annotation) or (None,)
+        place = next((mark for mark in beside if isinstance(mark, Places)), None)
+        value = values[name]
+        if value is None or value == parameter.default or value == []:
+            continue
+        texts = [_shareable(one, place) for one in (value if isinstance(value, list) else [value])]
+        if any(isinstance(mark, ArgumentInfo) for mark in beside):
+            arguments += texts
+        elif value is True:
+            options.append(flag_of(name))
+        else:
+            options += [part for text in texts for part in (flag_of(name), text)]
+    return shlex.join(["keqa", command, *arguments, *options])
+
+
+def _shareable(value: Any, place: Places | None) -> str:
+    if isinstance(value, Path):
+        return value.name or str(value)
+    if place is Server:
+        return _ADDRESS
+    text = str(without_secrets(str(value)))
+    if place is None:
+        return text
+    if place.between == "/":
+        # The name of a model may hold the same: only what follows the provider can be a path.
+        provider, slash, rest = text.partition("/")
+        return provider + slash + _last(rest)
+    return "".join(map(_last, re.split(f"([{place.between}])", text)))
+
+
+def _last(text: str) -> str:
+    """An absolute path by its last component alone; whatever else as it is."""
+    if text.startswith("documents:"):
+        return "documents:" + _last(text.removeprefix("documents:"))
+    path = PureWindowsPath(text)
+    return path.name if path.root or text.startswith("~") else text

@@ -1,19 +1,73 @@
-"""The settings of KEQA and of the methods that it is compared with, and what these are made from."""
+"""The settings of KEQA and of the methods that it is compared with, what these are made from, and their risk."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from keqa.cli.options.groups import Panel
-from keqa.cli.options.program import Embedder, Index
+from keqa.cli.options.groups import Panel, Places
 from keqa.errors import InputError
 
+if TYPE_CHECKING:
+    from keqa.programs.program import Program
+
 _setting = partial(typer.Option, rich_help_panel="Method")
+
+Index = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        "-i",
+        envvar="KEQA_INDEX",
+        help="An index made by keqa index: its folder, or elasticsearch://host:9200/name; several with commas are "
+        "ranked together. documents:FILE gives each question the document that keqa documents made for it. The "
+        "testbed's encyclopedia by default.",
+    ),
+    Places(",@"),
+]
+Embedder = Annotated[
+    str | None,
+    typer.Option(
+        help="The embedding model that the program was compiled with, where it is one of the hub or in a folder: it is "
+        "opened only if you name it.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """The one program that a command asks, and the index that it searches."""
+
+    index: Index = None
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            "--program",
+            "-p",
+            help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
+        ),
+    ] = None
+    embedder: Embedder = None
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Refuse an embedding model without its program.
+
+        Raises:
+            InputError: There is one.
+        """
+        if self.embedder is not None and self.program is None:
+            raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
 
 
 def _tuned(name: str, help: str) -> Any:
@@ -99,13 +153,12 @@ class KeqaOptions:
                 raise InputError(
                     f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
                 ) from None
-        found = {name: getattr(self, name) for name in ("tries", "threshold", "temperature", "top_k")}
-        switched = ("decompose", "examine", "pick", "demonstrations")
-        found |= {name: False if getattr(self, f"no_{name}") else None for name in switched}
-        tuned = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
-        found |= {name: getattr(self, name) for name in tuned}
-        found["select"] = self.select or None
-        return {name: value for name, value in found.items() if value is not None}
+        found: dict[str, Any] = {}
+        for field in fields(KeqaOptions):
+            value, name = getattr(self, field.name), field.name.removeprefix("no_")
+            if value != field.default:
+                found[name] = value if name == field.name else False
+        return found
 
 
 @dataclass(frozen=True)
@@ -131,3 +184,55 @@ class MethodOptions(KeqaOptions):
         ),
     ] = None
     embedder: Annotated[Embedder, Panel("Method")] = None
+
+
+@dataclass(frozen=True)
+class RiskOptions:
+    """The share of wrong answers that a program may give."""
+
+    risk: Annotated[
+        float | None,
+        _setting(
+            help='Answer only so that this share of the answers is wrong at most, else say "I do not know"; 0.1 is one '
+            "in ten. Needs --calibrated-on.",
+            show_default=False,
+        ),
+    ] = None
+    calibrated_on: Annotated[
+        Path | None,
+        _setting(
+            help="The run file of this program over questions like yours, made by keqa evaluate without --risk.",
+            show_default=False,
+        ),
+    ] = None
+    delta: Annotated[float, _setting(help="The chance that --risk does not hold.")] = 0.1
+
+    def check(self) -> None:
+        """Refuse one option without the other.
+
+        Raises:
+            InputError: A risk is not calibrated, or there is none to calibrate.
+        """
+        if self.risk is not None and self.calibrated_on is None:
+            raise InputError(
+                "--risk needs --calibrated-on: the run file of this program over questions with known answers that it "
+                "has not learned from, which keqa evaluate writes"
+            )
+        if self.risk is None and (self.calibrated_on is not None or self.delta != RiskOptions.delta):
+            raise InputError("--calibrated-on and --delta need --risk: the share of the answers that may be wrong")
+
+    def hold(self, program: Program) -> str:
+        """Let a program hold the risk, where one is given.
+
+        Returns:
+            What is to be said before it is asked; empty where there is no risk.
+
+        Raises:
+            InputError: The run file is that of another program.
+            UnheldRiskError: No threshold holds the risk.
+        """
+        if self.risk is None or self.calibrated_on is None:
+            return ""
+        from keqa.evaluation.risk import hold_risk
+
+        return f"--risk {self.risk:g}: {hold_risk(program, self.calibrated_on, self.risk, delta=self.delta)}"

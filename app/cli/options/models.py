@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.options.invocation import Places, Server
-from keqa.cli.options.values import flag_of, refuse_empty
+from keqa.cli.options.groups import Places, Server, flag_of, refuse_empty
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
+    import dspy
+
     from keqa.lms import Roles
 
 _model = partial(typer.Option, rich_help_panel="Language models")
@@ -131,22 +131,8 @@ class BoundaryLMOptions:
         """Its model string."""
         return self.boundary_lm or _TINY
 
+    def build(self) -> dspy.BaseLM:
+        """The language model."""
+        from keqa.lms import build_lm
 
-def drop_addresses_of_others(context: typer.Context, values: dict[str, Any]) -> None:
-    """Leave out the address that a variable or file gives together with another language model than the one asked.
-
-    It is the server of that one: what is sent there, keys included, is not meant for it.
-
-    Args:
-        context: Of the command, which knows where each value comes from.
-        values: The options by name, of which the addresses are set to None.
-    """
-    for name in [name for name in values if name.endswith("api_base") and values[name] is not None]:
-        model = f"{name[: -len('api_base')]}lm"
-        source = getattr(context.get_parameter_source(name), "name", "")
-        beside = {
-            "ENVIRONMENT": os.environ.get("KEQA_LM") if model == "lm" else None,
-            "DEFAULT_MAP": (context.default_map or {}).get(model),
-        }.get(source)
-        if beside is not None and beside != values.get(model):
-            values[name] = None
+        return build_lm(self.name, api_base=self.boundary_api_base)

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from keqa.cli.options.groups import Panel
-from keqa.cli.options.invocation import Places, Server
+from keqa.cli.options.groups import Panel, Places, Server
+from keqa.cli.options.method import Index
 from keqa.cli.options.models import server_of
-from keqa.cli.options.program import Index
-from keqa.cli.options.run import AllowOverlap, InFlight, RetryFailed
+from keqa.cli.options.run import AllowOverlap, InFlight, RetryFailed, RunOptions
 
 PRESETS = "The presets paper and ks-llm"
 """The panel of the help for the options of both."""
@@ -51,6 +50,10 @@ class PresetOptions:
     in_flight: Annotated[InFlight, Panel(PRESETS)] = 8
     retry_failed: Annotated[RetryFailed, Panel(PRESETS)] = False
     allow_overlap: Annotated[AllowOverlap, Panel(PRESETS)] = False
+
+    def run(self, out: Path) -> RunOptions:
+        """How questions are asked whose answers go to a folder."""
+        return RunOptions(out, self.retry_failed, in_flight=self.in_flight, allow_overlap=self.allow_overlap)
 
 
 @dataclass(frozen=True)

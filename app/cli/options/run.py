@@ -1,4 +1,4 @@
-"""How a command asks its questions, where their answers go, and how it prints them."""
+"""The questions that a command asks, how it asks them, where their answers go, and how it prints them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from typing import Annotated
 
 import typer
 
+from keqa.cli.options.groups import Places
+from keqa.cli.options.method import MethodOptions, RiskOptions
+from keqa.cli.options.models import LanguageModels
+
+_data = partial(typer.Option, rich_help_panel="Questions")
 _run = partial(typer.Option, rich_help_panel="Run")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
@@ -27,6 +32,29 @@ RetryFailed = Annotated[
         help="Ask the failed questions of an earlier run again, and those that a search or call failed for.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """What is asked."""
+
+    testbed: Annotated[bool, _data("--testbed", help="The testbed's questions.")] = False
+    questions: Annotated[
+        str | None,
+        _data(
+            "--questions",
+            "-q",
+            help="Your own .jsonl or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.",
+        ),
+        Places(":"),
+    ] = None
+    data: Annotated[
+        Path | None, _data("--data", help="Folder of the benchmark's files; the Hugging Face hub by default.")
+    ] = None
+    split: Annotated[str | None, _data(help="Which part of them.", show_default="test, or what papers report")] = None
+    sample: Annotated[int | None, _data(help="Draw so many, by --seed.", min=1)] = None
+    seed: Annotated[int, _data(help="Of the sample.")] = 0
+    limit: Annotated[int | None, _data(help="The first so many.", min=1)] = None
 
 
 @dataclass(frozen=True)
@@ -51,3 +79,14 @@ class RunOptions:
         ),
     ] = 10
     allow_overlap: AllowOverlap = False
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What ``keqa evaluate`` and ``keqa compare`` take: which questions, asked how, and where the answers go."""
+
+    questions: QuestionOptions
+    run: RunOptions
+    method: MethodOptions
+    models: LanguageModels
+    risk: RiskOptions

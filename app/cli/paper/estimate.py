@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from keqa.cli.paper.plan import UTILITY_REFERENCE, models_by_role
-
-if TYPE_CHECKING:
-    from keqa.cli.paper.plan import Plan
-    from keqa.evaluation.reports.grid import Grid
-    from keqa.evaluation.reproduction.estimate import Estimate
-    from keqa.evaluation.reproduction.experiments import Experiment
-    from keqa.programs.registry import Spec
+from keqa.cli.console import status
+from keqa.cli.opening import open_retriever
+from keqa.cli.paper.plan import UTILITY_REFERENCE, Plan, models_by_role
+from keqa.evaluation.build import Parts, make, own_of
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reproduction.estimate import (
+    Estimate,
+    estimate,
+    estimate_compiling,
+    estimate_labels,
+    estimate_reference,
+    estimates,
+)
+from keqa.evaluation.reproduction.experiments import SETTINGS, Experiment, analysed, settings_for
+from keqa.evaluation.reproduction.rehearsal import rehearsed_program
+from keqa.evaluation.reproduction.spending import expected, spent_by_run, spent_on_training
+from keqa.evaluation.reproduction.training import REFERENCE, of_set
+from keqa.programs.registry import METHODS, Spec
 
 
 def estimate_plan(plan: Plan) -> Grid:
     """Calls, tokens and price, from a rehearsal; no language model is asked.
 
-    Args:
-        plan: What is to be run.
-
     Raises:
         KeqaError: The index or the compiled program cannot be used.
     """
-    from keqa.cli.console import status
-    from keqa.cli.opening import open_retriever
-    from keqa.evaluation.build import Parts, own_of
-    from keqa.evaluation.reproduction.estimate import estimate, estimate_labels, estimate_reference, estimates
-    from keqa.evaluation.reproduction.experiments import SETTINGS, analysed, settings_for
-    from keqa.evaluation.reproduction.rehearsal import rehearsed_program
-    from keqa.evaluation.reproduction.training import of_set
-    from keqa.programs.registry import METHODS
-
     found: list[Estimate] = []
     options = plan.options
     with tempfile.TemporaryDirectory(prefix="keqa-") as folder, status().status("rehearsing…") as shown:
@@ -69,9 +67,6 @@ def estimate_plan(plan: Plan) -> Grid:
 
 
 def _building(plan: Plan, rehearsed: Estimate) -> Estimate:
-    from keqa.evaluation.reproduction.spending import expected, spent_on_training
-    from keqa.evaluation.reproduction.training import REFERENCE
-
     pilot = plan.options.pilot
     task = models_by_role(plan.models)["task"]
     spent = None if pilot is None else spent_on_training(pilot / REFERENCE, task)
@@ -80,10 +75,6 @@ def _building(plan: Plan, rehearsed: Estimate) -> Estimate:
 
 def _compiling(plan: Plan, one: Experiment, spec: Spec, parts: Any, learned: list[Any]) -> Estimate:
     """What it will cost that a baseline learns."""
-    from keqa.evaluation.build import make
-    from keqa.evaluation.reproduction.estimate import estimate, estimate_compiling
-    from keqa.evaluation.reproduction.spending import expected, spent_on_training
-
     models, pilot = models_by_role(plan.models), plan.options.pilot
     label = f"{one.dataset}, {spec.method.name} learns"
     plain = estimate(one.dataset, spec, learned, parts, models)
@@ -97,8 +88,6 @@ def _compiling(plan: Plan, one: Experiment, spec: Spec, parts: Any, learned: lis
 
 
 def _asking(plan: Plan, one: Experiment, spec: Spec, rehearsed: Estimate) -> Estimate:
-    from keqa.evaluation.reproduction.spending import expected, spent_by_run
-
     pilot = plan.options.pilot
     if pilot is None:
         return rehearsed

@@ -7,18 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from keqa.cli.console import status, warn, warn_of_many
+from keqa.cli.opening import check_roles, open_retriever
+from keqa.cli.options import invocation
+from keqa.cli.paper.plan import Plan
+from keqa.cli.progress import Bars
 from keqa.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from keqa.cli.paper.plan import Plan
-    from keqa.cli.progress import Bars
-    from keqa.evaluation.questions import Questions
-    from keqa.evaluation.reproduction.experiments import Experiment
-    from keqa.lms import Roles
-    from keqa.programs.registry import Spec
-    from keqa.retrievers import Retriever
+from keqa.evaluation.build import Parts, own_of
+from keqa.evaluation.call_cache import CallCache
+from keqa.evaluation.questions import Questions
+from keqa.evaluation.reproduction.experiments import OF_REFERENCE, Experiment, settings_for
+from keqa.evaluation.reproduction.training import REFERENCE, build_program, compile_baseline, embedder_of, of_set
+from keqa.lms import Roles
+from keqa.programs.registry import Spec
+from keqa.programs.saving.folder import check_place
+from keqa.programs.stages.probabilities import tells_no_probabilities
+from keqa.retrievers import CachingRetriever, Retriever
+from keqa.storage.folders import check_writable
 
 
 def learn(plan: Plan) -> Plan:
@@ -26,18 +33,9 @@ def learn(plan: Plan) -> Plan:
 
     A baseline that cannot be asked, for the language model gives no token probabilities, has no row.
 
-    Args:
-        plan: What is to be run.
-
     Raises:
         KeqaError: The index, a language model or a folder cannot be used; what was finished before is kept.
     """
-    from keqa.cli.opening import check_roles, open_retriever
-    from keqa.cli.progress import Bars
-    from keqa.evaluation.call_cache import CallCache
-    from keqa.retrievers import CachingRetriever
-    from keqa.storage.folders import check_writable
-
     if plan.training is None:
         return plan
     check_writable(plan.out, "--out")
@@ -56,7 +54,11 @@ def learn(plan: Plan) -> Plan:
             specs = learning.baselines(one) if one.compiled else one.specs
             kept += [replace(one, specs=specs)] if specs else []
     if program is None:
-        kept = [_without_reference(one) for one in kept]
+        # There are no rows that change what a utility reference shows.
+        kept = [
+            replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in OF_REFERENCE))
+            for one in kept
+        ]
     return replace(plan, program=program, experiments=kept)
 
 
@@ -73,11 +75,6 @@ class _Learning:
 
     def reference(self) -> Path | None:
         """Build R; the folder of KEQA with it, or None where no passage made a difference."""
-        from keqa.cli.console import status, warn, warn_of_many
-        from keqa.cli.options import invocation
-        from keqa.evaluation.reproduction.training import REFERENCE, build_program, embedder_of
-        from keqa.programs.saving.folder import check_place
-
         place = self.plan.out / REFERENCE
         check_place(place)
         embedder = embedder_of(self.plan.options.embedder)
@@ -102,20 +99,11 @@ class _Learning:
 
     def baselines(self, one: Experiment) -> tuple[Spec, ...]:
         """Let the baselines of an experiment learn; those that could be asked."""
-        from keqa.evaluation.build import own_of
-        from keqa.evaluation.reproduction.training import of_set
-
         own = {**self.plan.questions[one.dataset].settings, **own_of(self.plan.models.lm)}
         examples = of_set(self.training, one.dataset)
         return tuple(spec for spec in one.specs if self._learns(one.dataset, spec, own, examples))
 
     def _learns(self, dataset: str, spec: Spec, own: Mapping[str, Any], examples: Sequence[Any]) -> bool:
-        from keqa.cli.options import invocation
-        from keqa.evaluation.build import Parts
-        from keqa.evaluation.reproduction.experiments import settings_for
-        from keqa.evaluation.reproduction.training import compile_baseline
-        from keqa.programs.stages.probabilities import tells_no_probabilities
-
         name = f"{dataset}, {spec.label}"
         try:
             learned = compile_baseline(
@@ -136,10 +124,3 @@ class _Learning:
         if not learned:
             self.bars.say(f"{name}: nothing that it learned made it better")
         return True
-
-
-def _without_reference(one: Experiment) -> Experiment:
-    """An experiment without the rows that change what a utility reference shows."""
-    from keqa.evaluation.reproduction.experiments import OF_REFERENCE
-
-    return replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in OF_REFERENCE))

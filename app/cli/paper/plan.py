@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from keqa.cli.options import LanguageModels
+from keqa.cli.console import warn, warn_of_many
+from keqa.cli.options import LanguageModels, PaperOptions
 from keqa.errors import ConfigurationError, InputError
-
-if TYPE_CHECKING:
-    from keqa.cli.options import PaperOptions
-    from keqa.evaluation.questions import Questions
-    from keqa.evaluation.reproduction.experiments import Experiment
+from keqa.evaluation.questions import Questions, of_name, of_training, without_learned
+from keqa.evaluation.reproduction.experiments import FEW_SHOT, OF_REFERENCE, SAMPLE, Experiment, experiments
+from keqa.evaluation.reproduction.published import DATASETS
+from keqa.evaluation.reproduction.training import training_sources
+from keqa.lms import address_for, build_lm, check_model
+from keqa.programs.learned import NOTHING
+from keqa.programs.saving.folder import learned_of
 
 UTILITY_REFERENCE = "utility reference R"
 """What building it is called where costs are listed."""
@@ -55,8 +57,6 @@ class Plan:
         Args:
             other: Position of another LM for the task; the discriminators that were named stay, where they are.
         """
-        from keqa.lms import address_for
-
         models = self.models
         if other is None:
             return models
@@ -92,12 +92,6 @@ def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -
         InputError: A data set is none of the paper's, there are no training questions for it, or nothing would learn
             from those that were named.
     """
-    from keqa.cli.console import warn, warn_of_many
-    from keqa.evaluation.questions import of_training
-    from keqa.evaluation.reproduction.experiments import FEW_SHOT, OF_REFERENCE, SAMPLE, experiments
-    from keqa.evaluation.reproduction.published import DATASETS
-    from keqa.evaluation.reproduction.training import training_sources
-
     named = {one.partition(":")[0].strip().lower(): one for one in options.data or DATASETS}
     others = list(dict.fromkeys(options.other_lm or ()))
     building = options.program is None and not options.no_reference
@@ -123,11 +117,6 @@ def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -
 
 def _sample_of(source: str, options: PaperOptions, training: Questions | None) -> Questions:
     """The sample of a data set, without questions that are learned from unless they are allowed."""
-    from keqa.evaluation.questions import of_name, without_learned
-    from keqa.evaluation.reproduction.experiments import SAMPLE
-    from keqa.programs.learned import NOTHING
-    from keqa.programs.saving.folder import learned_of
-
     wanted = options.sample or SAMPLE
     learned = NOTHING
     if not options.allow_overlap:
@@ -140,14 +129,9 @@ def _sample_of(source: str, options: PaperOptions, training: Questions | None) -
 def check_models(plan: Plan) -> None:
     """Build every language model, so that a wrong one is reported before the first question; a dry run asks none.
 
-    Args:
-        plan: What is to be run.
-
     Raises:
         ConfigurationError: A string names nothing usable, or a key or an address is missing that is needed.
     """
-    from keqa.lms import build_lm, check_model
-
     labelling = plan.options.labelling_lm
     if plan.options.dry_run:
         for model in (*models_by_role(plan.models).values(), *plan.others, *([labelling] if labelling else [])):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keqa.cli.options import refuse_empty
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
     from keqa.cli.options import LanguageModels, PaperOptions
-    from keqa.evaluation.reports.grid import Grid
 
 
 def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *, as_json: bool) -> None:
@@ -21,12 +20,11 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
             questions for it.
         ConfigurationError: A key, model or setting is wrong.
     """
-    from keqa.cli.console import results, show_figures
     from keqa.cli.paper.estimate import estimate_plan
     from keqa.cli.paper.learning import learn
     from keqa.cli.paper.plan import check_models, plan_experiments
     from keqa.cli.paper.tables import measure
-    from keqa.evaluation.reports.rendering.terminal import Rendered
+    from keqa.cli.run_table import show_grids
     from keqa.evaluation.reproduction.experiments import check_labels
     from keqa.evaluation.reproduction.training import publish_questions
 
@@ -39,19 +37,11 @@ def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *,
     else:
         publish_questions(out / "questions.json", plan.training, plan.questions, 0)
         grids = measure(learn(plan))
-    if as_json:
-        show_figures({grid.name: _rows(grid) for grid in grids})
-        return
-    for grid in grids:
-        results().print(Rendered(grid))
+    show_grids(grids, as_json=as_json)
 
 
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
-    """Refuse what contradicts itself or could have no effect.
-
-    Raises:
-        InputError: There is such an option.
-    """
+    """Refuse what contradicts itself or could have no effect."""
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
     models.check()
@@ -67,8 +57,3 @@ def _check_options(models: LanguageModels, options: PaperOptions) -> None:
         raise InputError("--embedder is that of the R that is built: leave it out with --program, which has its own")
     if options.pilot is not None and not options.dry_run:
         raise InputError("--pilot says what a --dry-run may expect: give both, or neither")
-
-
-def _rows(grid: Grid) -> list[dict[str, Any]]:
-    names = [column.full for column in grid.columns]
-    return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in grid.rows]

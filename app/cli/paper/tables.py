@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from keqa.cli.options import MethodOptions, RunOptions
-from keqa.cli.paper.plan import UTILITY_REFERENCE, models_by_role
-
-if TYPE_CHECKING:
-    from keqa.cli.paper.plan import Plan
-    from keqa.evaluation.reports.grid import Grid
-    from keqa.evaluation.reports.rows import Entry
-    from keqa.evaluation.reproduction.experiments import Experiment
-    from keqa.evaluation.reproduction.spending import SpentOn
-    from keqa.programs.registry import Spec
+from keqa.cli.console import status, warn
+from keqa.cli.options import MethodOptions
+from keqa.cli.paper.plan import UTILITY_REFERENCE, Plan, models_by_role
+from keqa.cli.progress import Bars
+from keqa.cli.run_table import warn_of_failures
+from keqa.evaluation.compare import run_path
+from keqa.evaluation.reading import iter_lines
+from keqa.evaluation.reports import tables, write
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.rows import KEQA, Entry, entries_of, of_method
+from keqa.evaluation.reports.summary import read_brief
+from keqa.evaluation.reports.tables.cases import cases
+from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
+from keqa.evaluation.reproduction.experiments import Experiment, analysed, in_table_order, settings_for
+from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
+from keqa.evaluation.reproduction.spending import SpentOn, spent_by_run, spent_on_training, spent_table
+from keqa.evaluation.reproduction.training import REFERENCE
+from keqa.lms import build_lm
 
 _TABLES = "tables"
 """The folder of tables and figures, beside those of the data sets."""
@@ -25,22 +33,12 @@ _TABLES = "tables"
 def measure(plan: Plan) -> list[Grid]:
     """Run everything, write tables and figures, and put the paper's beside them.
 
-    Args:
-        plan: What is to be run.
-
     Returns:
         All tables.
 
     Raises:
         KeqaError: As for `keqa.cli.running.rows_of`.
     """
-    from keqa.cli.console import status
-    from keqa.evaluation.reports import tables, write
-    from keqa.evaluation.reports.rows import entries_of
-    from keqa.evaluation.reports.summary import read_brief
-    from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
-    from keqa.evaluation.reproduction.experiments import in_table_order
-
     found = [(one, path) for one in plan.experiments for path in _run(plan, one)]
     order = list(plan.questions)
     found.sort(key=lambda pair: (order.index(pair[0].dataset), *in_table_order(pair[1].stem)))
@@ -55,26 +53,20 @@ def measure(plan: Plan) -> list[Grid]:
 
 def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
     """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
-    from keqa.cli.run_table import warn_of_failures
     from keqa.cli.running import rows_of
-    from keqa.evaluation.reproduction.experiments import settings_for
 
     models, paper = plan.models_of(one.lm), plan.options
-    run = RunOptions(
-        out=plan.out / one.dataset,
-        in_flight=paper.in_flight,
-        retry_failed=paper.retry_failed,
-        allow_overlap=paper.allow_overlap,
-    )
+    run = paper.run(plan.out / one.dataset)
     # Neighbours with the same settings are run together, and the order stays that of the tables.
     for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
         specs = list(alike)
         folders = [plan.program] if plan.program else None
+        served = any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
         if one.compiled:
             folders = [plan.compiled(one.dataset, spec.method.name) for spec in specs]
         made_from = MethodOptions(
             index=plan.index_of(one),
-            program=folders if one.compiled or _served(specs) else None,
+            program=folders if one.compiled or served else None,
             embedder=paper.embedder,
         )
         rows = rows_of(specs, plan.questions[one.dataset], models, made_from, run, settings=settings, leave_out=True)
@@ -82,20 +74,8 @@ def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
         yield from (row.path for row in rows)
 
 
-def _served(specs: Sequence[Spec]) -> bool:
-    """Whether a compiled KEQA serves some of the methods."""
-    return any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
-
-
 def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | None, str]:
     """For Table 2, what the labelling LM says of the pairs that KEQA's judge compared; nothing where none is named."""
-    from keqa.cli.console import warn
-    from keqa.cli.progress import Bars
-    from keqa.evaluation.reports.rows import KEQA, of_method
-    from keqa.evaluation.reproduction.experiments import analysed
-    from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
-    from keqa.lms import build_lm
-
     options, keqa = plan.options, of_method(entries, KEQA)
     if options.labelling_lm is None or keqa is None:
         return None, ""
@@ -114,11 +94,6 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
 
 def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
     """Table 6, of KEQA's own runs."""
-    from keqa.evaluation.compare import run_path
-    from keqa.evaluation.reading import iter_lines
-    from keqa.evaluation.reports.rows import KEQA, of_method
-    from keqa.evaluation.reports.tables.cases import cases
-
     keqa = of_method(entries, KEQA)
     if keqa is None or not plan.options.cases:
         return
@@ -131,9 +106,6 @@ def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
 
 def _spent(plan: Plan, found: Sequence[tuple[Experiment, Path]]) -> Grid:
     """What everything has cost, to stand beside the estimate."""
-    from keqa.evaluation.reproduction.spending import spent_by_run, spent_on_training, spent_table
-    from keqa.evaluation.reproduction.training import REFERENCE
-
     rows: list[tuple[str, str, SpentOn]] = []
     task = models_by_role(plan.models)["task"]
 

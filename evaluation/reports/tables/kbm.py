@@ -102,16 +102,13 @@ def random_score(entry: Entry, memory: Entry, retrieval: Entry, group: Group | N
         retrieval: ``rag``.
         group: Of these questions only.
     """
-    shared = [one for one in _within(entry, group) if one in memory.lines and one in retrieval.lines]
+    within = [one for one in entry.lines if group is None or one in group.questions]
+    shared = [one for one in within if one in memory.lines and one in retrieval.lines]
     if not shared:
         return None
     ratio = sum(entry.lines[one].number("question retrieval ratio") or 0.0 for one in shared) / len(shared)
     with_passages, without = (sum(score(row.lines[one]) for one in shared) for row in (retrieval, memory))
     return (ratio * with_passages + (1 - ratio) * without) / len(shared)
-
-
-def _within(entry: Entry, group: Group | None) -> list[Identity]:
-    return [one for one in entry.lines if group is None or one in group.questions]
 
 
 def _overall(rows: Sequence[Entry], memory: Entry, retrieval: Entry) -> Grid:

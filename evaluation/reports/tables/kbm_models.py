@@ -105,7 +105,8 @@ def frequency_table(entries: Sequence[Entry]) -> Grid | None:
     for least, asked in sorted(members.items()):
         cells: list[Cell] = [text(_FREQUENCIES[least]), count(len(asked))]
         for row in found.rows:
-            cells += [number(mean_score(row, asked)), _ratio(row, asked)]
+            ratios = [row.lines[one].number("question retrieval ratio") or 0.0 for one in asked]
+            cells += [number(mean_score(row, asked)), share(sum(ratios) / len(ratios))]
         rows.append(Row(tuple(cells)))
     note = (
         "Open questions, by how many of the passages that always retrieving found name a gold answer (KBM, Figure 6). "
@@ -166,11 +167,6 @@ def _mask_rows(memory: Entry, retrieval: Entry, masked: Entry) -> list[list[Cell
             cells.append(share(some / len(asked)) if asked else EMPTY)
         rows.append(cells)
     return rows
-
-
-def _ratio(row: Entry, asked: Sequence[Identity]) -> Cell:
-    ratios = [row.lines[one].number("question retrieval ratio") or 0.0 for one in asked]
-    return share(sum(ratios) / len(ratios))
 
 
 def _title(entry: Entry) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from keqa.evaluation.parsing import NOT_COMPARABLE_ABOVE
 from keqa.evaluation.reports import searching, untouched
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, number, p_value, share, text
-from keqa.evaluation.reports.measures import measure, parsed, quality, right
+from keqa.evaluation.reports.measures import NOT_COMPARABLE_ABOVE, measure, parsed, quality, right
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, Identity, groups_of, of_method, paired
 from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
 

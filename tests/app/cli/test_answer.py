@@ -3,8 +3,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from keqa.cli.answer import shown_answer
-from keqa.cli.live import LiveStory
+from keqa.cli.answer import follow, shown_answer
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.runtime.progress import Answered, QuizAnswered, QuizFound, Searching
 
@@ -67,7 +66,7 @@ def test_each_quiz_is_shown_as_it_settles():
         QuizAnswered(2, "Where?", "Oslo", "memory", provisional=True),
         Answered("the prediction"),
     ]
-    assert LiveStory(lambda text: updates.append(text.plain)).follow(events) == "the prediction"
+    assert follow(events, lambda text: updates.append(text.plain)) == "the prediction"
     assert updates == [
         "Quiz 1: Who is it?",
         "Searching: Who is it?",
@@ -86,4 +85,4 @@ def test_what_ends_a_question_ends_its_story():
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        LiveStory(lambda text: None).follow(events())
+        follow(events(), lambda text: None)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from keqa.page.document import document
-from keqa.page.story import story_page, write_story
+from keqa.page.story import story_page, write_page
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,
@@ -163,4 +163,4 @@ def test_ask_writes_the_page(keqa_command, server, own_index, tmp_path, open_pag
 
 def test_a_page_that_cannot_be_written(tmp_path):
     with pytest.raises(Exception, match="cannot be written"):
-        write_story(RECORD, tmp_path)
+        write_page(tmp_path, [story_page(RECORD)])

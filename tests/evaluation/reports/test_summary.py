@@ -3,9 +3,9 @@ import pytest
 from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import Run, header_line, run_line
 from keqa.evaluation.reports.measures import measure
-from keqa.evaluation.reports.summary import NUMBERS, brief_of, read_brief
+from keqa.evaluation.reports.summary import NUMBERS, brief_of, read_brief, searched
 from keqa.evaluation.reports.write import figures, tables
-from keqa.programs.records import CallCost, Degradation, PassageVerdict
+from keqa.programs.records import CallCost, Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 
 
 @pytest.fixture
@@ -142,3 +142,18 @@ def test_a_line_takes_a_small_part_of_its_file(path, whole, tmp_path):
     tracemalloc.stop()
     assert len(kept.lines) == 200
     assert size / 200 < 2048 < many.stat().st_size / 200
+
+
+def test_which_quizzes_were_searched_for():
+    known = QuizRecord(index=1, text="a", source="memory")
+    looked_up = QuizRecord(index=2, text="b", source="passages", retrieved=True)
+    blocked = QuizRecord(index=3, text="c #2", source="blocked")
+    fallback = QuizRecord(index=0, text="q", source="passages", retrieved=True)
+    records = [
+        QuestionRecord(question="one", quizzes=[known, looked_up], cost=Cost(retrievals=1)),
+        QuestionRecord(question="two", quizzes=[known], cost=Cost()),
+        QuestionRecord(question="three", quizzes=[known, blocked], fallback=fallback, cost=Cost(retrievals=1)),
+        QuestionRecord(question="four", method="always_retrieve", cost=Cost(retrievals=1)),
+        QuestionRecord(question="five", method="closed_book", cost=Cost()),
+    ]
+    assert [searched(record) for record in records] == [[False, True], [False], [False, True], [True], [False]]
