@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from fractions import Fraction
+from numbers import Rational
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -193,10 +194,24 @@ LMS = Kind(
     ),
 )
 
-GATE = Kind(
-    "a gate, such as keqa.programs.gates.VoteGate()",
-    _having(lambda value: "it has to have the methods decide, wave and measure", "decide", "wave", "measure"),
+_deciding = _having(lambda value: "it has to have the methods decide, wave and measure", "decide", "wave", "measure")
+_described = _having(
+    lambda value: "it has to have the attributes name, needs_all_draws and threshold",
+    "name",
+    "needs_all_draws",
+    "threshold",
+    methods=False,
 )
+
+
+def _read_gate(value: Any) -> Any:
+    threshold = _described(_deciding(value)).threshold
+    if not (threshold is None or isinstance(threshold, Rational)):
+        raise ValueError(f"its threshold has to be a Fraction or None, not {shown(threshold)}")
+    return value
+
+
+GATE = Kind("a gate, such as keqa.programs.gates.VoteGate()", _read_gate)
 
 
 def _function(value: Any) -> Any:

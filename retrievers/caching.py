@@ -104,7 +104,8 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
         known, digest = self._known
         if manifest is None or not dataclasses.is_dataclass(manifest):
             raise ConfigurationError(
-                f"a {type(self.retriever).__name__} has no manifest that says what it searches, so nothing can be kept"
+                f"a {type(self.retriever).__name__} has no manifest that says what it searches, so nothing can be "
+                "kept: give it one, a dataclass with passages and source_hash, or ask with --no-cache"
             )
         if manifest != known:
             kind = type(self.retriever).__name__

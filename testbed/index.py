@@ -108,7 +108,8 @@ def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | Doc
     """
     if isinstance(manifest, DocumentsManifest):
         return all(origin.startswith(DOCUMENTS_ORIGIN) for origin in manifest.origins)
-    return manifest is not None and manifest.source_hash == _fingerprint(_passages())
+    content: str | None = getattr(manifest, "source_hash", None)
+    return content is not None and content == _fingerprint(_passages())
 
 
 def _passages() -> list[Passage]:

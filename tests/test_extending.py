@@ -214,3 +214,17 @@ def test_an_engine_is_a_part_of_hybrids_and_named_in_tables(example, tmp_path):
     assert facts_of("shelf://notes") == [{"address": "shelf://notes", "engine": "shelf"}]
     with pytest.raises(keqa.RetrievalError, match="there is no shelf 'none'"):
         keqa.open_index("shelf://none")
+
+
+def test_an_index_that_says_nothing_about_itself_is_not_the_encyclopedia(example):
+    example("A retriever, or an engine of retrieval")
+    from keqa.cli.opening import open_retriever
+
+    with pytest.raises(ConfigurationError, match="can neither read nor judge the passages of shelf://notes"):
+        open_retriever("shelf://notes", None)
+    assert open_retriever("shelf://notes", "openai/gpt-4o-mini").search("the capital of Norway")
+
+
+def test_an_address_of_an_engine_that_is_not_registered_says_so():
+    with pytest.raises(keqa.InputError, match="is known once the module that registers it is imported"):
+        keqa.open_index("unregistered://notes")

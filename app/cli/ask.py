@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,11 +127,15 @@ def _method(name: str, parts: Parts) -> Program:
     """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.evaluation.build import make
+    from keqa.programs.gates.base import asks
     from keqa.programs.registry import parse_spec
+    from keqa.programs.runtime.shared_samples import SharedDraws
 
     spec = parse_spec(name)
     refuse_foreign(parts.settings, [spec])
-    return make(spec, parts)
+    gate = spec.method.gate
+    draws = None if gate is None else SharedDraws(probabilities=asks(gate) == "probabilities")
+    return make(spec, replace(parts, draws=draws))
 
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:

@@ -60,7 +60,8 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None)
     if index is None:
         return open_encyclopedia()
     retriever = open_index(index)
-    if lm is None and not holds_encyclopedia(retriever.manifest):
+    # An index of another package may say nothing about itself.
+    if lm is None and not holds_encyclopedia(getattr(retriever, "manifest", None)):
         raise ConfigurationError(_needs_lm(index))
     return retriever
 

@@ -76,9 +76,16 @@ class Reply:
         return cls(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
 
 
-def asked_inputs(asked: Question) -> dict[str, Any]:
-    """The question as prompts take it."""
-    return {"question": asked.question, "answer_type": asked.answer_type, "choices": list(asked.choices)}
+def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
+    """The question as prompts take it.
+
+    Args:
+        asked: The question.
+        predictor: Which is given it; the kind of answer is left out where its prompt has no place for that.
+    """
+    kind = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
+    fields = kind if predictor is None else predictor.signature.input_fields
+    return {"question": asked.question, **{name: value for name, value in kind.items() if name in fields}}
 
 
 @contextmanager
@@ -128,7 +135,7 @@ async def from_memory(
     Raises:
         CallError: There is no answer.
     """
-    inputs = asked_inputs(asked if question is None else replace(asked, question=question))
+    inputs = asked_inputs(asked if question is None else replace(asked, question=question), predictor)
     return Reply.of(await ask_for_answer(session, predictor, role, **inputs))
 
 
@@ -144,7 +151,7 @@ async def from_passages(session: Session, predictor: dspy.Predict, asked: Questi
     Raises:
         CallError: There is no answer.
     """
-    inputs = asked_inputs(asked)
+    inputs = asked_inputs(asked, predictor)
     inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
     call = FromPassages(session, predictor, _rendered(hits), **inputs)
     return Reply.of(await predict_with_retry(session, call), call.count)

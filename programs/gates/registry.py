@@ -64,6 +64,8 @@ def check_gate(gate: type[Any]) -> None:
     Raises:
         ConfigurationError: It lacks something, or another class has its name or that of its question.
     """
+    if not isinstance(gate, type):
+        raise ConfigurationError(f"a gate is registered as a class, not {gate!r:.80}")
     name = gate.__name__
     if not issubclass(gate, NamedGate) or not hasattr(gate, "kind") or (gate.method is not None and not gate.title):
         raise ConfigurationError(f"{name} has to be a NamedGate with a kind and, as a method, with a title")

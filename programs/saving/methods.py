@@ -51,7 +51,8 @@ def name_of(program: Program) -> str:
     ]
     if not fitting:
         raise ConfigurationError(
-            f"only a KEQA can be saved, or one of keqa.programs.baselines, not a {type(program).__name__}"
+            f"only a KEQA can be saved, or one of keqa.programs.baselines, not a {type(program).__name__}: register a "
+            "class of your own with keqa.programs.registry.register_method before"
         )
     return max(fitting, key=lambda method: len(method.fixed)).name
 
@@ -84,7 +85,10 @@ def arguments_from(
         raise ConfigurationError(f"a saved {name} holds its model, and opens no file")
     given = _with_similarity(saved, given, embedder)
     if name not in METHODS or not compilable(METHODS[name]):
-        raise ConfigurationError(f"unknown method {name!a:.80}: it is one of another version of KEQA")
+        raise ConfigurationError(
+            f"unknown method {name!a:.80}: it is one of another version of KEQA, or of your own, which is registered "
+            "before a program is loaded"
+        )
     known = set(arguments_of(load_class(METHODS[name].target))) - {"retriever", "lms", "reference"}
     if _DEMONSTRATIONS in known:
         # What was saved before there were fixed ones was compiled without them.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
+from numbers import Real
 from typing import Any, ClassVar
 
 import dspy
@@ -15,6 +17,7 @@ from keqa.programs.gates import (
     Gate,
     NamedGate,
     VoteGate,
+    Votes,
     asks,
     leader,
     leader_is_fixed,
@@ -168,13 +171,13 @@ class Examination(Stage):
         if self.question is not None and self.question.before_samples:
             await self._ask(self.question, session, found)
         while True:
-            wave = self.gate.wave(found.votes) if found.votes.left else 0
+            wave = self._wave(found.votes)
             await self._draw(session, found, wave)
             if self.question is not None and found.answer is not None and leader_is_fixed(found.votes):
                 await self._ask(self.question, session, found)
-            found.known = self.gate.decide(found.votes)
+            found.known = self._verdict(found.votes)
             if found.known is not None:
-                found.certainty = self.gate.measure(found.votes)
+                found.certainty = self._measure(found.votes)
                 found.stopped = self._why_stopped(found)
                 for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
                     session.note(
@@ -184,6 +187,38 @@ class Examination(Stage):
                 return found
             if not found.votes.left:
                 raise ConfigurationError(f"the gate '{self.gate.name}' has no verdict after all {self.tries} draws")
+            if not wave:
+                raise ConfigurationError(
+                    f"the gate '{self.gate.name}' has no verdict and wants no more draws: where decide returns None, "
+                    f"wave must be 1 or more, with {found.votes.left} draws left"
+                )
+
+    def _wave(self, votes: Votes) -> int:
+        """How many draws the gate wants next, of those that are left."""
+        wave: object = self.gate.wave(votes) if votes.left else 0
+        if not isinstance(wave, int) or wave < 0:
+            raise ConfigurationError(
+                f"the gate '{self.gate.name}' must return a number of draws from wave, not {wave!r:.80}"
+            )
+        return min(wave, votes.left)
+
+    def _verdict(self, votes: Votes) -> bool | None:
+        """What the gate decides; numpy's True and False are as good as Python's."""
+        verdict: object = self.gate.decide(votes)
+        if verdict not in (True, False, None):
+            raise ConfigurationError(
+                f"the gate '{self.gate.name}' must return True, False or None from decide, not {verdict!r:.80}"
+            )
+        return None if verdict is None else bool(verdict)
+
+    def _measure(self, votes: Votes) -> float | None:
+        """The gate's own measure."""
+        measure: object = self.gate.measure(votes)
+        if measure is None or (isinstance(measure, Real) and isfinite(measure)):
+            return measure  # type: ignore[return-value]
+        raise ConfigurationError(
+            f"the gate '{self.gate.name}' must return a finite number or None from measure, not {measure!r:.80}"
+        )
 
     async def complete(self, session: Session, found: Assessment) -> None:
         """Make the draws that can change the largest cluster, which is then that of Algorithm 1; the verdict stands."""
@@ -222,7 +257,7 @@ class Examination(Stage):
         position = leader([len(members) for members in found.clusters])
         late = position is None or lost[0] > found.clusters[position][0]
         try:
-            settled = self.gate.decide(found.votes_without(lost)) is found.known
+            settled = self._verdict(found.votes_without(lost)) is found.known
         except ConfigurationError:
             # A gate that needs all draws decides nothing without these.
             settled = False

@@ -102,7 +102,10 @@ def parse_address(text: str) -> Address:
     scheme, _, rest = text.strip().partition("://")
     _refuse_secrets(rest)
     if not is_address(text.strip()):
-        raise InputError(f"{text!r} is not the address of an index in Elasticsearch: write {SHAPE}")
+        raise InputError(
+            f"{text!r} is not the address of an index in Elasticsearch: write {SHAPE}. An engine of your own is known "
+            "once the module that registers it is imported"
+        )
     nodes, _, path = rest.partition("/")
     prefix, _, name = path.strip("/").rpartition("/")
     if not name:

@@ -267,3 +267,12 @@ def test_another_method_is_asked_by_its_name(keqa_command, served, own_index):
     refused = keqa_command(*asked, "--method", "standard", "--threshold", "4/5")
     assert (refused.code, "--threshold means nothing to standard" in refused.err) == (2, True)
     assert "'nothing' is no method" in keqa_command(*asked, "--method", "nothing").err
+
+
+def test_a_gate_is_asked_by_its_name(keqa_command, served, own_index):
+    asked = ["ask", QUESTION, *served, "--index", own_index, "--json", "--method"]
+    for gate in ("gate-votes:threshold=3/5", "gate-prompt"):
+        ended = keqa_command(*asked, gate)
+        assert ended.code in (0, 1), ended.err
+        assert len(json.loads(ended.out)["quizzes"][0]["samples"]) == 5
+    assert "needs the gold answers" in keqa_command(*asked, "gate-oracle").err

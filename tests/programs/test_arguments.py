@@ -44,6 +44,19 @@ JSON = st.recursive(
 )
 
 
+class OwnGate:
+    """A gate that a user wrote; it lacks what it is not given."""
+
+    def __init__(self, **attributes: object) -> None:
+        if attributes:
+            vars(self).update({"name": "own", "needs_all_draws": False, **attributes})
+
+    def decide(self, votes: object) -> bool:
+        return True
+
+    wave = measure = decide
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -68,6 +81,8 @@ JSON = st.recursive(
         ({"similarity": 3}, "KEQA: similarity must be a function of triples and sentences"),
         ({"gate": VoteGate}, "KEQA: gate must be a gate, such as keqa.programs.gates.VoteGate() or None, not <class"),
         ({"gate": "votes"}, "it has to have the methods decide, wave and measure"),
+        ({"gate": OwnGate()}, "it has to have the attributes name, needs_all_draws and threshold"),
+        ({"gate": OwnGate(threshold=0.5)}, "its threshold has to be a Fraction or None, not 0.5"),
         ({"lms": "openai/gpt-4o"}, "make them with keqa.build_roles('openai/gpt-4o')"),
         ({"lms": SimpleNamespace(task=None)}, "lms must be an object with the language models task, consistency and"),
     ],

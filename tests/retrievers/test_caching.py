@@ -170,7 +170,7 @@ def test_what_cannot_be_a_cache_is_refused(index, tmp_path):
         def search(self, query, k=10):
             return []
 
-    with pytest.raises(ConfigurationError, match="a Nameless has no manifest"):
+    with pytest.raises(ConfigurationError, match=r"a Nameless has no manifest .*, or ask with --no-cache"):
         CachingRetriever(Nameless(), tmp_path / "retrievals.sqlite")
     with CachingRetriever(index, tmp_path / "retrievals.sqlite") as cache, pytest.raises(InputError, match="not 0"):
         cache.search("zebra", 0)

@@ -8,6 +8,7 @@ from typing import Any
 import dspy
 import pytest
 from dspy.lm15 import ContextLengthError
+from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,3 +126,15 @@ async def test_an_empty_answer_is_a_failure(scripted):
     predictor.set_lm(scripted(lambda name, inputs, config: {"answer": ""})[0])
     with pytest.raises(CallError, match="the answer was empty"):
         await from_memory(Session(CallLimiter(1), blocking=False), predictor, Question("Who?", "short", []))
+
+
+async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(caplog):
+    session, asked = Session(CallLimiter(1), blocking=False), Question("Who?", "short", [])
+    from_question = dspy.Predict("question -> answer")
+    from_knowledge = dspy.Predict("question, passages: list[str] -> answer")
+    for predictor in (from_question, from_knowledge):
+        predictor.set_lm(DummyLM([{"answer": "Ann"}]))
+    assert await from_memory(session, from_question, asked) == Reply("Ann")
+    assert await from_passages(session, from_knowledge, asked, hits("one")) == Reply("Ann", read=1)
+    # DSPy warns of each input that a signature does not have, in each call.
+    assert not caplog.records

@@ -46,6 +46,7 @@ def test_a_gate_may_be_no_method():
 @pytest.mark.parametrize(
     ("cls", "message"),
     [
+        (VoteGate(), "a gate is registered as a class, not VoteGate("),
         (type("Votes", (), {}), "Votes has to be a NamedGate with a kind and, as a method, with a title"),
         (made(title=""), "OtherGate has to be a NamedGate with a kind and, as a method, with a title"),
         (made(decide=None), "OtherGate has no method decide; see keqa.programs.gates.Gate"),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
@@ -358,3 +361,49 @@ def test_the_probabilities_of_several_draws_are_kept_by_their_places(monkeypatch
     assert [draw.first_token for draw in found.draws] == [None, 0.5, 0.6, 0.7, 0.5]
     assert asked == [(3, 3, "own/model"), (1, 1, "own/model")]
     assert session.asked[0][2]["logprobs"] is True
+
+
+class OwnGate:
+    """A gate that a user wrote, whose methods return what they are told."""
+
+    name, needs_all_draws, threshold = "own", False, None
+
+    def __init__(self, decide: Any = None, wave: Any = 0, measure: Any = None) -> None:
+        self.decided, self.waved, self.measured = decide, wave, measure
+
+    def decide(self, votes: Any) -> Any:
+        return self.decided
+
+    def wave(self, votes: Any) -> Any:
+        return self.waved
+
+    def measure(self, votes: Any) -> Any:
+        return self.measured
+
+
+def examined(gate: OwnGate) -> Assessment:
+    return asyncio.run(Scripted(["oslo"] * 3, {}, gate).run(Session(CallLimiter(1), blocking=False), "Capital?"))
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        # Such a gate waited for ever.
+        (OwnGate(), "'own' has no verdict and wants no more draws: where decide returns None, wave must be 1 or more"),
+        (OwnGate(wave=2), "'own' has no verdict after all 3 draws"),
+        (OwnGate(wave=-1), "'own' must return a number of draws from wave, not -1"),
+        (OwnGate(wave=None), "'own' must return a number of draws from wave, not None"),
+        (OwnGate(decide="no"), "'own' must return True, False or None from decide, not 'no'"),
+        (OwnGate(decide=True, measure="high"), "'own' must return a finite number or None from measure, not 'high'"),
+        (OwnGate(decide=True, measure=float("nan")), "a finite number or None from measure, not nan"),
+    ],
+)
+def test_what_a_gate_returns_is_checked(gate, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        examined(gate)
+
+
+def test_a_gate_may_decide_in_numpy_and_ask_for_more_draws_than_are_left():
+    found = examined(OwnGate(decide=np.bool_(True), wave=99, measure=np.float64(0.5)))
+    assert (found.known, found.certainty, len(found.draws)) == (True, 0.5, 3)
+    assert type(found.known) is bool
