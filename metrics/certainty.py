@@ -33,7 +33,8 @@ def certainty_by_types(sizes: Sequence[int]) -> float:
 
     It forgets how often each group came up: two groups of 15 and fifteen groups of 2 both have 0.
     """
-    return 1.0 if _one_group(sizes) else 1.0 - entropy(sizes) / math.log(len(sizes))
+    # Rounding must not take even groups below 0.
+    return 1.0 if _one_group(sizes) else max(0.0, 1.0 - entropy(sizes) / math.log(len(sizes)))
 
 
 def plain_certainty(sizes: Sequence[int]) -> float:
@@ -43,7 +44,7 @@ def plain_certainty(sizes: Sequence[int]) -> float:
 
 def certainty_by_samples(sizes: Sequence[int]) -> float:
     """1 - H / log N over N samples; 1 for one group, 0 where all samples differ. Code around KBM."""
-    return 1.0 if _one_group(sizes) else 1.0 - entropy(sizes) / math.log(sum(sizes))
+    return 1.0 if _one_group(sizes) else max(0.0, 1.0 - entropy(sizes) / math.log(sum(sizes)))
 
 
 CERTAINTIES: dict[CertaintyForm, Callable[[Sequence[int]], float]] = {

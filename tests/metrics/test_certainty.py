@@ -40,6 +40,13 @@ def test_all_different():
     assert plain_certainty([1] * 5) == pytest.approx(1 - math.log(5))
 
 
+@pytest.mark.parametrize("count", [5, 12, 13, 57])
+def test_rounding_takes_none_below_0(count):
+    assert certainty_by_types([1] * count) >= 0
+    assert certainty_by_types([3] * count) >= 0
+    assert certainty_by_samples([1] * count) >= 0
+
+
 def test_only_by_types_forgets_how_many_groups_there_are():
     assert certainty_by_types([15, 15]) == pytest.approx(certainty_by_types([2] * 15)) == pytest.approx(0.0)
     assert certainty_by_samples([15, 15]) > certainty_by_samples([2] * 15)
