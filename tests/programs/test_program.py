@@ -17,6 +17,8 @@ from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.answering import Answering
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -208,6 +210,40 @@ async def test_within_an_event_loop_a_language_model_is_awaited_and_otherwise_ca
     assert len(awaited) == 1
     assert program(question="Who?").answer == "Bo"
     assert (len(awaited), len(engine.calls)) == (1, 2)
+
+
+async def test_a_stage_asked_by_itself_within_an_event_loop_is_awaited_too(scripted):
+    _, engine = scripted(reply)
+    awaited = []
+
+    class Awaited:
+        async def complete(self, request):
+            awaited.append(request)
+            return engine.complete(request)
+
+        def __deepcopy__(self, memo):
+            return self
+
+    stage = Answering(CallLimiter(2))
+    stage.answer.lm = dspy.LM("scripted/own", engine=engine, async_engine=Awaited(), cache=False, temperature=0.0)
+    assert await stage.acall("Who?", ["one"]) == "Ann"
+    assert (len(awaited), len(engine.calls)) == (1, 1)
+    assert stage("Who?", ["one"]) == "Ann"
+    assert (len(awaited), len(engine.calls)) == (1, 2)
+
+
+def test_a_stage_has_a_bound_of_its_own_where_none_is_given():
+    assert Answering().bound.workers == 16
+    bound = CallLimiter(2)
+    assert Answering(bound).bound is bound
+
+
+async def test_a_stage_makes_the_calls_of_the_session_it_is_given(scripted):
+    stage = Answering()
+    stage.answer.lm, _ = scripted(reply)
+    session = Session(CallLimiter(1), blocking=False)
+    await stage.acall("Who?", ["one"], session=session)
+    assert session.ledger.cost().calls == 1
 
 
 def test_a_batch_that_is_left_early_ends(scripted):

@@ -23,7 +23,9 @@ from keqa.programs.runtime.progress import (
     QuizExamined,
     QuizFound,
     Searching,
+    listeners,
 )
+from keqa.programs.runtime.streaming import astreamed
 
 QUESTION = "Who is it?"
 
@@ -156,6 +158,24 @@ def test_who_leaves_early_ends_the_question(scripted, retriever):
     for thread in [one for one in threading.enumerate() if one.name == "keqa-stream"]:
         thread.join(60)
     assert set(engine.count) == {"DecomposeQuestion", "AnswerQuiz"}
+
+
+async def test_who_leaves_an_event_loops_stream_cancels_the_question():
+    ended = asyncio.Event()
+
+    async def ask() -> Any:
+        for hears in listeners():
+            hears(EXPECTED[0])
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    events = astreamed(ask)
+    assert await anext(events) == EXPECTED[0]
+    assert not ended.is_set()
+    await events.aclose()
+    await asyncio.wait_for(ended.wait(), 20)
 
 
 def test_a_question_without_an_answer(scripted):

@@ -22,7 +22,7 @@ from keqa.programs.gates import ConfidenceGate
 from keqa.programs.learned import NOTHING, UNKNOWN
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.saving.folder import about, check_place, save
+from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -444,6 +444,57 @@ def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
         (saved / f"{number}.txt").touch()
     with pytest.raises(InputError, match=r"\(0\.txt, 1\.txt, 2\.txt\)"):
         check_place(saved)
+
+
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        ({"sources": {"data": "1", "lm": "2"}}, None),
+        ({"sources": {"data": "1", "lm": "2", "more": "3"}}, None),
+        ({"sources": {"data": "1", "lm": "3"}}, "compiled from other sources (lm), and"),
+        ({"sources": {"other": "1"}}, "compiled from other sources (data, lm), and"),
+        ({"sources": {}}, "compiled from sources that it does not name, and"),
+        ({"sources": "all"}, "compiled from sources that it does not name, and"),
+        ({}, "compiled from sources that it does not name, and"),
+    ],
+)
+def test_a_program_of_other_sources_is_not_replaced(program, tmp_path, then, told):
+    folder = tmp_path / "program"
+    check_sources(folder, {"data": "1"})
+    keqa.save(program, folder, **then)
+    if told is None:
+        check_sources(folder, {"data": "1", "lm": "2"})
+        return
+    with pytest.raises(InputError) as refused:
+        check_sources(folder, {"data": "1", "lm": "2"})
+    assert str(refused.value) == (
+        f"{folder} holds a program that was {told} would be replaced: name another folder, or say that it shall be, "
+        "with --force or overwrite=True"
+    )
+
+
+def test_a_program_that_cannot_be_read_is_not_replaced_either(saved):
+    (saved / "program.json").write_text("{")
+    with pytest.raises(InputError) as refused:
+        check_sources(str(saved), {})
+    told = str(refused.value)
+    assert told.startswith(f"{saved} holds a program that cannot be read, and would be replaced: name another folder")
+    assert told.endswith(f" ({refused.value.__cause__})")
+
+
+def test_finished_work_is_kept_beside_a_program_and_not_in_it(tmp_path, monkeypatch):
+    folder = tmp_path / "program"
+    for beside in (tmp_path, tmp_path / "work", tmp_path / "program2"):
+        check_apart(folder, beside)
+    for within in (folder, folder / "work", str(tmp_path / "other" / ".." / "program")):
+        with pytest.raises(InputError) as refused:
+            check_apart(str(folder), within)
+        assert str(refused.value).startswith(f"{within}, where finished work is kept, is or lies in {folder}, which")
+    monkeypatch.chdir(tmp_path)
+    check_apart("program", "work")
+    for name, within in (("program", "program/work"), ("program", folder / "work"), (folder, "program")):
+        with pytest.raises(InputError, match="is or lies in"):
+            check_apart(name, within)
 
 
 @pytest.mark.parametrize("folder", [None, 3, ["here"], b"here"])
