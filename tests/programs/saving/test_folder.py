@@ -191,6 +191,16 @@ def test_the_length_of_hashed_vectors_comes_back(program, tmp_path):
     assert reference(*asked) == program.picking.reference(*asked)
 
 
+def test_a_similarity_that_ships_comes_back_by_its_name_and_one_of_ones_own_is_asked_for(tmp_path):
+    keqa.save(KEQA(None, similarity="hashing-64"), tmp_path / "hashing")
+    assert keqa.load(tmp_path / "hashing", None).similarity.name == "hashing-64"
+    own = lambda triples, sentences: [0.0] * len(sentences)  # noqa: E731
+    keqa.save(KEQA(None, similarity=own), tmp_path / "own")
+    with pytest.raises(ConfigurationError, match="compiled with a similarity of your own; give it again as similarity"):
+        keqa.load(tmp_path / "own", None)
+    assert keqa.load(tmp_path / "own", None, similarity=own).similarity is own
+
+
 def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved):
     with pytest.raises(ConfigurationError, match="'hashing', not this one"):
         keqa.load(saved, None, embedder=HashingEmbedder(16))

@@ -176,6 +176,15 @@ def test_five_abstentions_are_unknown():
     assert (found.known, found.answer, found.clusters) == (False, None, [])
 
 
+def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
+    draws = ["Unknown", "Unknown"]
+    found = [
+        asyncio.run(Scripted(draws, {}, VoteGate("1")).run(Session(CallLimiter(1), blocking=True), "Where?", *kind))
+        for kind in (("choice", ("Known", "Unknown")), ("short", ()))
+    ]
+    assert [(one.known, one.answer) for one in found] == [(True, "Unknown"), (False, None)]
+
+
 def test_a_certainty_gate_draws_all_at_once():
     stage = Scripted(["oslo"] * 5, {}, CertaintyGate())
     found, _ = examine(stage)
