@@ -485,8 +485,8 @@ def test_each_role_is_told_with_its_language_model():
     assert {role for role, _ in told} == {"task", "consistency", "boundary"}
     assert all(spec == described[role] for role, spec in told)
     with dspy.context(lm=lms["task"]):
-        assert dict(models_by_role(ClosedBook())) == {"task": described["task"]}
-    assert dict(models_by_role(ClosedBook())) == {"task": {"model": None}}
+        assert list(models_by_role(ClosedBook())) == [("task", described["task"])]
+    assert list(models_by_role(ClosedBook())) == [("task", {"model": None})]
 
 
 ROLES = ("task", "consistency", "utility", "boundary")
