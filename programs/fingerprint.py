@@ -171,7 +171,7 @@ def program_fingerprint(program: Program) -> str:
 
 def models_by_role(program: Program) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each role of a program with the description of the language model that serves it."""
-    for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
+    for _, stage in program.named_sub_modules(Stage):
         for name, role in stage.roles.items():
             yield role, lm_spec(getattr(stage, name).lm or dspy.settings.lm)
     boundary = getattr(program._lms.value, "boundary", None)

@@ -54,7 +54,7 @@ def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
     whole = {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in demos_of(predictor)]}
     if predictor.config:
         whole["config"] = dict(predictor.config)
-    if getattr(predictor, "fields", None):
+    if predictor.fields:
         # Written without the language model, which may have no form that can be saved.
         twin = dspy.Predict(predictor.signature)
         twin.fields = predictor.fields

@@ -4,7 +4,7 @@ import time
 from contextlib import contextmanager
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import dspy
 import pytest
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.evaluation.build import Parts, make
-from keqa.programs import baselines
-from keqa.programs.arguments import Kind, TopK, check, checked, exact
+from keqa.programs import arguments, baselines
+from keqa.programs.arguments import Kind, TopK, check, checked, exact, shown
 from keqa.programs.gates import (
     CertaintyGate,
     MatchedRandomGate,
@@ -172,7 +172,7 @@ def test_a_table_of_questions_is_refused_with_how_to_give_its_rows():
 
 @pytest.mark.parametrize("in_flight", ["abc", 0, 1.5, 10**6])
 def test_how_many_questions_may_be_in_work(in_flight):
-    with pytest.raises(ConfigurationError, match="in_flight must be a whole number from 1 to 1,000"):
+    with pytest.raises(ConfigurationError, match=r"^answer_many: in_flight must be a whole number from 1 to 1,000"):
         baselines.ClosedBook().answer_many(["Where?"], in_flight=in_flight)
 
 
@@ -201,6 +201,105 @@ def test_a_new_argument_takes_an_annotation_and_nothing_else():
         Derived("3")
     with pytest.raises(TypeError, match="colours"):
         Base(colours="red")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "allowed"),
+    [
+        (int, "3", "int"),
+        (str, 3, "text"),
+        (bool, 1, "True or False"),
+        (dict, [], "dict"),
+        (list[int], {}, "list"),
+        (Fraction, "1/2", "Fraction"),
+        (int | None, "3", "int or None"),
+        (Literal["a", "b"] | None, "c", "'a', 'b' or None"),
+        (Annotated[int, "of no meaning here"], "3", "int"),
+        (Annotated[int | None, TopK.__metadata__[0]], "3", "a whole number from 1 to 1,000"),
+    ],
+)
+def test_a_message_says_what_a_plain_type_allows(hint, value, allowed):
+    def called(given):
+        """Takes one argument."""
+
+    called.__annotations__["given"] = hint
+    with pytest.raises(ConfigurationError) as refused:
+        check(called, {"given": value}, "called")
+    assert str(refused.value) == f"called: given must be {allowed}, not {value!r}"
+
+
+def test_what_has_no_annotation_is_passed_on_unread():
+    def called(top_k: TopK, other=None):
+        """Takes two."""
+
+    own = object()
+    assert check(called, {"top_k": 3, "other": own, "further": "x"}, "called") == {
+        "top_k": 3,
+        "other": own,
+        "further": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    ("hint", "least", "greatest", "below", "above"),
+    [
+        (arguments.Tries, 1, 1000, 0, 1001),
+        (arguments.TopK, 1, 1000, 0, 1001),
+        (arguments.Count, 1, 1000, 0, 1001),
+        (arguments.Steps, 1, 100, 0, 101),
+        (arguments.Workers, 1, 1000, 0, 1001),
+        (arguments.InFlight, 1, 1000, 0, 1001),
+        (arguments.Characters, 1, 1_000_000, 0, 1_000_001),
+        (arguments.Seed, -(2**63), 2**63 - 1, -(2**63) - 1, 2**63),
+        (arguments.Temperature, 1e-9, 10, 0, 10.1),
+        (arguments.TopP, 1e-9, 1, 0.0, 1.1),
+        (arguments.Probability, 0, 1, -0.1, 1.1),
+        (arguments.Weight, 0, 1000, -0.1, 1000.1),
+        (arguments.Word, "x", "x" * 300, "", "x" * 301),
+        (Annotated[Fraction, arguments.Threshold], "1/1000", 1, 0, "1001/1000"),
+        (Annotated[Fraction, arguments.Share], 0, "1", "-1/1000", "1001/1000"),
+        (Annotated[Fraction, arguments.Certainty], -10, "1", "-10.001", "1.001"),
+    ],
+)
+def test_the_ends_of_each_range(hint, least, greatest, below, above):
+    def called(given):
+        """Takes one argument."""
+
+    called.__annotations__["given"] = hint
+    for allowed in (least, greatest):
+        assert check(called, {"given": allowed}, "called") == {
+            "given": exact(allowed) if "Fraction" in str(hint) else allowed
+        }
+    for refused in (below, above):
+        with pytest.raises(ConfigurationError, match=r"^called: given must be "):
+            check(called, {"given": refused}, "called")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x" * 78, repr("x" * 78)),
+        ("x" * 79, "'" + "x" * 76 + "..."),
+        ("a\n b", repr("a\n b")),
+        (SimpleNamespace(a=1), "namespace(a=1)"),
+    ],
+)
+def test_how_a_message_shows_a_value(value, text):
+    assert shown(value) == text
+    assert len(shown(value)) <= 80
+
+
+def test_a_value_whose_text_has_lines_is_shown_on_one_and_one_without_a_text_by_its_type():
+    class Lines:
+        def __repr__(self):
+            return "first\n   second"
+
+    class Broken:
+        def __repr__(self):
+            raise RuntimeError
+
+    assert shown(Lines()) == "first second"
+    assert shown(Broken()) == "a value of the type Broken"
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,29 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from fractions import Fraction
 from types import SimpleNamespace
 
 import dspy
 import pytest
 
-from keqa.metrics.answers import f1
+from keqa.metrics.answers import exact_match, f1
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, SlimPLM
 from keqa.programs.fingerprint import (
+    digest,
     function_fingerprint,
     gate_fingerprint,
     lm_spec,
+    models_by_role,
     program_fingerprint,
     program_spec,
     retriever_spec,
+    similarity_fingerprint,
 )
-from keqa.programs.gates import VoteGate
+from keqa.programs.gates import CertaintyGate, VoteGate
 from keqa.programs.keqa import KEQA
+from keqa.programs.learned import LearnedQuestions
+from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity
 from keqa.retrievers import (
     CachingRetriever,
@@ -30,6 +37,7 @@ from keqa.retrievers import (
     HybridRetriever,
     Passage,
     Retriever,
+    as_retriever,
     build_index,
     open_index,
 )
@@ -296,3 +304,236 @@ def test_a_program_of_ones_own_is_described_by_its_code():
 
     assert program_fingerprint(program(1)) == program_fingerprint(program(1))
     assert program_fingerprint(program(1)) != program_fingerprint(other())
+
+
+def test_a_function_is_told_by_a_class_that_it_holds():
+    def making(kind):
+        return lambda *asked: kind(f1(*asked))
+
+    assert function_fingerprint(making(int)) == function_fingerprint(making(int)) != function_fingerprint(making(bool))
+
+
+def held(value):
+    """A function that holds a value."""
+    return lambda: value
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (None, 0),
+        (True, False),
+        (1, 2),
+        (0.5, 0.25),
+        ("a", "b"),
+        ({"a": 1}, {"a": 2}),
+        ({"a": 1}, {"b": 1}),
+        ({"a", "b"}, {"a", "c"}),
+        (frozenset({1}), frozenset({2})),
+        ([1, [2]], [1, [3]]),
+        ((1, (2,)), (1, (3,))),
+        (dict, list),
+        (Fraction(1, 2), Fraction(1, 3)),
+        (f1, exact_match),
+        (lambda: 1, lambda: 2),
+        (lambda one, other: one + other, lambda one, other: one - other),
+        (SimpleNamespace(a=1), SimpleNamespace(a=2)),
+    ],
+)
+def test_what_a_function_holds_tells_it_apart(value, other):
+    assert function_fingerprint(held(value)) == function_fingerprint(held(value)) != function_fingerprint(held(other))
+
+
+def test_an_object_that_a_function_holds_is_told_by_its_class_and_not_by_its_address():
+    class Plain:
+        """Without a text of its own."""
+
+    class Other(Plain):
+        """As well."""
+
+    class Addressed:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __repr__(self):
+            return f"Addressed({self.inner!r})"
+
+    assert function_fingerprint(held(Plain())) == function_fingerprint(held(Plain()))
+    assert function_fingerprint(held(Plain())) != function_fingerprint(held(Other()))
+    assert function_fingerprint(held(Addressed(object()))) == function_fingerprint(held(Addressed(object())))
+    assert function_fingerprint(held(Addressed(1))) != function_fingerprint(held(Addressed(2)))
+
+
+def test_functions_are_told_by_their_defaults_and_by_what_is_given_beforehand():
+    def made(first, second):
+        def own(asked, weight=first, *, more=second):
+            return weight * more
+
+        return own
+
+    def whole(first, second):
+        return first
+
+    told = [made(1, 1), made(2, 1), made(1, 2)]
+    told += [functools.partial(whole, 1), functools.partial(whole, 2), functools.partial(whole, second=1)]
+    told += [functools.partial(whole, first=1), functools.partial(made(1, 1), 1), functools.partial(made(2, 1), 1)]
+    assert len({function_fingerprint(one) for one in told}) == len(told)
+    assert function_fingerprint(made(1, 2)) == function_fingerprint(told[2])
+    assert function_fingerprint(functools.partial(whole, 1)) == function_fingerprint(told[3])
+
+
+def test_code_within_code_counts_whatever_it_is_called():
+    def nested(one):
+        if one:
+            return lambda: [number + 1 for number in range(3)]
+        return lambda: [number + 2 for number in range(3)]
+
+    def calling(one):
+        return (lambda: f1("a", ["a"])) if one else (lambda: exact_match("a", ["a"]))
+
+    for made in (nested, calling):
+        assert function_fingerprint(made(True)) == function_fingerprint(made(True)) != function_fingerprint(made(False))
+
+
+def test_what_names_stand_for_is_short_and_the_same_tomorrow():
+    assert digest({"b": [1, None], "a": "安"}) == digest({"a": "安", "b": [1, None]}) == "744cdf0d07892981b1ab"
+    assert digest({"a": Fraction(1, 2)}) == digest({"a": "1/2"})
+
+
+def test_each_part_of_a_program_is_described_by_its_name():
+    spec = program_spec(ClosedBook())
+    assert spec.keys() == {"program", "settings", "prompts"}
+    assert spec["program"] == "ClosedBook"
+    assert spec["settings"] == {"reason": False, "max_question_chars": 8000}
+    assert program_spec(ClosedBook(reason=True, workers=3))["settings"] == {"reason": True, "max_question_chars": 8000}
+    assert program_spec(AlwaysRetrieve(None))["program"] == "AlwaysRetrieve"
+    assert program_fingerprint(ClosedBook()) == digest(spec) == program_fingerprint(ClosedBook(workers=3))
+
+
+def test_programs_that_learned_or_hold_a_risk_differ_from_those_that_did_not():
+    def learned(train, demonstrations=()):
+        program = ClosedBook()
+        program.learned = LearnedQuestions(tuple((one, one) for one in train), demonstrations=dict(demonstrations))
+        return program
+
+    def made(risk):
+        program = ClosedBook()
+        program.abstention = SimpleNamespace(spec=lambda: {"risk": risk})
+        return program
+
+    told = [
+        ClosedBook(),
+        learned(["q1"]),
+        learned(["q1", "q2"]),
+        learned([], {"a": ("b",)}),
+        learned([], {"a": ("c",)}),
+        made(0.1),
+        made(0.2),
+    ]
+    assert len({program_fingerprint(one) for one in told}) == len(told)
+    assert program_spec(learned(["q2", "q1"])) == program_spec(told[2])
+    assert program_spec(made(0.1))["abstention"] == {"risk": 0.1}
+    assert "learned" in program_spec(told[1])
+    assert not {"learned", "abstention", "reference"} & program_spec(told[0]).keys()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda predictor: setattr(predictor, "signature", predictor.signature.with_instructions("Do it.")),
+        lambda predictor: setattr(predictor, "demos", [dspy.Example(question="q", answer="a")]),
+        lambda predictor: setattr(predictor, "config", {"temperature": 0.3}),
+    ],
+)
+def test_a_prompt_that_was_changed_tells_a_program_apart(change):
+    program = ClosedBook()
+    before = program_spec(program)
+    change(program.answer)
+    after = program_spec(program)
+    assert {name for name in after if after[name] != before[name]} == {"prompts"}
+    change(program.answer)
+    assert program_spec(program) == after
+
+
+def test_notes_of_an_optimizer_in_a_demonstration_change_no_prompt():
+    told = []
+    for more in ({}, {"augmented": True}, {"answer": "b"}):
+        program = ClosedBook()
+        program.answer.demos = [dspy.Example(**{"question": "q", "answer": "a", **more})]
+        told.append(program_fingerprint(program))
+    assert told[0] == told[1] != told[2]
+
+
+def test_utility_references_are_told_by_their_entries_and_settings():
+    def program(k, *helpful):
+        entries = [Entry("q", "Who?", f"passage {place}", one) for place, one in enumerate(helpful)]
+        return KEQA(None, reference=UtilityReference(k=k).fit(entries))
+
+    told = [program(1, True), program(2, True), program(1, False), program(1, True, True)]
+    specs = [program_spec(one)["reference"] for one in told]
+    assert [one["k"] for one in specs] == [1, 2, 1, 1]
+    assert len({str(one) for one in specs}) == 4
+    assert program_spec(program(1, True))["reference"] == specs[0]
+    assert program_spec(KEQA(None, reference=f1))["reference"] == "keqa.metrics.answers.f1"
+
+
+def test_each_role_is_told_with_its_language_model():
+    lms = {role: dspy.LM(f"openai/{role}", temperature=0.0, max_tokens=9) for role in ROLES}
+    program = SlimPLM(None, lms=SimpleNamespace(**lms))
+    described = {role: {"model": f"openai/{role}", "max_tokens": 9, "temperature": 0.0} for role in ROLES}
+    told = list(models_by_role(program))
+    assert {role for role, _ in told} == {"task", "consistency", "boundary"}
+    assert all(spec == described[role] for role, spec in told)
+    with dspy.context(lm=lms["task"]):
+        assert list(models_by_role(ClosedBook())) == [("task", described["task"])]
+    assert list(models_by_role(ClosedBook())) == [("task", {"model": None})]
+
+
+ROLES = ("task", "consistency", "utility", "boundary")
+
+
+def test_a_similarity_is_told_by_the_name_of_an_embedder_or_as_a_function():
+    assert similarity_fingerprint(EmbeddingSimilarity("hashing-64")) == "hashing-64"
+    assert similarity_fingerprint(lexical_similarity) == "keqa.programs.stages.selection.lexical_similarity"
+
+    def own(weight):
+        return lambda triples, sentences: [weight] * len(sentences)
+
+    told = [program_spec(KEQA(None, similarity=own(weight)))["settings"]["similarity"] for weight in (0.1, 0.2, 0.1)]
+    assert told[0] == told[2] != told[1]
+    assert program_spec(KEQA(None))["settings"]["similarity"] is None
+    assert program_spec(KEQA(None, similarity="hashing-64"))["settings"]["similarity"] == "hashing-64"
+
+
+def test_settings_are_described_without_folders_and_fractions_exactly():
+    settings = program_spec(KEQA(None, threshold="3/7", workers=2))["settings"]
+    assert settings["threshold"] == "3/7"
+    assert settings["gate"] == "votes"
+    assert settings["examination"] == "Examination"
+    assert not {"workers", "demonstrations"} & settings.keys()
+    assert lm_spec(dspy.LM("openai/x", guided=[{"grammar": ("/home/me/own.txt", Fraction(1, 2))}]))["guided"] == [
+        {"grammar": ["own.txt", "1/2"]}
+    ]
+
+
+def test_a_program_is_told_by_the_parts_of_its_gate():
+    def spec(gate):
+        return program_spec(KEQA(None, gate=gate))["settings"]["gate"]
+
+    assert spec(CertaintyGate("2/3")) == {
+        "kind": "CertaintyGate",
+        "threshold": "2/3",
+        "form": "by_types",
+        "over": "clusters",
+        "needs_all_draws": True,
+    }
+    assert spec(CertaintyGate("1/3")) != spec(CertaintyGate("2/3"))
+
+
+def test_a_function_that_searches_is_told_by_what_it_does():
+    def searching(text):
+        return lambda query, k: [text]
+
+    told = [retriever_spec(as_retriever(searching(text))) for text in ("one", "two", "one")]
+    assert told[0] == told[2] != told[1]
+    assert retriever_spec(None) is None

@@ -16,7 +16,10 @@ from keqa.errors import InputError, RetrievalError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
+from keqa.programs.records import CallCost, Cost, CriticalPath
 from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.answering import Answering
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -208,6 +211,82 @@ async def test_within_an_event_loop_a_language_model_is_awaited_and_otherwise_ca
     assert len(awaited) == 1
     assert program(question="Who?").answer == "Bo"
     assert (len(awaited), len(engine.calls)) == (1, 2)
+
+
+async def test_what_is_asked_within_an_event_loop_arrives(scripted):
+    lm, engine = scripted(
+        lambda name, inputs, config: {"standalone": "Where was Ann born?"} if "history" in inputs else {"answer": "B"}
+    )
+    program = ClosedBook(max_question_chars=20)
+    program.set_lm(lm)
+    record = (await program.acall("Where was she born?", "choice", ["Oslo", "Bergen"], [("Who?", "Ann")])).record
+    assert (record.answer_type, record.choices, record.standalone) == (
+        "choice",
+        ["Oslo", "Bergen"],
+        "Where was Ann born?",
+    )
+    assert engine.asked("AnswerQuestion") == [
+        {"question": "Where was Ann born?", "answer_type": "choice", "choices": '["Oslo", "Bergen"]'}
+    ]
+    with pytest.raises(InputError, match="has 21 characters; at most 20 are allowed"):
+        await program.acall("x" * 21)
+
+
+def test_the_cost_of_two_questions_adds_up_role_by_role():
+    def cost(role, number):
+        return Cost(
+            by_role={"task": CallCost(calls=number), role: CallCost(calls=1, prompt_tokens=number)},
+            by_step={role: CallCost(samples=number)},
+            retrievals=number,
+            retrievals_cached=2 * number,
+            retrieval_seconds=3 * number,
+            seconds=4 * number,
+            critical_path=CriticalPath(calls=5 * number, seconds=6 * number),
+        )
+
+    both = cost("utility", 1) + cost("consistency", 2)
+    assert {role: (one.calls, one.prompt_tokens) for role, one in both.by_role.items()} == {
+        "task": (3, 0),
+        "utility": (1, 1),
+        "consistency": (1, 2),
+    }
+    assert {name: one.samples for name, one in both.by_step.items()} == {"utility": 1, "consistency": 2}
+    assert (both.retrievals, both.retrievals_cached, both.retrieval_seconds, both.seconds) == (3, 6, 9, 12)
+    assert (both.critical_path.calls, both.critical_path.seconds) == (15, 18)
+
+
+async def test_a_stage_asked_by_itself_within_an_event_loop_is_awaited_too(scripted):
+    _, engine = scripted(reply)
+    awaited = []
+
+    class Awaited:
+        async def complete(self, request):
+            awaited.append(request)
+            return engine.complete(request)
+
+        def __deepcopy__(self, memo):
+            return self
+
+    stage = Answering(CallLimiter(2))
+    stage.answer.lm = dspy.LM("scripted/own", engine=engine, async_engine=Awaited(), cache=False, temperature=0.0)
+    assert await stage.acall("Who?", ["one"]) == "Ann"
+    assert (len(awaited), len(engine.calls)) == (1, 1)
+    assert stage("Who?", ["one"]) == "Ann"
+    assert (len(awaited), len(engine.calls)) == (1, 2)
+
+
+def test_a_stage_has_a_bound_of_its_own_where_none_is_given():
+    assert Answering().bound.workers == 16
+    bound = CallLimiter(2)
+    assert Answering(bound).bound is bound
+
+
+async def test_a_stage_makes_the_calls_of_the_session_it_is_given(scripted):
+    stage = Answering()
+    stage.answer.lm, _ = scripted(reply)
+    session = Session(CallLimiter(1), blocking=False)
+    await stage.acall("Who?", ["one"], session=session)
+    assert session.ledger.cost().calls == 1
 
 
 def test_a_batch_that_is_left_early_ends(scripted):

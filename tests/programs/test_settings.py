@@ -77,13 +77,31 @@ def test_every_argument_is_a_setting():
 
 
 def test_the_defaults():
-    settings = settings_of(KEQA(None))
-    assert (settings["threshold"], settings["select"], settings["top_p"], settings["gate"]) == (
-        "4/5",
-        False,
-        None,
-        None,
-    )
+    assert settings_of(KEQA(None)) == {
+        "tries": 5,
+        "threshold": "4/5",
+        "top_k": 10,
+        "temperature": 1.0,
+        "top_p": None,
+        "decompose": True,
+        "examine": True,
+        "pick": True,
+        "listwise": False,
+        "prefer_reliable": False,
+        "gate": None,
+        "select": False,
+        "evidence_sentences": 2,
+        "similarity": None,
+        "extract_sentences": None,
+        "on_nothing_helpful": "largest_cluster",
+        "summarize_single": False,
+        "summarize_known": False,
+        "demonstrations": True,
+        "max_quizzes": 8,
+        "max_question_chars": 8000,
+        "workers": 16,
+        "seed": 0,
+    }
 
 
 def test_what_was_changed_since_is_what_counts():

@@ -11,8 +11,10 @@ import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.programs import UnansweredError
+from keqa.programs import KEQA, UnansweredError, baselines
 from keqa.programs.baselines import FLARE, KSLLM, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
+from keqa.programs.registry import arguments_of
+from keqa.programs.stages.stage import Stage
 
 PREDICTORS = {
     ReAct: {"act", "answer"},
@@ -48,6 +50,15 @@ def test_what_was_compiled_is_saved_and_loaded(method, retriever, tmp_path):
     for name, predictor in other.named_predictors():
         assert predictor.signature.instructions == f"Do {name}."
         assert dict(predictor.demos[0]) == {next(iter(predictor.signature.input_fields)): name}
+
+
+@pytest.mark.parametrize("method", [KEQA, *(getattr(baselines, name) for name in baselines.__all__)])
+def test_all_stages_of_a_program_share_its_bound(method):
+    """Asked by itself, or by code of the user's, a stage exceeds it no more than the program does."""
+    program = method(**({"retriever": None} if "retriever" in arguments_of(method) else {}), workers=3)
+    stages = [stage for _, stage in program.named_sub_modules(Stage)]
+    assert {id(stage.bound) for stage in stages} == {id(program.bound)}
+    assert program.bound.workers == 3
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:

@@ -77,6 +77,12 @@ def test_triples_on_two_people_choose_in_turn():
     assert as_text(triples[0]) == "Ann Berg born 1902"
 
 
+def test_the_subject_whose_nearest_sentence_is_nearest_chooses_first():
+    measured = np.array([[0.6, 0.5], [0.1, 0.9]])
+    assert nearest(measured, 1, ["a", "b"]) == [Nearest(0, 1, 0.1)]
+    assert nearest(measured, 2, ["a", "b"]) == [Nearest(0, 1, 0.1), Nearest(1, 0, 0.5)]
+
+
 @pytest.mark.slow
 def test_a_plain_bert_is_pooled_as_one_says(tmp_path):
     transformers = pytest.importorskip("transformers")

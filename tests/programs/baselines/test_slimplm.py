@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dspy.lm15 import ContextLengthError
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import slimplm
@@ -61,6 +62,20 @@ def test_passages_of_several_queries_take_turns_and_come_once(scripted, retrieve
     assert [p.passage_id for p in record.quizzes[0].passages] == ["p0", "p1", "p3"]
     assert record.quizzes[0].passages[1].why == "found by: Who wrote it? | Where is Ann from?"
     assert engine.asked("AnswerWithKnowledge")[0]["passages"] == '["a", "b", "d"]'
+
+
+def test_passages_that_do_not_fit_are_told_apart_from_those_that_were_read(scripted, retriever):
+    def small(name: str, inputs: dict[str, str], config: Any) -> Any:
+        if "two" in inputs.get("passages", ""):
+            raise ContextLengthError("too long")
+        return Model()(name, inputs, config)
+
+    found = retriever("one", "two", found={"Who wrote it?": [0], "Where is Ann from?": [1]})
+    record, _ = asked(scripted, SlimPLM(found), small)
+    assert [(one.passage_id, one.kept, one.why) for one in record.quizzes[0].passages] == [
+        ("p0", True, "found by: Who wrote it?"),
+        ("p1", False, "did not fit"),
+    ]
 
 
 @pytest.mark.parametrize(

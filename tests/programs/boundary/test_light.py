@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 from fixtures.boundary import make_model
@@ -62,6 +63,8 @@ def test_a_file_there_and_back(tmp_path):
     assert again == model
     assert again.spec() == model.spec() == make_model().spec()
     assert again.spec() != make_model("draws").spec()
+    assert again.spec().keys() == {"kind", "reads", "weights"}
+    assert re.fullmatch("[0-9a-f]{20}", again.spec()["weights"])
     assert "words" not in repr(model)
 
 

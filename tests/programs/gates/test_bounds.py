@@ -30,6 +30,29 @@ def test_the_oracle_knows_what_is_right(golds):
     assert gate.decide(Votes((), 5, 5, quiz=QUIZ)) is False
 
 
+def test_the_oracle_asks_for_the_gold_answers_of_the_quiz_as_it_is_written():
+    asked = []
+
+    def golds(quiz):
+        asked.append(quiz)
+        return ["Oslo"]
+
+    assert OracleGate(golds).measure(ALL_OSLO) == 1.0
+    assert asked == [QUIZ]
+
+
+def test_the_oracle_tells_a_metric_what_kind_of_answer_is_wanted():
+    told = []
+
+    def correctness(*asked):
+        told.append(asked)
+        return 0.25
+
+    votes = Votes((5,), 5, 5, quiz=QUIZ, leading="B", answer_type="choice", choices=("Oslo", "Bergen"))
+    assert OracleGate({QUIZ: ("Bergen", "B")}, correctness).measure(votes) == 0.25
+    assert told == [("B", ["Bergen", "B"], "choice", ("Oslo", "Bergen"))]
+
+
 def test_the_oracle_waits_until_it_is_fixed_which_answer_leads():
     gate = OracleGate({QUIZ: ["Oslo"]})
     assert gate.decide(Votes((2, 2), 4, 5, quiz=QUIZ, leading="Oslo")) is None

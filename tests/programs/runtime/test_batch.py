@@ -14,8 +14,6 @@ from keqa.lms import build_lm
 from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
 
-pytestmark = pytest.mark.server
-
 QUESTIONS = [f"Which of the lakes is the deepest, {number}?" for number in range(12)]
 TIMES = {"seconds", "retrieval_seconds", "critical_path"}
 
@@ -51,6 +49,7 @@ def outcome(record: Any) -> dict[str, Any]:
     return {**written, "degradations": notes, "cost": {**cost, **parts, "critical_path_calls": calls}}
 
 
+@pytest.mark.server
 def test_questions_in_flight_together_end_as_they_do_one_after_the_other(retriever: Any) -> None:
     with OpenAIServer(replies) as server:
         program = KEQA(retriever(*(f"Lake {number} is deep." for number in range(5))), workers=4)

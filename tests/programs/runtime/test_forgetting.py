@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import dspy
 import pytest
+from dspy.clients.cache import Cache
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.runtime.forgetting import keeping, listen_to, tell_kept
 
 
 @pytest.mark.usefixtures("memory_cache")
@@ -26,3 +30,68 @@ def test_only_a_reply_that_can_be_used_is_kept(scripted, reply, kept):
     replies[0] = {"answer": "Bo"}
     assert program("Who?").answer == ("Ann" if kept else "Bo")
     assert len(engine.calls) == before + (1 - kept)
+
+
+@pytest.mark.usefixtures("memory_cache")
+def test_a_cache_is_listened_to_once_and_what_is_none_is_left_alone():
+    listen_to(dspy.cache)
+    key_of = dspy.cache.cache_key
+    listen_to(dspy.cache)
+    assert dspy.cache.cache_key is key_of
+    listen_to(None)
+    own = SimpleNamespace(cache_key=None)
+    listen_to(own)
+    assert own.cache_key is None
+
+
+@pytest.mark.usefixtures("memory_cache")
+def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made(scripted):
+    request = {"model": "m", "prompt": "p"}
+    with keeping(SimpleNamespace(cache=True)) as kept:
+        dspy.cache.put(request, "reply")
+    assert dspy.cache.get(request) == "reply"
+    assert len(kept.ways) == 1
+    kept.forget()
+    assert dspy.cache.get(request) is None
+    kept.forget()
+
+
+@pytest.mark.usefixtures("memory_cache")
+def test_a_language_model_that_caches_nothing_has_nobody_listen_to_the_cache():
+    for lm in (None, SimpleNamespace(), SimpleNamespace(cache=False)):
+        with keeping(lm) as kept:
+            dspy.cache.put({"model": "m"}, "reply")
+        assert kept.ways == []
+
+
+def test_the_key_of_a_cache_stays_what_it_was(memory_cache):
+    request = {"model": "m", "key": "secret"}
+    plain = [dspy.cache.cache_key(request), dspy.cache.cache_key(request, ["key"])]
+    listen_to(dspy.cache)
+    assert [dspy.cache.cache_key(request), dspy.cache.cache_key(request, ["key"])] == plain
+    assert plain[0] != plain[1]
+
+
+def test_outside_of_a_call_nothing_is_kept():
+    def forget() -> None:
+        raise AssertionError("nobody asked for it")
+
+    tell_kept(forget)
+    with keeping(None) as outer:
+        with keeping(None) as inner:
+            tell_kept(forget)
+        tell_kept(forget)
+        tell_kept(forget)
+    assert (len(outer.ways), len(inner.ways)) == (2, 1)
+
+
+def test_a_reply_is_forgotten_on_the_disk_too(tmp_path):
+    cache = Cache(True, True, str(tmp_path), 10**7)
+    listen_to(cache)
+    with keeping(None) as kept:
+        cache.put({"model": "m"}, "reply")
+    cache.memory_cache.clear()
+    assert cache.get({"model": "m"}) == "reply"
+    kept.forget()
+    assert cache.get({"model": "m"}) is None
+    cache.disk_cache.close()

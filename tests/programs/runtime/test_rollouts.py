@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -137,3 +138,22 @@ def test_roles_of_their_own_go_into_the_wrapped_program(scripted, retriever):
     assert inside(question=QUESTION).answer == "Ann"
     assert [engine.count["DecomposeQuestion"] for engine in engines] == [2, 0]
     assert [engine.count["JudgeUtility"] for engine in engines] == [0, 2]
+
+
+@pytest.mark.parametrize("boundary", [None, "its own"])
+def test_a_rollout_leaves_each_role_its_language_model_and_the_boundary_as_it_is(boundary):
+    made = {role: dspy.LM(f"openai/{role}", temperature=0.0, max_tokens=9) for role in ("task", "consistency")}
+    lms = SimpleNamespace(**made, utility=made["task"], **({} if boundary is None else {"boundary": boundary}))
+    program = KEQA(None, lms=lms)
+    rollout = made["task"].copy(rollout_id=7, temperature=1.0)
+    program.set_lm(rollout)
+    bound = program.lms
+    drawn = {role: getattr(bound, role) for role in ("task", "consistency", "utility")}
+    assert {role: (lm.model, lm.kwargs["rollout_id"], lm.kwargs["temperature"]) for role, lm in drawn.items()} == {
+        "task": ("openai/task", 7, 1.0),
+        "consistency": ("openai/consistency", 7, 1.0),
+        "utility": ("openai/task", 7, 1.0),
+    }
+    assert drawn["utility"] is drawn["task"] is program.get_lm() is rollout
+    assert bound.boundary == boundary
+    assert program.examination.same.lm is drawn["consistency"]

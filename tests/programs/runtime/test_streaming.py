@@ -14,7 +14,7 @@ from servers.openai_server import OpenAIServer, markers
 import keqa
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
-from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.runtime.progress import (
     Answered,
     PassagesKept,
@@ -23,9 +23,9 @@ from keqa.programs.runtime.progress import (
     QuizExamined,
     QuizFound,
     Searching,
+    listeners,
 )
-
-pytestmark = pytest.mark.process
+from keqa.programs.runtime.streaming import astreamed
 
 QUESTION = "Who is it?"
 
@@ -81,6 +81,45 @@ def test_events_come_in_an_event_loop(program):
     check(asyncio.run(read()))
 
 
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_a_stream_asks_what_it_is_given(scripted, mode):
+    """The kind, the options and the questions before: each arrives at the language model."""
+    lm, engine = scripted(
+        lambda name, inputs, config: {"standalone": "Where was Ann born?"} if "history" in inputs else {"answer": "B"}
+    )
+    program = ClosedBook()
+    program.set_lm(lm)
+    given = {"answer_type": "choice", "choices": ["Oslo", "Bergen"], "history": [("Who wrote it?", "Ann")]}
+
+    async def read() -> list[Progress]:
+        return [event async for event in program.astream("Where was she born?", **given)]
+
+    events = asyncio.run(read()) if mode == "astream" else list(program.stream("Where was she born?", **given))
+    assert [str(event) for event in events] == ["Asked as: Where was Ann born?", "Answered: B"]
+    (rewritten,) = engine.asked("RewriteFollowUp")
+    assert (rewritten["question"], rewritten["history"]) == ("Where was she born?", '["Who wrote it? Ann"]')
+    assert engine.asked("AnswerQuestion") == [
+        {"question": "Where was Ann born?", "answer_type": "choice", "choices": '["Oslo", "Bergen"]'}
+    ]
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"answer_type": "long"}, "answer_type"),
+        ({"answer_type": "choice"}, "choices"),
+        ({"answer_type": "choice", "choices": ["one", 1]}, "the choice must be text, not int"),
+        ({"history": "Who wrote it?"}, "history"),
+        ({"question": "x" * 11}, "has 11 characters; at most 10 are allowed"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_an_event_is_wanted(mode, given, message):
+    program = ClosedBook(max_question_chars=10)
+    with pytest.raises(InputError, match=message):
+        getattr(program, mode)(**{"question": "Who?", **given})
+
+
 def test_an_event_is_there_before_the_answer(scripted, retriever):
     release = threading.Event()
 
@@ -119,6 +158,24 @@ def test_who_leaves_early_ends_the_question(scripted, retriever):
     for thread in [one for one in threading.enumerate() if one.name == "keqa-stream"]:
         thread.join(60)
     assert set(engine.count) == {"DecomposeQuestion", "AnswerQuiz"}
+
+
+async def test_who_leaves_an_event_loops_stream_cancels_the_question():
+    ended = asyncio.Event()
+
+    async def ask() -> Any:
+        for hears in listeners():
+            hears(EXPECTED[0])
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    events = astreamed(ask)
+    assert await anext(events) == EXPECTED[0]
+    assert not ended.is_set()
+    await events.aclose()
+    await asyncio.wait_for(ended.wait(), 20)
 
 
 def test_a_question_without_an_answer(scripted):
@@ -195,6 +252,7 @@ def test_streamify_tells_of_each_stage(program, mode):
     ]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_streamify_with_a_served_language_model(retriever, mode):
     with OpenAIServer(served_reply) as server:
@@ -213,6 +271,7 @@ def test_streamify_with_a_served_language_model(retriever, mode):
     assert values[-1].answer == without[-1].answer == "Ann of the 0 green gables"
 
 
+@pytest.mark.model
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_streamify_with_a_local_language_model(mode):
     program = KEQA(None, decompose=False, tries=2, on_nothing_helpful="closed_book", threshold="1")

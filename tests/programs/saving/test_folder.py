@@ -22,7 +22,7 @@ from keqa.programs.gates import ConfidenceGate
 from keqa.programs.learned import NOTHING, UNKNOWN
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.saving.folder import about, check_place, save
+from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -189,6 +189,16 @@ def test_the_length_of_hashed_vectors_comes_back(program, tmp_path):
     assert (reference.embedder.name, reference.embedder.dimension) == ("hashing-16", 16)
     asked = ("To whom is person 3 married?", "Person 3: married Ann 3.")
     assert reference(*asked) == program.picking.reference(*asked)
+
+
+def test_a_similarity_that_ships_comes_back_by_its_name_and_one_of_ones_own_is_asked_for(tmp_path):
+    keqa.save(KEQA(None, similarity="hashing-64"), tmp_path / "hashing")
+    assert keqa.load(tmp_path / "hashing", None).similarity.name == "hashing-64"
+    own = lambda triples, sentences: [0.0] * len(sentences)  # noqa: E731
+    keqa.save(KEQA(None, similarity=own), tmp_path / "own")
+    with pytest.raises(ConfigurationError, match="compiled with a similarity of your own; give it again as similarity"):
+        keqa.load(tmp_path / "own", None)
+    assert keqa.load(tmp_path / "own", None, similarity=own).similarity is own
 
 
 def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved):
@@ -444,6 +454,57 @@ def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
         (saved / f"{number}.txt").touch()
     with pytest.raises(InputError, match=r"\(0\.txt, 1\.txt, 2\.txt\)"):
         check_place(saved)
+
+
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        ({"sources": {"data": "1", "lm": "2"}}, None),
+        ({"sources": {"data": "1", "lm": "2", "more": "3"}}, None),
+        ({"sources": {"data": "1", "lm": "3"}}, "compiled from other sources (lm), and"),
+        ({"sources": {"other": "1"}}, "compiled from other sources (data, lm), and"),
+        ({"sources": {}}, "compiled from sources that it does not name, and"),
+        ({"sources": "all"}, "compiled from sources that it does not name, and"),
+        ({}, "compiled from sources that it does not name, and"),
+    ],
+)
+def test_a_program_of_other_sources_is_not_replaced(program, tmp_path, then, told):
+    folder = tmp_path / "program"
+    check_sources(folder, {"data": "1"})
+    keqa.save(program, folder, **then)
+    if told is None:
+        check_sources(folder, {"data": "1", "lm": "2"})
+        return
+    with pytest.raises(InputError) as refused:
+        check_sources(folder, {"data": "1", "lm": "2"})
+    assert str(refused.value) == (
+        f"{folder} holds a program that was {told} would be replaced: name another folder, or say that it shall be, "
+        "with --force or overwrite=True"
+    )
+
+
+def test_a_program_that_cannot_be_read_is_not_replaced_either(saved):
+    (saved / "program.json").write_text("{")
+    with pytest.raises(InputError) as refused:
+        check_sources(str(saved), {})
+    told = str(refused.value)
+    assert told.startswith(f"{saved} holds a program that cannot be read, and would be replaced: name another folder")
+    assert told.endswith(f" ({refused.value.__cause__})")
+
+
+def test_finished_work_is_kept_beside_a_program_and_not_in_it(tmp_path, monkeypatch):
+    folder = tmp_path / "program"
+    for beside in (tmp_path, tmp_path / "work", tmp_path / "program2"):
+        check_apart(folder, beside)
+    for within in (folder, folder / "work", str(tmp_path / "other" / ".." / "program")):
+        with pytest.raises(InputError) as refused:
+            check_apart(str(folder), within)
+        assert str(refused.value).startswith(f"{within}, where finished work is kept, is or lies in {folder}, which")
+    monkeypatch.chdir(tmp_path)
+    check_apart("program", "work")
+    for name, within in (("program", "program/work"), ("program", folder / "work"), (folder, "program")):
+        with pytest.raises(InputError, match="is or lies in"):
+            check_apart(name, within)
 
 
 @pytest.mark.parametrize("folder", [None, 3, ["here"], b"here"])

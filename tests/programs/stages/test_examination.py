@@ -129,6 +129,29 @@ def test_waves_for_the_papers_setting(draws, waves, known):
     assert (stage.waves, found.known) == (waves, known)
 
 
+def test_a_gate_reads_what_the_quiz_was_asked_with():
+    read = []
+
+    class Reading(VoteGate):
+        def decide(self, votes):
+            read.append(votes)
+            return super().decide(votes)
+
+    stage = Scripted(["oslo", None, "unknown"], {}, Reading("1"))
+    found = asyncio.run(
+        stage.run(Session(CallLimiter(1), blocking=True), "Where?", "choice", ("Oslo", "Bergen"), 2, place="q1.2")
+    )
+    votes = read[-1]
+    assert (votes.quiz, votes.answer_type, votes.choices, votes.place) == (
+        "Where?",
+        "choice",
+        ("Oslo", "Bergen"),
+        "q1.2",
+    )
+    assert (votes.tries, votes.drawn, votes.answers, votes.leading) == (3, 2, ("oslo", None), "oslo")
+    assert (found.number, found.place) == (2, "q1.2")
+
+
 def test_27_of_30_reach_nine_tenths():
     stage = Scripted(["oslo"] * 27 + ["bergen", "narvik", "tromso"], {}, VoteGate(Fraction("0.9")))
     assert examine(stage)[0].known is True
@@ -154,6 +177,15 @@ def test_a_tie_goes_to_the_cluster_that_came_first():
 def test_five_abstentions_are_unknown():
     found, _ = examine(Scripted(["unknown", "I don't know.", "", "unknown", "unknown"], {}, VoteGate()))
     assert (found.known, found.answer, found.clusters) == (False, None, [])
+
+
+def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
+    draws = ["Unknown", "Unknown"]
+    found = [
+        asyncio.run(Scripted(draws, {}, VoteGate("1")).run(Session(CallLimiter(1), blocking=True), "Where?", *kind))
+        for kind in (("choice", ("Known", "Unknown")), ("short", ()))
+    ]
+    assert [(one.known, one.answer) for one in found] == [(True, "Unknown"), (False, None)]
 
 
 def test_a_certainty_gate_draws_all_at_once():

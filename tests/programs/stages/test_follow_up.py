@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import dspy
 import pytest
@@ -128,3 +129,54 @@ def test_without_demonstrations_it_shows_none_either(scripted):
         program("Where was she born?", history=HISTORY)
         shown.append(any("Who wrote Hamlet?" in prompt for prompt in engine.prompts))
     assert shown == [True, False]
+
+
+def test_the_language_model_of_the_task_rewrites(scripted):
+    made = {role: scripted(reply) for role in ("task", "consistency", "utility")}
+    lms = SimpleNamespace(**{role: lm for role, (lm, _) in made.items()})
+    other, unasked = scripted(reply)
+    with dspy.context(lm=other):
+        ClosedBook(lms=lms)("Where was she born?", history=HISTORY)
+    assert {role: engine.count["RewriteFollowUp"] for role, (_, engine) in made.items()} == {
+        "task": 1,
+        "consistency": 0,
+        "utility": 0,
+    }
+    assert unasked.calls == []
+
+
+def test_where_predictors_have_language_models_of_their_own_theirs_rewrites(scripted):
+    (own, engine), (other, unasked) = scripted(reply), scripted(reply)
+    program = ClosedBook()
+    program.answer.lm = own
+    with dspy.context(lm=other):
+        program("Where was she born?", history=HISTORY)
+    assert (engine.count, unasked.calls) == ({"RewriteFollowUp": 1, "AnswerQuestion": 1}, [])
+
+
+def test_where_they_have_several_that_of_the_settings_rewrites(scripted, retriever):
+    (own, engine), (other, answering) = scripted(reply), scripted(reply)
+    program = KEQA(retriever("text"))
+    program.summarizing.summarize.lm = own
+    with dspy.context(lm=other):
+        record = program("Where was she born?", history=HISTORY).record
+    assert (answering.count["RewriteFollowUp"], engine.count["RewriteFollowUp"]) == (1, 0)
+    assert record.standalone == "Where was Ann Lee born?"
+
+
+@pytest.mark.parametrize(("most", "standalone"), [(23, "Where was Ann Lee born?"), (22, None)])
+def test_a_rewritten_question_may_be_as_long_as_another(scripted, most, standalone):
+    lm, _ = scripted(reply)
+    with dspy.context(lm=lm):
+        record = ClosedBook(max_question_chars=most)("Where was she born?", history=HISTORY).record
+    assert record.standalone == standalone
+    said = [note.message for note in record.degradations]
+    assert said == ([] if standalone else ["a question of 23 characters"])
+
+
+def test_one_that_stands_alone_already_is_not_reported_as_rewritten(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"standalone": "Where was Ann born?", "answer": "Bo"})
+    with dspy.context(lm=lm):
+        events = list(ClosedBook().stream("Where was Ann born?", history=HISTORY))
+    assert [str(event) for event in events] == ["Answered: Bo"]
+    assert events[-1].prediction.record.standalone is None
