@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from keqa.programs.fingerprint import digest, models_by_role, program_spec, retriever_spec
+from keqa.programs.fingerprint import digest, models_of, program_spec, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import demos_of
 from keqa.programs.record_redaction import lms_asked
@@ -29,14 +29,14 @@ def describe(program: Program) -> dict[str, Any]:
         program: Any method.
 
     Returns:
-        Its class, settings, prompts, language models by role, index and utility reference, as JSON. No address and no
+        Its class, settings, prompts, language models, index and utility reference, as JSON. No address and no
         key is in it.
     """
     retriever = getattr(getattr(program, "_retriever", None), "value", None)
     described = {
         "keqa": version("keqa"),
         **program_spec(program),
-        "models": dict(sorted(models_by_role(program))),
+        "models": dict(sorted(models_of(program).items())),
         "index": retriever_spec(retriever),
     }
     cleaned: dict[str, Any] = without_secrets(described, lms_asked(program))

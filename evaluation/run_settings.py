@@ -56,7 +56,7 @@ class RunSettings(_Described):
         prompts: A digest of all prompts with their demonstrations.
         learned: A digest of the questions that the program learned from; None where it has learned from none.
         reference: Of the judge of utility: its settings, or the name of a function; None where there is none.
-        models: Language models by role.
+        models: Language models by role, and by predictor where one has another than its role.
         index: What is searched; None where nothing is.
         arguments: What was given to the method, such as ``top_k=5``, by name.
         golds: Where an oracle's gold answers come from; None without an oracle.

@@ -11,7 +11,7 @@ from keqa.data.example import Example
 from keqa.lms.factory import Roles
 from keqa.metrics.utility import Correctness
 from keqa.optimize.scoring import metric_fingerprint
-from keqa.programs.fingerprint import digest, lm_spec, retriever_spec
+from keqa.programs.fingerprint import digest, lm_spec, models_of, retriever_spec
 from keqa.programs.program import Program
 from keqa.programs.stages.stage import RoleLMs, Stage
 
@@ -27,10 +27,12 @@ def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, 
     """
     lms = lms_of(program)
     roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in ROLES}
+    models, predictors = models_of(program), {name for name, _ in program.named_predictors()}
     return {
         "task": "compilation",
         "metric": metric_fingerprint(metric),
-        "models": {role: lm_spec(lm) for role, lm in roles.items()},
+        "models": {role: lm_spec(lm) for role, lm in roles.items()}
+        | {name: spec for name, spec in models.items() if name in predictors},
         "retriever": retriever_spec(getattr(getattr(program, "_retriever", None), "value", None)),
     }
 

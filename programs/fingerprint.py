@@ -13,7 +13,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from operator import itemgetter
 from types import CodeType
@@ -169,14 +169,22 @@ def program_fingerprint(program: Program) -> str:
     return digest(program_spec(program))
 
 
-def models_by_role(program: Program) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each role of a program with the description of the language model that serves it."""
-    for _, stage in program.named_sub_modules(Stage):
+def models_of(program: Program) -> dict[str, dict[str, Any]]:
+    """The description of the language model that serves each role, and each predictor with another than its role's.
+
+    A role's is the one that most of its predictors have.
+    """
+    roles: dict[str, dict[str, dict[str, Any]]] = {}
+    for path, stage in program.named_sub_modules(Stage):
         for name, role in stage.roles.items():
-            yield role, lm_spec(getattr(stage, name).lm or dspy.settings.lm)
+            predictor = f"{path}.{name}".removeprefix("self.")
+            roles.setdefault(role, {})[predictor] = lm_spec(getattr(stage, name).lm or dspy.settings.lm)
+    found: dict[str, dict[str, Any]] = {}
+    for role, specs in roles.items():
+        own = max(specs.values(), key=list(specs.values()).count)
+        found |= {role: own} | {name: spec for name, spec in specs.items() if spec != own}
     boundary = getattr(program._lms.value, "boundary", None)
-    if boundary is not None:
-        yield "boundary", lm_spec(boundary)
+    return found if boundary is None else found | {"boundary": lm_spec(boundary)}
 
 
 def gate_fingerprint(gate: Any) -> str:

@@ -20,7 +20,7 @@ from keqa.programs.fingerprint import (
     function_fingerprint,
     gate_fingerprint,
     lm_spec,
-    models_by_role,
+    models_of,
     program_fingerprint,
     program_spec,
     retriever_spec,
@@ -479,14 +479,23 @@ def test_utility_references_are_told_by_their_entries_and_settings():
 
 def test_each_role_is_told_with_its_language_model():
     lms = {role: dspy.LM(f"openai/{role}", temperature=0.0, max_tokens=9) for role in ROLES}
-    program = SlimPLM(None, lms=SimpleNamespace(**lms))
     described = {role: {"model": f"openai/{role}", "max_tokens": 9, "temperature": 0.0} for role in ROLES}
-    told = list(models_by_role(program))
-    assert {role for role, _ in told} == {"task", "consistency", "boundary"}
-    assert all(spec == described[role] for role, spec in told)
+    program = SlimPLM(None, lms=SimpleNamespace(**lms))
+    assert models_of(program) == {role: described[role] for role in ("task", "consistency", "boundary")}
     with dspy.context(lm=lms["task"]):
-        assert list(models_by_role(ClosedBook())) == [("task", described["task"])]
-    assert list(models_by_role(ClosedBook())) == [("task", {"model": None})]
+        assert models_of(ClosedBook()) == {"task": described["task"]}
+    assert models_of(ClosedBook()) == {"task": {"model": None}}
+
+
+def test_a_predictor_with_another_language_model_than_its_role_is_told_by_name():
+    program = KEQA(None)
+    program.set_lm(dspy.LM("openai/a"))
+    uniform = models_of(program)
+    assert set(uniform) == {"task", "consistency", "utility"}
+    program.decomposition.decompose.lm = dspy.LM("openai/b")
+    assert models_of(program) == uniform | {"decomposition.decompose": {"model": "openai/b"}}
+    program.decomposition.decompose.lm = dspy.LM("openai/c")
+    assert models_of(program) == uniform | {"decomposition.decompose": {"model": "openai/c"}}
 
 
 ROLES = ("task", "consistency", "utility", "boundary")
