@@ -32,8 +32,10 @@ from keqa.optimize.finetuning import (
     save_lms,
 )
 from keqa.optimize.options import Options
+from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
 from keqa.testbed.index import open_encyclopedia
 
@@ -218,6 +220,7 @@ def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_d
 ) -> None:
     world, lm = setting(train=2), trainable()
     world.program.set_lm(lm)
+    world.program.picking.reference = UtilityReference()
     world.program.summarizing.summarize.demos = [
         {"question": "Q", "answered_quizzes": ["Q A"], "answer_type": "short", "choices": [], "explanation": "E"}
         | {"answer": "A"}
@@ -239,8 +242,10 @@ def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_d
     assert found.lms.boundary is None
     assert found.folders == {}
     assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
-    assert not any(predictor.demos for predictor in found.program.predictors())
+    assert [predictor.demos for predictor in found.program.predictors()] == [[]] * 7
+    assert found.program.picking.reference is None
     # The program itself stays as it is.
+    assert isinstance(world.program.picking.reference, UtilityReference)
     assert {predictor.lm for predictor in world.program.predictors()} == {lm}
     assert len(world.program.summarizing.summarize.demos) == 1
 
@@ -280,6 +285,24 @@ def test_the_language_model_of_the_settings_is_trained_where_a_program_has_none(
     assert sorted(shown(lm.trained[0]["train_data"])) == sorted(OF_TASK + OF_CONSISTENCY + OF_UTILITY)
     assert found.lms == keqa.Roles(*[lm.becomes] * 3)
     assert found.folders == dict.fromkeys(("task", "consistency", "utility"), Path("anywhere"))
+
+
+def test_other_methods_learn_from_their_right_answers(setting: Any, trainable: Any, tune: Any) -> None:
+    world, lm, other = setting(train=2), trainable(path="t"), trainable()
+    other.engine.path = "o"
+    world.program = AlwaysRetrieve(world.program._retriever.value, top_k=2)
+    world.program.bind_lms(keqa.Roles(lm, other, other))
+    found = tune(world)
+    assert sorted(shown(lm.trained[0]["train_data"])) == [
+        ("To whom is the mayor of Town0 married?", "Ann Spouse0"),
+        ("To whom is the mayor of Town1 married?", "Ann Spouse1"),
+    ]
+    assert list(found.conversations.values()) == [2]
+    assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
+    # One that no part of the program asks is not trained.
+    assert other.trained == []
+    assert found.lms == keqa.Roles(lm.becomes, other, other)
+    assert found.folders == {"task": Path("t"), "consistency": Path("o"), "utility": Path("o")}
 
 
 class Shouting(dspy.ChatAdapter):
