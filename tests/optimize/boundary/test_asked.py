@@ -171,9 +171,15 @@ def test_what_is_read_is_the_share_of_true(tokens: list, expected: float | None)
     assert found == (None if expected is None else pytest.approx(expected))
 
 
+def test_reliability_is_of_tenths() -> None:
+    scores, right = [0.0, 0.05, 0.1, 0.85, 0.9, 1.0], [1.0, 0.0, 0.0, 1.0, 1.0, 0.0]
+    tenths = [(0.025, 0.5, 2), (0.1, 0.0, 1), (0.85, 1.0, 1), (pytest.approx(0.95), 0.5, 2)]
+    assert reliability(scores, right) == tenths
+    assert reliability([0.2, 0.5, 1.0], [0.0, 0.5, 1.0], bins=2) == [(0.2, 0.0, 1), (0.75, 0.75, 2)]
+
+
 @pytest.mark.slow
-def test_reliability_is_of_tenths(tmp_path: Path) -> None:
-    assert reliability([0.05, 0.95, 1.0], [0.0, 1.0, 0.0]) == [(0.05, 0.0, 1), (pytest.approx(0.975), 0.5, 2)]
+def test_reliability_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     _, lm = judging()
     with dspy.context(lm=lm):
