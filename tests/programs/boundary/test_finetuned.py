@@ -153,6 +153,14 @@ def test_another_language_model_is_refused(model: Any, weights: Path, tmp_path: 
         ):
             asked.judge("Who?", Signals())
         assert engine.requests == []
+    # One of a server, and one of the user's own making.
+    for lm in (dspy.LM("openai/judge", api_key="none"), dspy.BaseLM("own/judge")):
+        session = Session(CallLimiter(1), blocking=True)
+        with (
+            answering(session, Roles(lm, lm, lm, lm)),
+            pytest.raises(ConfigurationError, match=f"the language model {lm.model} is not the one that the"),
+        ):
+            asked.judge("Who?", Signals())
 
 
 def test_what_is_written_names_no_place(model: Any, weights: Path) -> None:
