@@ -132,6 +132,24 @@ def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weight
     assert (len(engine.requests), len(beside_it.requests)) == (1, 1)
 
 
+def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, lm = assessing({("Who", MASTERY): said(0.9, 0.7)}, str(weights))
+    opened: list[Any] = []
+
+    def build_lm(model: str, **settings: Any) -> dspy.LM:
+        opened.append((model, settings))
+        return lm
+
+    monkeypatch.setattr("keqa.lms.build_lm", build_lm)
+    asked = FinetunedModel(weights=fingerprint(str(weights)), lm=str(weights))
+    for _ in range(2):
+        assert asked.judge("Who?", Signals()) == close(0.9, 0.7)
+    assert opened == [(f"transformers/{weights}", {"cache": False})]
+    assert len(engine.requests) == 2
+
+
 def test_without_its_language_model_it_says_how_to_name_it(model: Any) -> None:
     asked, _ = model({})
     with pytest.raises(ConfigurationError, match="name it with --boundary-lm transformers/FOLDER, or boundary_lm of"):
