@@ -133,6 +133,15 @@ def test_answers_of_other_language_models_are_kept_apart(tmp_path: Path) -> None
         assert (one.get("key"), other.get("key"), journal.get("key")) == ({"value": 1}, None, {"value": 0})
         assert ("key" in one, "key" in other) == (True, False)
         assert OtherLMsJournal(journal, lms("one")).get_as("key", dict) == {"value": 1}
+        assert other.get_as("key", dict) is None
+        assert len(one) == len(journal) == 2
+        # The whole is its owner's to close.
+        one.close()
+        journal.put("other key", {"value": 2})
+        roles = [
+            keqa.Roles(*[lms("other" if place == role else "one").task for place in range(3)]) for role in range(3)
+        ]
+        assert not any("key" in OtherLMsJournal(journal, some) for some in roles)
 
 
 def test_language_models_lie_beside_their_program() -> None:
