@@ -9,6 +9,7 @@ from typing import Any
 import dspy
 import pytest
 
+from keqa.errors import ConfigurationError
 from keqa.lms.local.provider import LocalProvider
 from keqa.metrics.answers import f1
 from keqa.optimize import pipeline
@@ -49,6 +50,13 @@ def test_a_program_goes_on_with_its_fine_tuned_language_model(setting: Any, trai
     assert found.saved_lms(tmp_path / "small") == {"task": tmp_path / "small.lm"}
     [how] = lm.trained
     assert Path(how["train_kwargs"]["folder"]).parent == tmp_path / "work"
+
+
+def test_a_language_model_that_cannot_be_trained_is_refused_before_any_question(setting: Any) -> None:
+    world = setting(train=2, val=1)
+    with pytest.raises(ConfigurationError, match="scripted/town cannot be fine-tuned from here"):
+        compile_program(world.program, world.train, world.val, **HOW)
+    assert world.engine.calls == []
 
 
 def test_without_a_folder_what_is_trained_lies_where_dspy_keeps_it(setting: Any, trainable: Any) -> None:
