@@ -114,7 +114,8 @@ def test_later_steps_ask_as_they_did_where_nothing_is_kept(
             assert steps.finetuned is not None
             assert program is steps.finetuned.program
             assert isinstance(steps.asking.journal, OtherLMsJournal)
-            assert isinstance(steps.calls, OtherLMsJournal)
+            steps.calls.put("key", {})
+            assert (len(calls), "key" in calls) == (1, False)
         else:
             assert program is world.program
             assert (steps.asking, steps.calls, steps.finetuned) == (asking, calls, None)
