@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import dspy
 import pytest
 from conftest import AsyncScriptedEngine, Reply, ScriptedEngine, ScriptedRetriever
+from dspy.clients.provider import Provider, TrainingJob
 from dspy.lm15 import InvalidRequestError, Request, Response
 
 from keqa import signatures
@@ -246,6 +247,88 @@ class TownRetriever(ScriptedRetriever):
             Passage(f"o{number}", f"Bo Mayor{number}", "He likes to sail."),
         ]
         return [Hit(passage, 2.0 - rank) for rank, passage in enumerate(passages)][:k]
+
+
+class Training(TrainingJob):
+    """A training that reports each of some states, or raises one, before it has ended.
+
+    Attributes:
+        stopped: Whether it was told to end.
+    """
+
+    def __init__(self, outcome: Any, states: Sequence[Any]) -> None:
+        super().__init__()
+        self.outcome, self.states, self.state = outcome, iter(states), None
+        self.stopped = False
+
+    def done(self) -> bool:
+        self.state = next(self.states, None)
+        return self.state is None
+
+    def status(self) -> Any:
+        if isinstance(self.state, BaseException):
+            raise self.state
+        return self.state
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self.outcome
+
+    def cancel(self) -> bool:
+        self.stopped = True
+        return True
+
+
+class TrainableLM(dspy.LM):
+    """Is trained on nothing, and becomes another language model as soon as it shall be.
+
+    Attributes:
+        becomes: What comes out of a training: a language model or an error.
+        states: What a training reports before its end.
+        trained: What it was trained on and how, for each training.
+        jobs: The trainings.
+    """
+
+    def __init__(
+        self, engine: ScriptedEngine, becomes: Any, states: Sequence[Any], provider: Any, **names: str
+    ) -> None:
+        super().__init__(
+            names.get("model", "scripted/town"),
+            engine=engine,
+            async_engine=AsyncScriptedEngine(engine),
+            provider=provider,
+            cache=False,
+            temperature=0.0,
+            max_tokens=256,
+            num_retries=0,
+        )
+        self.becomes, self.states = becomes, states
+        self.trained: list[dict[str, Any]] = []
+        self.jobs: list[Training] = []
+
+    def finetune(self, **how: Any) -> Training:
+        self.trained.append(how)
+        self.jobs.append(Training(self.becomes, self.states))
+        return self.jobs[-1]
+
+
+@pytest.fixture
+def trainable():
+    """Makes a language model of a world that can be fine-tuned, into one with the whole names unless told otherwise."""
+
+    def make(
+        town: Town | None = None, *, states: Sequence[Any] = (), path: Any = None, provider: Any = None, **given: Any
+    ) -> TrainableLM:
+        if provider is None:
+            provider = Provider()
+            provider.finetunable = True
+        becomes = given.get("becomes") or TrainableLM(
+            WatchingEngine(Town(advised="fields")), None, (), provider, model="scripted/finetuned"
+        )
+        if path is not None:
+            becomes.engine.path = path
+        return TrainableLM(WatchingEngine(town or Town()), becomes, states, provider)
+
+    return make
 
 
 @pytest.fixture

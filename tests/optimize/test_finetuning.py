@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +18,24 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.questions import of_testbed
 from keqa.lms import build_roles
 from keqa.lms.local.adapters import is_adapter
+from keqa.lms.local.provider import LocalProvider
+from keqa.metrics.answers import f1
+from keqa.optimize import finetuning
 from keqa.optimize.asking import Asking, Trace
-from keqa.optimize.finetuning import OtherLMsJournal, check_finetunable, places_beside, right_calls
+from keqa.optimize.finetuning import (
+    Finetuned,
+    OtherLMsJournal,
+    check_finetunable,
+    finetune,
+    places_beside,
+    right_calls,
+    save_lms,
+)
 from keqa.optimize.options import Options
+from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
 from keqa.testbed.index import open_encyclopedia
 
@@ -82,8 +99,6 @@ def test_options_of_training_are_those_of_finetune() -> None:
 
 
 def test_wrong_calls_are_left_out_and_verdicts_balanced(setting: Any, tmp_path: Path) -> None:
-    from keqa.metrics.answers import f1
-
     program, example = KEQA(lambda query: []), setting(train=2).train[1]
     quizzes = {"Who governs Town1?": ["Bo Mayor1", "Ed Wrong"]}
     steps: list[Any] = [
@@ -118,6 +133,15 @@ def test_answers_of_other_language_models_are_kept_apart(tmp_path: Path) -> None
         assert (one.get("key"), other.get("key"), journal.get("key")) == ({"value": 1}, None, {"value": 0})
         assert ("key" in one, "key" in other) == (True, False)
         assert OtherLMsJournal(journal, lms("one")).get_as("key", dict) == {"value": 1}
+        assert other.get_as("key", dict) is None
+        assert len(one) == len(journal) == 2
+        # The whole is its owner's to close.
+        one.close()
+        journal.put("other key", {"value": 2})
+        roles = [
+            keqa.Roles(*[lms("other" if place == role else "one").task for place in range(3)]) for role in range(3)
+        ]
+        assert not any("key" in OtherLMsJournal(journal, some) for some in roles)
 
 
 def test_language_models_lie_beside_their_program() -> None:
@@ -136,3 +160,334 @@ def test_the_command_line_gives_options_of_training() -> None:
     assert read_training(None) == {}
     with pytest.raises(InputError, match="NAME=VALUE"):
         read_training("epochs")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal.open(tmp_path / "journal.jsonl", {}) as found:
+        yield found
+
+
+@pytest.fixture
+def tune(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Finetuned]:
+    """Fine-tunes the language models of a world's program."""
+    monkeypatch.setattr(finetuning, "_POLLED", 0.0)
+
+    def run(world: Any, *, folder: Path | None = None, progress: Any = lambda *_: None, **options: Any) -> Finetuned:
+        chosen = Options(optimizer="finetune", **options)
+        return finetune(world.program, world.train, Asking(journal, f1, 1, progress), chosen, folder)
+
+    return run
+
+
+def sections(text: str) -> dict[str, str]:
+    """The fields of a message by name."""
+    found = re.findall(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n|\Z)", text, re.DOTALL)
+    return {name: value.strip() for name, value in found if name != "completed"}
+
+
+def shown(data: list[Any]) -> list[tuple[str, str]]:
+    """What each conversation asks about and what is to be said, its fields side by side."""
+    found = []
+    for one in data:
+        asked, said = (sections(message["content"]) for message in one["messages"][1:])
+        found.append((asked.get("quiz") or asked["question"], " | ".join(said.values())))
+    return found
+
+
+# Of questions 0 and 1: answers in the gold form, and as many verdicts of each kind.
+OF_TASK = [
+    ("To whom is the mayor of Town0 married?", '["Who governs Town0?", "To whom is #1 married?"]'),
+    ("To whom is the mayor of Town1 married?", '["Who governs Town1?", "To whom is #1 married?"]'),
+    ("Who governs Town0?", "Bo Mayor0"),
+    ("Who governs Town1?", "Bo Mayor1"),
+    ("To whom is Mayor0 married?", "Ann Spouse0"),
+    ("To whom is Mayor1 married?", "Ann Spouse1"),
+    ("To whom is the mayor of Town0 married?", "It follows. | Ann Spouse0"),
+    ("To whom is the mayor of Town1 married?", "It follows. | Ann Spouse1"),
+]
+OF_CONSISTENCY = [
+    ("To whom is Mayor0 married?", "False"),
+    ("To whom is Mayor1 married?", "False"),
+    ("Who governs Town0?", "True"),
+    ("Who governs Town1?", "True"),
+]
+OF_UTILITY = [(f"To whom is Mayor{number} married?", helpful) for number in (0, 1) for helpful in ("True", "False")]
+COUNTS = {
+    "decomposition.decompose": 2,
+    "examination.quiz": 2,
+    "examination.same": 4,
+    "picking.judge": 4,
+    "selection.construct": 0,
+    "answering.answer": 2,
+    "summarizing.summarize": 2,
+}
+
+
+def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_demonstrations(
+    setting: Any, trainable: Any, tune: Any
+) -> None:
+    world, lm = setting(train=2), trainable()
+    world.program.set_lm(lm)
+    world.program.picking.reference = UtilityReference()
+    world.program.summarizing.summarize.demos = [
+        {"question": "Q", "answered_quizzes": ["Q A"], "answer_type": "short", "choices": [], "explanation": "E"}
+        | {"answer": "A"}
+    ]
+    steps: list[str] = []
+    found = tune(world, progress=lambda step, done, total: steps.append(step), training={"epochs": 2})
+    assert set(steps) == {"answering training questions"}
+    [how] = lm.trained
+    assert (how["train_data_format"], how["train_kwargs"]) == ("chat", {"epochs": 2})
+    data = how["train_data"]
+    assert {tuple(message["role"] for message in one["messages"]) for one in data} == {("system", "user", "assistant")}
+    assert sorted(shown(data)) == sorted(OF_TASK + OF_CONSISTENCY + OF_UTILITY)
+    objectives = [one["messages"][0]["content"].rpartition("objective is:")[2].strip() for one in data]
+    assert Counter(Counter(objectives).values()) == {2: 4, 4: 2}
+    # Those of a predictor are not one after the other.
+    assert sum(one != other for one, other in pairwise(objectives)) > 5
+    assert found.conversations == COUNTS
+    assert {found.lms.task, found.lms.consistency, found.lms.utility} == {lm.becomes}
+    assert found.lms.boundary is None
+    assert found.folders == {}
+    assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
+    assert [predictor.demos for predictor in found.program.predictors()] == [[]] * 7
+    assert found.program.picking.reference is None
+    # The program itself stays as it is.
+    assert isinstance(world.program.picking.reference, UtilityReference)
+    assert {predictor.lm for predictor in world.program.predictors()} == {lm}
+    assert len(world.program.summarizing.summarize.demos) == 1
+
+
+def test_another_seed_trains_in_another_order(setting: Any, trainable: Any, tune: Any) -> None:
+    orders = []
+    for seed in (0, 0, 1):
+        world, lm = setting(train=2), trainable()
+        world.program.set_lm(lm)
+        tune(world, seed=seed)
+        orders.append(shown(lm.trained[0]["train_data"]))
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+
+
+def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting: Any, trainable: Any, tune: Any) -> None:
+    task, consistency, utility = trainable(path="t"), trainable(), trainable(path=Path("no", "text"))
+    world, boundary = setting(train=2), dspy.LM("openai/boundary", api_key="none")
+    world.program.bind_lms(keqa.Roles(task, consistency, utility, boundary))
+    found = tune(world)
+    for lm, learned in ((task, OF_TASK), (consistency, OF_CONSISTENCY), (utility, OF_UTILITY)):
+        [how] = lm.trained
+        assert sorted(shown(how["train_data"])) == sorted(learned)
+    assert found.lms == keqa.Roles(task.becomes, consistency.becomes, utility.becomes, boundary)
+    assert found.folders == {"task": Path("t")}
+    assert found.program.examination.same.lm is consistency.becomes
+    assert found.program.picking.judge.lm is utility.becomes
+
+
+def test_the_language_model_of_the_settings_is_trained_where_a_program_has_none(
+    setting: Any, trainable: Any, tune: Any
+) -> None:
+    world, lm = setting(train=2), trainable(path="anywhere")
+    world.program.set_lm(None)
+    with dspy.context(lm=lm):
+        found = tune(world)
+    assert sorted(shown(lm.trained[0]["train_data"])) == sorted(OF_TASK + OF_CONSISTENCY + OF_UTILITY)
+    assert found.lms == keqa.Roles(*[lm.becomes] * 3)
+    assert found.folders == dict.fromkeys(("task", "consistency", "utility"), Path("anywhere"))
+
+
+def test_other_methods_learn_from_their_right_answers(setting: Any, trainable: Any, tune: Any) -> None:
+    world, lm, other = setting(train=2), trainable(path="t"), trainable()
+    other.engine.path = "o"
+    world.program = AlwaysRetrieve(world.program._retriever.value, top_k=2)
+    world.program.bind_lms(keqa.Roles(lm, other, other))
+    found = tune(world)
+    assert sorted(shown(lm.trained[0]["train_data"])) == [
+        ("To whom is the mayor of Town0 married?", "Ann Spouse0"),
+        ("To whom is the mayor of Town1 married?", "Ann Spouse1"),
+    ]
+    assert list(found.conversations.values()) == [2]
+    assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
+    # One that no part of the program asks is not trained.
+    assert other.trained == []
+    assert found.lms == keqa.Roles(lm.becomes, other, other)
+    assert found.folders == {"task": Path("t"), "consistency": Path("o"), "utility": Path("o")}
+
+
+class Shouting(dspy.ChatAdapter):
+    def format_finetune_data(self, signature: Any, demos: Any, inputs: Any, outputs: Any) -> Any:
+        return {"messages": [*demos, {"role": "user", "content": [*inputs]}, {"role": "assistant", "content": "A"}]}
+
+
+def test_prompts_are_those_of_the_adapter_of_the_settings(setting: Any, trainable: Any, tune: Any) -> None:
+    world, lm = setting(train=2), trainable()
+    world.program.set_lm(lm)
+    with dspy.context(adapter=Shouting()):
+        tune(world)
+    asked = [one["messages"][0]["content"] for one in lm.trained[0]["train_data"]]
+    assert asked.count(["quiz", "first_answer", "second_answer"]) == 4
+
+
+def test_only_questions_that_came_out_right_are_learned_from(setting: Any, trainable: Any, tune: Any) -> None:
+    # The final answer is the surname alone: an F1 of 2/3.
+    for threshold, counts in ((2 / 3, (2, 2, 4)), (0.67, (0, 0, 0))):
+        world = setting(train=2)
+        world.program.set_lm(trainable())
+        found = tune(world, threshold=threshold).conversations
+        names = ("summarizing.summarize", "examination.quiz", "picking.judge")
+        assert tuple(found[name] for name in names) == counts
+        # What gold answers say alone does not depend on it.
+        assert (found["decomposition.decompose"], found["answering.answer"], found["examination.same"]) == (2, 2, 4)
+
+
+def test_a_language_model_without_a_right_call_is_not_trained(
+    setting: Any, town: Any, trainable: Any, tune: Any
+) -> None:
+    class Sceptical(town):
+        def JudgeUtility(self, inputs: Any, config: Any, shown: Any) -> Any:
+            return {"helpful": False}
+
+    world, utility = setting(train=2), trainable(Sceptical())
+    world.program.bind_lms(keqa.Roles(trainable(), trainable(), utility))
+    with pytest.raises(InputError, match="no call of the program on the training questions is known to be right"):
+        tune(world)
+    # A judge that is shown one verdict alone would give no other.
+    assert utility.trained == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "raised", "told"),
+    [
+        (InputError("the folder is taken"), InputError, "^the folder is taken$"),
+        (OSError("no space"), ConfigurationError, "^scripted/town could not be fine-tuned: no space$"),
+    ],
+)
+def test_what_ends_a_training_is_told(
+    setting: Any, trainable: Any, tune: Any, outcome: Exception, raised: type[Exception], told: str
+) -> None:
+    world = setting(train=2)
+    world.program.set_lm(trainable(becomes=outcome))
+    with pytest.raises(raised, match=told) as error:
+        tune(world)
+    assert outcome in (error.value, error.value.__cause__)
+
+
+def test_the_steps_of_a_training_are_its_progress(setting: Any, trainable: Any, tune: Any) -> None:
+    states = [{"state": "running"}, {"state": "running", "step": 1, "steps": 4}, NotImplementedError(), "step 2 of 4"]
+    world, lm = setting(train=2), trainable(states=[*states, {"step": 3, "steps": 4}])
+    world.program.set_lm(lm)
+    seen: list[Any] = []
+    tune(world, progress=lambda *step: seen.append(step))
+    assert [step for step in seen if step[0] != "answering training questions"] == [
+        ("fine-tuning", 1, 4),
+        ("fine-tuning", 3, 4),
+    ]
+    assert lm.jobs[0].stopped is False
+
+
+def test_a_training_ends_with_the_compilation_that_waits_for_it(setting: Any, trainable: Any, tune: Any) -> None:
+    world, lm = setting(train=2), trainable(states=[{"step": 1, "steps": 2}])
+    world.program.set_lm(lm)
+
+    def progress(step: str, done: int, total: int) -> None:
+        if step == "fine-tuning":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(world, progress=progress)
+    assert lm.jobs[0].stopped
+
+
+def test_a_training_of_this_process_has_a_folder_named_for_all_that_it_depends_on(
+    setting: Any, trainable: Any, tune: Any, tmp_path: Path
+) -> None:
+    def folder_of(train: int = 2, model: str = "", own: Any = None, **options: Any) -> str:
+        world, lm = setting(train=train), trainable(provider=own or LocalProvider("keqa/tiny"))
+        lm.model += model
+        world.program.set_lm(lm)
+        tune(world, folder=tmp_path, **options)
+        kwargs: Mapping[str, Any] = lm.trained[0]["train_kwargs"]
+        assert {name: value for name, value in kwargs.items() if name != "folder"} == options.get("training", {})
+        return str(kwargs.get("folder"))
+
+    first = folder_of()
+    assert re.fullmatch(f"{re.escape(str(tmp_path))}/finetuned-[0-9a-f]+", first)
+    assert folder_of() == first
+    others = {folder_of(train=3), folder_of(model="-2"), folder_of(training={"epochs": 2})}
+    assert len({first, *others}) == 4
+    # Others keep what they train where they will.
+    remote = dspy.Provider()
+    remote.finetunable = True
+    assert folder_of(own=remote) == "None"
+
+
+def test_a_training_of_this_process_has_dspys_folder_where_none_is_kept(
+    setting: Any, trainable: Any, tune: Any
+) -> None:
+    world, lm = setting(train=2), trainable(provider=LocalProvider("keqa/tiny"))
+    world.program.set_lm(lm)
+    tune(world, folder=None, training={"rank": 2})
+    assert lm.trained[0]["train_kwargs"] == {"rank": 2}
+
+
+def test_an_adapter_and_no_language_model_are_refused_before_any_call(
+    setting: Any, trainable: Any, tune: Any, tmp_path: Path
+) -> None:
+    world, lm = setting(train=2), trainable()
+    lm.engine.path = str(tmp_path)
+    world.program.set_lm(lm)
+    check_finetunable(world.program)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="scripted/town is fine-tuned already: give its base"):
+        tune(world)
+    assert lm.engine.calls == []
+    world.program.set_lm(None)
+    with dspy.context(lm=None), pytest.raises(ConfigurationError, match="the language model none cannot be fine-tuned"):
+        check_finetunable(world.program)
+
+
+def model(folder: Path, text: str) -> Path:
+    """A folder as a training leaves it."""
+    folder.mkdir()
+    (folder / "training.json").write_text(text)
+    (folder / "weights").write_text(f"weights of {text}")
+    return folder
+
+
+def test_language_models_are_copied_beside_their_program(tmp_path: Path) -> None:
+    one, two = model(tmp_path / "a", "one"), model(tmp_path / "b", "two")
+    (one / "logs").mkdir()
+    program = tmp_path / "small"
+    assert save_lms({"task": one, "consistency": two, "utility": one}, program) == {
+        "task": tmp_path / "small.lm-task",
+        "consistency": tmp_path / "small.lm-consistency",
+        "utility": tmp_path / "small.lm-task",
+    }
+    assert (tmp_path / "small.lm-consistency" / "weights").read_text() == "weights of two"
+    # Another training in its place leaves nothing of the one before.
+    (tmp_path / "small.lm-task" / "older").write_text("")
+    save_lms({"task": two, "consistency": one}, program)
+    assert sorted(file.name for file in (tmp_path / "small.lm-task").iterdir()) == ["training.json", "weights"]
+    assert (tmp_path / "small.lm-task" / "weights").read_text() == "weights of two"
+    assert (tmp_path / "small.lm-consistency" / "weights").read_text() == "weights of one"
+
+
+def test_a_language_model_that_lies_beside_its_program_already_stays(tmp_path: Path) -> None:
+    place = model(tmp_path / "small.lm", "one")
+    (place / "logs").mkdir()
+    two = model(tmp_path / "b", "two")
+    assert save_lms({"task": place}, str(tmp_path / "small")) == {"task": place}
+    assert (place / "logs").is_dir()
+    # One that is in its place does not keep those after it from theirs.
+    beside = model(tmp_path / "small.lm-task", "three")
+    save_lms({"task": beside, "utility": two}, tmp_path / "small")
+    assert (tmp_path / "small.lm-utility" / "weights").read_text() == "weights of two"
+
+
+def test_what_lies_where_a_language_model_would_go_is_not_replaced(tmp_path: Path) -> None:
+    one = model(tmp_path / "a", "one")
+    (tmp_path / "small.lm").mkdir()
+    with pytest.raises(InputError, match=r"small\.lm holds something else, and a fine-tuned language model would go"):
+        save_lms({"task": one}, tmp_path / "small")
+    with pytest.raises(InputError, match=r"other\.lm cannot be written: .*No such file"):
+        save_lms({"task": tmp_path / "gone"}, tmp_path / "other")

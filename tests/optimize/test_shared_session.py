@@ -71,6 +71,14 @@ def test_the_same_call_is_made_once(world, first, second, shared):
     assert len(world.journal) == (0 if "config" in first else len(set(said)))
 
 
+def test_predictors_are_called_in_threads(world, monkeypatch):
+    async def awaited(request):
+        raise AssertionError("nothing but a blocking call")
+
+    monkeypatch.setattr(world.program.examination.quiz.lm._async_engine_spec, "complete", awaited)
+    assert world.call() == "answer 1"
+
+
 @pytest.mark.parametrize(
     ("error", "cause", "overflow", "kept"),
     [

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
 from dspy import lm15
+from fixtures.assessing import assessing, said
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
+from keqa.lms.local.training import Conversation, Trained, TrainingOptions
+from keqa.lms.local.weights import fingerprint
+from keqa.optimize.boundary import Collected, CollectedQuiz, asked, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
 from keqa.optimize.boundary.check import draw_reliability
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Signals, read_model
-from keqa.programs.boundary.finetuned import _probability
+from keqa.programs.boundary import finetuned as judging_by_weights
+from keqa.programs.boundary.finetuned import MASTERY, _probability
 from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
 from keqa.programs.boundary.saved import root_digest
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
+from keqa.signatures.assess_knowledge import assessment_prompt
 
 
 def town(number: int, known: bool) -> CollectedQuiz:
@@ -169,6 +178,158 @@ def test_reliability_is_drawn(tmp_path: Path) -> None:
     with dspy.context(lm=lm):
         draw_reliability(PromptedModel(k=0), [towns(10)], tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.fixture
+def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, dict[str, Any]]]:
+    """Trains on nothing: gives the model, whose language model knows who governs, and what would be trained on."""
+    folder = tmp_path / "boundary.json.lm"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    replies = {("governs", MASTERY): said(0.9, 0.8), ("founded", MASTERY): said(0.1, 0.2)}
+    _, lm = assessing(replies, str(folder))
+    monkeypatch.setattr(judging_by_weights, "_opened", {str(folder): lm}.__getitem__)
+    seen: dict[str, Any] = {}
+
+    def fine_tune(model: str, shown: Any, place: Any, options: Any, *, progress: Any) -> Trained:
+        progress(1, 3, 0.5)
+        seen.update(model=model, shown=shown, place=place, options=options)
+        return Trained(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
+
+    monkeypatch.setattr(asked, "fine_tune", fine_tune)
+
+    def train(collected: list[Collected], model: str = "keqa/tiny", **how: Any) -> tuple[Any, dict[str, Any]]:
+        return train_finetuned(collected, model, "anywhere", **how), seen
+
+    return train
+
+
+def prompt_of(conversation: Conversation) -> str:
+    return conversation.messages[0]["content"]
+
+
+def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune: Any, tmp_path: Path) -> None:
+    steps: list[Any] = []
+    trained, seen = tune([towns()], progress=lambda *step: steps.append(step))
+    assert (seen["model"], seen["place"]) == ("keqa/tiny", "anywhere")
+    assert seen["options"] == TrainingOptions(
+        method="full", epochs=3, batch=4, rate=1e-5, warmup=0.02, longest=1580, seed=0
+    )
+    assert steps == [(1, 3, 0.5)]
+    # Of a fifth of the questions, two quizzes each, nothing is learned.
+    shown = seen["shown"]
+    assert len(shown) == 32
+    [known] = [one for one in shown if "Town2?" in one.messages[0]["content"]]
+    [unknown] = [one for one in shown if "Town3 " in one.messages[0]["content"]]
+    assert known.messages == [{"role": "user", "content": assessment_prompt("Who governs Town2?")}]
+    assert known.reply == '{"mastery": "True", "certainty": "True"}'
+    assert unknown.reply == '{"mastery": "False", "certainty": "False"}'
+    assert {one.soft for one in shown} == {()}
+
+    model, held_out = trained.model, trained.held_out
+    assert isinstance(model, FinetunedModel)
+    assert model.lm == str(tmp_path / "boundary.json.lm")
+    assert model.weights == fingerprint(model.lm)
+    assert model.language == "en"
+    assert len(model.roots) == 16
+    assert {*model.roots} < {root_digest(f"{number}") for number in range(20)}
+    # All of them are judged, as their language model says.
+    assert (held_out.quizzes, held_out.failed, held_out.mastery.auroc) == (8, 0, 1.0)
+    assert model.about == {
+        "keqa": version("keqa"),
+        "lm": "lm",
+        "datasets": ["towns train"],
+        "quizzes": 32,
+        "base": "keqa/tiny",
+        "threshold": 0.9,
+        "soft_labels": False,
+        "training": seen["options"].spec(),
+        "minutes": 1.5,
+        "held_out": held_out.as_json(),
+    }
+    assert set(model.roots).isdisjoint(
+        quiz.root for quiz in towns().quizzes if assessment_prompt(quiz.quiz) not in {prompt_of(one) for one in shown}
+    )
+
+
+def test_the_long_names_of_what_was_trained_on_are_cut_short(tune: Any) -> None:
+    some = replace(towns(), lm="l" * 300, dataset="d" * 300)
+    trained, _ = tune([some, replace(some, dataset="", split="")], model="b" * 300)
+    about = trained.model.about
+    assert (about["lm"], about["base"], about["datasets"]) == ("l" * 200, "b" * 200, ["", "d" * 200])
+
+
+@pytest.mark.parametrize(
+    ("training", "expected"),
+    [
+        # KBM's way is that of all weights, but for what is asked for.
+        ({"epochs": 1, "rate": 0.5}, {"method": "full", "epochs": 1, "rate": 0.5, "batch": 4}),
+        ({"method": "lora"}, {"method": "lora", "epochs": 3, "rate": None, "warmup": 0.02, "longest": 1580}),
+        ({"method": "lora", "rate": 0.5, "rank": 3}, {"method": "lora", "rate": 0.5, "rank": 3}),
+        ({"method": "full"}, {"method": "full", "rate": 1e-5}),
+    ],
+)
+def test_options_of_training_take_the_place_of_kbms(tune: Any, training: Any, expected: dict[str, Any]) -> None:
+    trained, seen = tune([towns()], training=training)
+    assert {name: getattr(seen["options"], name) for name in expected} == expected
+    assert trained.model.about["training"]["method"] == expected["method"]
+
+
+def test_the_prompt_is_of_the_language_and_has_the_options(tune: Any) -> None:
+    some = towns()
+    choices = [one.model_copy(update={"answer_type": "choice", "choices": ["Bo", "Al"]}) for one in some.quizzes]
+    trained, seen = tune([replace(some, quizzes=choices)], language="zh")
+    assert trained.model.language == "zh"
+    assert {prompt_of(one) for one in seen["shown"]} < {
+        assessment_prompt(one.quiz, ["Bo", "Al"], None, "zh") for one in choices
+    }
+
+
+def with_nine_right() -> Collected:
+    """Towns, and nine of ten answers about the second one are right."""
+    some = towns()
+    draws = [{"text": "Bo Mayor2" if place else "Al", "right": place > 0} for place in range(10)]
+    nine = CollectedQuiz.model_validate(some.quizzes[2].model_dump() | {"draws": draws})
+    return replace(some, quizzes=[*some.quizzes[:2], nine, *some.quizzes[3:]])
+
+
+@pytest.mark.parametrize(
+    ("threshold", "mastery", "certainty"), [(0.91, False, False), (0.9, True, False), (0.8, True, True)]
+)
+def test_what_is_true_depends_on_the_threshold(tune: Any, threshold: float, mastery: bool, certainty: bool) -> None:
+    trained, seen = tune([with_nine_right()], threshold=threshold)
+    [reply] = [one.reply for one in seen["shown"] if "Town2?" in prompt_of(one)]
+    assert json.loads(reply) == {"mastery": str(mastery), "certainty": str(certainty)}
+    assert trained.model.about["threshold"] == threshold
+
+
+def test_soft_labels_are_the_shares_where_the_values_stand(tune: Any) -> None:
+    trained, seen = tune([with_nine_right()], soft_labels=True)
+    assert trained.model.about["soft_labels"] is True
+    [one] = [one for one in seen["shown"] if "Town2?" in prompt_of(one)]
+    mastery, certainty = one.soft
+    assert one.reply[mastery.at :] == 'True", "certainty": "False"}'
+    assert one.reply[certainty.at :] == 'False"}'
+    assert mastery.shares == pytest.approx({"True": 0.9, "False": 0.1})
+    assert certainty.shares == pytest.approx({"True": 0.8588, "False": 0.1412}, abs=1e-4)
+
+
+@pytest.mark.parametrize("threshold", [0, -0.1, 1.01])
+def test_a_threshold_is_a_share(tune: Any, threshold: float) -> None:
+    with pytest.raises(ConfigurationError, match=f"the threshold must be above 0 and at most 1, not {threshold}"):
+        tune([towns()], threshold=threshold)
+
+
+@pytest.mark.parametrize("threshold", [0.01, 1])
+def test_any_share_is_a_threshold(tune: Any, threshold: float) -> None:
+    assert tune([towns()], threshold=threshold)[0].model.about["threshold"] == threshold
+
+
+def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune: Any) -> None:
+    with pytest.raises(InputError, match="of a test split"):
+        tune([towns(split="test")])
+    with pytest.raises(ConfigurationError, match="no option 'epoch' of training"):
+        tune([towns()], training={"epoch": 2})
 
 
 @pytest.mark.model

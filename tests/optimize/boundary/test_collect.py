@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from fractions import Fraction
 
@@ -10,10 +11,13 @@ import pytest
 from keqa.data.example import Example
 from keqa.errors import InputError, TooManyFailuresError
 from keqa.optimize.boundary import collect, read_collected, write_collected
-from keqa.optimize.boundary.collect import quizzes_of
+from keqa.optimize.boundary.collect import quizzes_of, write_private
 from keqa.programs import KEQA
 from keqa.programs.boundary.saved import root_digest
 from keqa.storage.journal import Journal
+
+# The package exports the function under the name of its module.
+collecting = importlib.import_module("keqa.optimize.boundary.collect")
 
 TWO = Example(
     "t1",
@@ -72,6 +76,18 @@ def test_what_is_collected(program, tmp_path):
     write_collected(found, tmp_path / "quizzes.jsonl")
     assert read_collected(tmp_path / "quizzes.jsonl") == found
     assert (tmp_path / "quizzes.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_a_quiz_is_asked_for_its_kind_of_answer(program):
+    made, engine = program
+    choice = Example("t4", "Which one is a town?", ("Marton",), "choice", ("Marton", "Bo Lee"))
+    found = collect(made, [ONE, choice], tries=1)
+    asked = {one["quiz"]: (one["answer_type"], one["choices"]) for one in engine.asked("AnswerQuiz")}
+    assert asked == {"Is Marton a town?": ("yes/no", "[]"), "Which one is a town?": ("choice", '["Marton", "Bo Lee"]')}
+    assert [(one.answer_type, one.choices) for one in found.quizzes] == [
+        ("yes/no", []),
+        ("choice", ["Marton", "Bo Lee"]),
+    ]
 
 
 def test_an_lm_without_probabilities(program):
@@ -146,3 +162,35 @@ def test_files_that_cannot_be_read(tmp_path, lines, message):
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     with pytest.raises(InputError, match=message):
         read_collected(path)
+
+
+def test_a_file_has_so_many_quizzes_and_bytes_at_most(tmp_path, monkeypatch):
+    path = tmp_path / "quizzes.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in [HEADER, QUIZ, QUIZ]))
+    size = path.stat().st_size
+    monkeypatch.setattr(collecting, "_MOST_QUIZZES", 2)
+    monkeypatch.setattr(collecting, "_LARGEST_FILE", size)
+    assert len(read_collected(path).quizzes) == 2
+    monkeypatch.setattr(collecting, "_MOST_QUIZZES", 1)
+    with pytest.raises(InputError, match="has more than 1 quizzes, the most that are read"):
+        read_collected(path)
+    monkeypatch.setattr(collecting, "_LARGEST_FILE", size - 1)
+    with pytest.raises(InputError, match=f"has more than {size - 1} bytes, the most that is read"):
+        read_collected(path)
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
+    place = tmp_path / "quizzes.jsonl"
+    place.mkdir()
+    with pytest.raises(InputError, match=r"quizzes\.jsonl cannot be written: Is a directory$"):
+        write_private(place, b"")
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_an_error_without_a_word_of_the_system_is_told(tmp_path, monkeypatch):
+    def full(folder):
+        raise OSError("no room")
+
+    monkeypatch.setattr(collecting, "private_folder", full)
+    with pytest.raises(InputError, match=r"cannot be written: no room$"):
+        write_private(tmp_path / "quizzes.jsonl", b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from fixtures.marton import MARTON
@@ -117,6 +118,15 @@ def test_where_the_passages_tell_the_gold_answer_and_another_is_taken_the_gold_a
     # One that was not kept was not there to be read.
     dropped = [told[0].model_copy(update={"kept": False}), PASSAGES[1]]
     assert found(trace("1930", 0.0, answer="1930", passages=dropped))["answering.answer"] == []
+
+
+def test_the_summary_of_a_choice_gives_the_option():
+    choices = ["1 September 1926", "2 September 1926"]
+    one = trace("A", 1.0)
+    record = one.record.model_copy(update={"answer_type": "choice", "choices": choices})
+    example = replace(MARTON, answer_type="choice", choices=tuple(choices), answers=("Fall of 1926", choices[0]))
+    (summary,) = found(replace(one, example=example, record=record))["summarizing.summarize"]
+    assert (summary["answer"], summary["answer_type"], summary["choices"]) == (choices[0], "choice", choices)
 
 
 def test_a_right_answer_from_wrong_ones_teaches_no_summary():

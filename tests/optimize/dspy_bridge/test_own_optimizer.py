@@ -11,8 +11,6 @@ import keqa
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 
-pytestmark = pytest.mark.process
-
 
 def metric(example, prediction, trace=None):
     right = prediction.answer.split()[-1] == example.answer.split()[-1]
@@ -32,6 +30,7 @@ def compiled_by(as_dspy):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own_metric", [None, metric])
 def test_bootstrapping_by_dspy(setting, compiled_by, own_metric):
     world = setting()
@@ -47,6 +46,7 @@ def test_bootstrapping_by_dspy(setting, compiled_by, own_metric):
     assert found.program.answering.answer.lm is world.lm
 
 
+@pytest.mark.slow
 def test_random_search_by_dspy_and_a_result_that_answers(setting, compiled_by):
     world = setting()
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
@@ -56,6 +56,18 @@ def test_random_search_by_dspy_and_a_result_that_answers(setting, compiled_by):
     question = world.val[0].question
     assert found(question).answer == found.program(question=question).answer
     assert asyncio.run(found.acall(question=question)).answer == found(question=question).answer
+
+
+def test_the_metric_of_an_optimizer_gets_examples_as_they_were_given(setting, compiled_by):
+    seen = set()
+
+    def noting(example, prediction, trace=None):
+        seen.add((example.root, example.get("region")))
+        return True
+
+    world = setting(train=2, val=1)
+    compiled_by(dspy.BootstrapFewShot(metric=noting, max_bootstrapped_demos=2), world)
+    assert seen == {("t0", "north"), ("t1", "north")}
 
 
 @pytest.mark.parametrize(
@@ -78,6 +90,7 @@ def test_budget_and_reflection_belong_to_the_optimizer_itself(setting, compiled_
         compiled_by(dspy.BootstrapFewShot(), setting(), budget="heavy")
 
 
+@pytest.mark.slow
 def test_two_optimizers_are_two_compilations(setting, compiled_by):
     first, second = (
         compiled_by(dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=count), setting()).report.sources
@@ -96,6 +109,7 @@ class Parent(dspy.Module):
         return dspy.Prediction(said=self.parts["ask"][0](question=question).answer)
 
 
+@pytest.mark.slow
 def test_a_program_is_compiled_within_its_module(setting, as_dspy, tmp_path):
     world = setting()
     parent = Parent(world.program)

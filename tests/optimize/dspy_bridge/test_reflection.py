@@ -11,8 +11,8 @@ from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Message, Res
 
 from keqa.errors import ConfigurationError, KeqaError
 from keqa.optimize.compile import compile_program
-from keqa.optimize.dspy_bridge.reflection import ask_once, watched
-from keqa.optimize.failures import TooManyFailuresError
+from keqa.optimize.dspy_bridge.reflection import _Ended, _Watching, ask_once, watched
+from keqa.optimize.failures import Failures, TooManyFailuresError
 from keqa.optimize.options import Options
 
 OPTIMIZERS = (("gepa", 60), ("mipro", 3), ("simba", 1))
@@ -122,6 +122,17 @@ def test_an_optimizer_without_a_reply_of_its_reflection_lm_fails(setting, failin
     with pytest.raises(kind, match=message):
         compile_by("gepa", world, reflection.lm, budget)
     assert reflection.engine.asked in asked
+
+
+def test_no_key_is_told_with_what_it_failed_with(failing):
+    """The key is in the message of whoever refuses it."""
+    with pytest.raises(dspy.LMError) as refused:
+        failing(AuthError("no such key: sk-of-reflection")).lm("first")
+    watching = _Watching(Failures().watch("reflecting"), dspy.LM("openai/x", api_key="sk-of-reflection"))
+    with pytest.raises(_Ended) as ended:
+        watching.on_lm_end("1", None, refused.value)
+    assert "no such key: " in str(ended.value.error)
+    assert "sk-of" not in str(ended.value.error)
 
 
 def test_one_request_that_fails_ends_nothing(failing):

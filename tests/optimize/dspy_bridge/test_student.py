@@ -65,7 +65,7 @@ def test_a_question_without_an_answer_is_a_prediction_without_one(setting, town,
     (failed,) = asking.failures.found
     assert (failed.step, failed.asked, failed.failed) == ("simba", 2, 2)
     unasked = wrapped("x", "Who " * 5000)
-    assert (unasked.answer, unasked.explanation, unasked.record) == (None, "", None)
+    assert (unasked.answer, unasked.explanation, unasked.sources, unasked.record) == (None, "", [], None)
 
 
 def test_what_no_question_escapes_is_raised_without_a_further_call_and_in_the_end(setting, student):

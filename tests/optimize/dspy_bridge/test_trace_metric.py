@@ -12,9 +12,8 @@ import keqa
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
+from keqa.optimize.dspy_bridge.trace_metric import sound_calls
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-
-pytestmark = pytest.mark.process
 
 
 def bootstrapped(program, trainset, metric):
@@ -69,6 +68,27 @@ def test_wrong_calls_of_a_run_that_ended_well_are_taken_out(setting, as_dspy):
     assert wrong not in spoilt
     assert own in spoilt
     assert Counter(id(step[0]) for step in spoilt)[id(world.program.summarizing.summarize)] == 1
+
+
+def test_calls_of_which_nothing_is_known_teach_unless_their_predictor_was_right_or_wrong(setting):
+    world = setting()
+    (example,) = world.train[:1]
+    judge, quiz = world.program.picking.judge, world.program.examination.quiz
+
+    def answered(text, answer):
+        inputs = {"quiz": text, "answer_type": "short", "choices": []}
+        return quiz, inputs, dspy.Prediction(answer=answer)
+
+    def judged(text, passage, helpful):
+        return judge, {"quiz": text, "passage": passage}, dspy.Prediction(helpful=helpful)
+
+    unknown = [answered("Who sails?", "Cy"), judged("Who sails?", "Cy sails.", True)]
+    right = answered("Who governs Town0?", "Mayor0")
+    wrong = judged("Who governs Town0?", "It rains.", True)
+    assert sound_calls(unknown, example) == unknown
+    assert sound_calls([*unknown, wrong], example) == unknown[:1]
+    (kept,) = sound_calls([*unknown, wrong, right], example)
+    assert (kept[0], kept[1]["quiz"], dict(kept[2])) == (quiz, "Who governs Town0?", {"answer": "Bo Mayor0"})
 
 
 def test_scores_and_feedback(setting, as_dspy):

@@ -1,0 +1,228 @@
+"""The fine-tuned boundary model: what it asks, what it reads of a reply, and which language model it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from dspy import lm15
+from fixtures.assessing import assessing, logprobs, said
+
+from keqa.errors import ConfigurationError
+from keqa.lms import Roles
+from keqa.lms.local.weights import fingerprint
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals
+from keqa.programs.boundary import finetuned as module
+from keqa.programs.boundary.finetuned import MASTERY, _probability, beside
+from keqa.programs.runtime.asides import answering
+from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.session import Session
+
+CERTAIN_IF_TRUE = '{"mastery": "True", "certainty": "'
+CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    """A folder of weights."""
+    folder = tmp_path / "boundary.json.lm"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes a model, and the engine of its language model, from replies."""
+
+    def make(replies: Any, **settings: Any) -> Any:
+        engine, lm = assessing(replies, str(weights))
+        monkeypatch.setattr(module, "_opened", {str(weights): lm}.__getitem__)
+        return FinetunedModel(weights=fingerprint(str(weights)), lm=str(weights), **settings), engine
+
+    return make
+
+
+def close(mastery: float, certainty: float) -> Any:
+    return Judgement(pytest.approx(mastery), pytest.approx(certainty))
+
+
+def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any) -> None:
+    asked, engine = model({("Who", MASTERY): said(0.9, 0.7)})
+    assert asked.judge("Who governs Marton?", Signals(choices=("Bo", "Al")), "He sails.") == close(0.9, 0.7)
+    [request] = engine.requests
+    assert [(message.role, message.text) for message in request.messages] == [
+        (
+            "user",
+            "Please assess your mastery and certainty regarding the question based on the information below.\n"
+            "Reference: He sails.\n"
+            "Question: Who governs Marton?\nA. Bo\nB. Al\n"
+            "Please respond: Do you fully master this question? (mastery: True/False); Are you confident in your "
+            "ability to answer this question? (certainty: True/False)\n"
+            "Answer: ",
+        ),
+        ("assistant", '{"mastery": "'),
+    ]
+    config = request.config
+    assert (config.max_tokens, config.temperature, config.logprobs) == (48, 0.0, 1000)
+
+
+def test_it_is_asked_in_its_language_without_a_reference(model: Any) -> None:
+    asked, engine = model({("Who", MASTERY): said(0.2, 0.3)}, language="zh")
+    assert asked.judge("Who?", Signals()) == close(0.2, 0.3)
+    assert "参考资料: None\n问题: Who?\n" in str(engine.requests[0].messages[0].text)
+
+
+@pytest.mark.parametrize(
+    ("mastery", "begun"), [(0.8, CERTAIN_IF_TRUE), (0.5, CERTAIN_IF_TRUE), (0.49, CERTAIN_IF_FALSE)]
+)
+def test_certainty_is_asked_for_where_the_reply_leaves_it_out(model: Any, mastery: float, begun: str) -> None:
+    first = [("True", mastery, {"False": 1 - mastery}), (" and so on", 1.0, {})]
+    asked, engine = model({("Who", MASTERY): first, ("Who", begun): [("False", 0.4, {"True": 0.6})]})
+    assert asked.judge("Who?", Signals()) == close(mastery, 0.6)
+    first_prompt, second_prompt = (request.messages[0].text for request in engine.requests)
+    assert first_prompt == second_prompt
+
+
+@pytest.mark.parametrize(
+    ("first", "begun", "second"),
+    [
+        # Neither True nor False is among what is likely, in the one place or the other.
+        ([("x", 1.0, {})], CERTAIN_IF_FALSE, [("True", 1.0, {})]),
+        ([("True", 0.9, {"False": 0.1})], CERTAIN_IF_TRUE, [("x", 1.0, {})]),
+        ([], CERTAIN_IF_FALSE, []),
+    ],
+)
+def test_a_reply_that_says_neither_is_no_judgement(model: Any, first: Any, begun: str, second: Any) -> None:
+    asked, engine = model({("Who", MASTERY): first, ("Who", begun): second})
+    with pytest.raises(BoundaryError, match="takes neither True nor False for likely"):
+        asked.judge("Who?", Signals())
+    assert len(engine.requests) == 2
+
+
+def test_a_language_model_that_fails_has_no_judgement(model: Any) -> None:
+    asked, _ = model({("Who", MASTERY): lm15.ServerError("it is down")})
+    with pytest.raises(BoundaryError, match=r"the boundary model's language model failed: .*it is down"):
+        asked.judge("Who?", Signals())
+
+
+def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any) -> None:
+    asked, engine = model({("Who", MASTERY): said(0.9, 0.7), ("When", MASTERY): said(0.1, 0.2)})
+    session = Session(CallLimiter(1), blocking=True)
+    with answering(session, None):
+        found = [asked.judge(quiz, Signals()) for quiz in ("Who?", "Who?", "When?")]
+        asked.judge("Who?", Signals(), "He sails.")
+    assert found == [close(0.9, 0.7), close(0.9, 0.7), close(0.1, 0.2)]
+    assert len(engine.requests) == 3
+    cost = session.ledger.cost().by_role["boundary"]
+    assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (3, 21, 9)
+
+
+def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weights: Path) -> None:
+    asked, beside_it = model({("Who", MASTERY): said(0.9, 0.7)})
+    engine, lm = assessing({("Who", MASTERY): said(0.3, 0.4)}, str(weights))
+    task = dspy.LM("openai/task", api_key="none")
+    with answering(Session(CallLimiter(1), blocking=True), Roles(task, task, task, lm)):
+        assert asked.judge("Who?", Signals()) == close(0.3, 0.4)
+    # One without a boundary's language model leaves it to the one beside the model, never to that of the task.
+    with answering(Session(CallLimiter(1), blocking=True), Roles(task, task, task)):
+        assert asked.judge("Who?", Signals()) == close(0.9, 0.7)
+    assert (len(engine.requests), len(beside_it.requests)) == (1, 1)
+
+
+def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, lm = assessing({("Who", MASTERY): said(0.9, 0.7)}, str(weights))
+    opened: list[Any] = []
+
+    def build_lm(model: str, **settings: Any) -> dspy.LM:
+        opened.append((model, settings))
+        return lm
+
+    monkeypatch.setattr("keqa.lms.build_lm", build_lm)
+    asked = FinetunedModel(weights=fingerprint(str(weights)), lm=str(weights))
+    for _ in range(2):
+        assert asked.judge("Who?", Signals()) == close(0.9, 0.7)
+    assert opened == [(f"transformers/{weights}", {"cache": False})]
+    assert len(engine.requests) == 2
+
+
+def test_without_its_language_model_it_says_how_to_name_it(model: Any) -> None:
+    asked, _ = model({})
+    with pytest.raises(ConfigurationError, match="name it with --boundary-lm transformers/FOLDER, or boundary_lm of"):
+        asked.model_copy(update={"lm": None}).judge("Who?", Signals())
+
+
+def test_another_language_model_is_refused(model: Any, weights: Path, tmp_path: Path) -> None:
+    asked, _ = model({})
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text("[]")
+    # Of other weights, without any, or of weights that are somewhere else than in a folder.
+    for path in (str(other), None, weights):
+        engine, lm = assessing({}, path)
+        session = Session(CallLimiter(1), blocking=True)
+        with (
+            answering(session, Roles(lm, lm, lm, lm)),
+            pytest.raises(ConfigurationError, match="the language model scripted/assessing is not the one that the"),
+        ):
+            asked.judge("Who?", Signals())
+        assert engine.requests == []
+    # One of a server, and one of the user's own making.
+    for lm in (dspy.LM("openai/judge", api_key="none"), dspy.BaseLM("own/judge")):
+        session = Session(CallLimiter(1), blocking=True)
+        with (
+            answering(session, Roles(lm, lm, lm, lm)),
+            pytest.raises(ConfigurationError, match=f"the language model {lm.model} is not the one that the"),
+        ):
+            asked.judge("Who?", Signals())
+
+
+def test_what_is_written_names_no_place(model: Any, weights: Path) -> None:
+    asked, _ = model({}, language="zh", roots=["0" * 16], about={"base": "keqa/tiny"})
+    mark = fingerprint(str(weights))
+    assert asked.written() == {
+        "format": "keqa-boundary",
+        "version": 1,
+        "kind": "finetuned",
+        "language": "zh",
+        "weights": mark,
+        "roots": ["0" * 16],
+        "about": {"base": "keqa/tiny"},
+    }
+    assert asked.spec() == {"kind": "finetuned", "reads": "quiz", "language": "zh", "weights": mark}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        # Only what the value begins with counts, be it a part of the word or more than it.
+        ([('{"mastery": "', 1.0, {}), ("Tr", 0.3, {'True"': 0.3, "F": 0.2, "None": 0.2})], 0.75),
+        # The value's token may hold what comes before the value; others then have to hold it, too.
+        ([('{"mastery"', 1.0, {}), (': "True', 0.2, {': "False': 0.3, "True": 0.4, ': "': 0.1})], 0.4),
+        ([('{"mastery": ', 1.0, {}), ('"F', 0.5, {'"T': 0.5})], 0.5),
+        # Spaces, and no quotation mark.
+        ([('{"mastery" :  ', 1.0, {}), ("False", 0.75, {"True": 0.25})], 0.25),
+        # Another field, one that is named last, and none.
+        ([('{"certainty": "', 1.0, {}), ("True", 1.0, {})], None),
+        ([('{"mastery": "', 1.0, {})], None),
+        ([], None),
+    ],
+)
+def test_the_share_of_true_is_read_where_the_value_begins(tokens: Any, expected: float | None) -> None:
+    found = _probability(logprobs(tokens), "mastery")
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../other", "other/boundary", "missing", "file"])
+def test_a_file_names_a_folder_beside_it_and_nothing_else(tmp_path: Path, name: str) -> None:
+    (tmp_path / "in" / "other" / "boundary").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "in" / "file").write_text("")
+    file = tmp_path / "in" / "boundary.json"
+    assert beside(file, "other") == str(tmp_path / "in" / "other")
+    with pytest.raises(ConfigurationError, match=f"names '{name}', which is no folder beside it"):
+        beside(file, name)
