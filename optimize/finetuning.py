@@ -2,7 +2,7 @@
 
 The program, compiled or not, answers training questions. The calls that gold answers show to be right, or do not show
 to be wrong, are what each language model is trained to write, in prompts without any demonstration. The program that
-comes out has the same roles, instructions and settings, no demonstrations and no utility reference.
+comes out has the same roles, instructions and settings; what it learned is in no demonstration or reference any more.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Finetuned:
     """A program on language models of its own.
 
     Attributes:
-        program: Without demonstrations, bound to the new language models.
-        lms: These, by role.
+        program: Bound to the new language models, whose predictors have no demonstrations.
+        lms: All that the program is bound to, by role.
         conversations: How many calls there were to learn from, by predictor.
         folders: Where the new models of this process are, by role.
     """
@@ -114,6 +114,8 @@ def finetune(
 ) -> Finetuned:
     """Fine-tune the language models of a program on its own right calls.
 
+    One with nothing to learn, such as a judge that gave one verdict alone, stays as it is, with its demonstrations.
+
     Args:
         program: It stays as it is, demonstrations and all: the better it is, the more there is to learn from.
         trainset: Questions to learn from.
@@ -133,7 +135,7 @@ def finetune(
     traces = asking.traces(program, trainset, "answering training questions", steps=True)
     calls = right_calls(program, traces, asking, options)
     predictors, format_ = dict(program.named_predictors()), dspy.settings.adapter or adapter()
-    tuned: dict[int, Any] = {}
+    learned: dict[int, tuple[Any, list[Any]]] = {}
     for lm in _distinct(program):
         data = [
             format_.format_finetune_data(predictor.signature, [], *_split(predictor.signature, call))
@@ -141,36 +143,41 @@ def finetune(
             if (predictor.lm or dspy.settings.lm) is lm
             for call in calls.get(name, ())
         ]
-        if not data:
-            raise InputError(
-                "no call of the program on the training questions is known to be right, so there is nothing to learn: "
-                "give more questions, or a program that answers some of them"
-            )
-        random.Random(options.seed).shuffle(data)
-        tuned[id(lm)] = _trained(lm, data, options, folder, asking)
+        if data:
+            random.Random(options.seed).shuffle(data)
+            learned[id(lm)] = lm, data
+    if not learned:
+        raise InputError(
+            "no call of the program on the training questions is known to be right, so there is nothing to learn: "
+            "give more questions, or a program that answers some of them"
+        )
+    tuned = {key: _trained(lm, data, options, folder, asking) for key, (lm, data) in learned.items()}
     before = lms_of(program) or Roles(*[dspy.settings.lm] * 3)
+    by_role = {role: getattr(before, role) for role in ROLES}
     lms = Roles(
-        **{role: tuned.get(id(getattr(before, role)), getattr(before, role)) for role in ROLES},
+        **{role: tuned.get(id(lm), lm) for role, lm in by_role.items()},
         boundary=getattr(before, "boundary", None),
     )
     return Finetuned(
-        without_demos(program, lms),
+        _on_tuned(program, lms, tuned),
         lms,
         {name: len(some) for name, some in calls.items()},
         {
             role: Path(path)
-            for role in ROLES
-            if isinstance(path := getattr(getattr(lms, role).engine, "path", None), str)
+            for role, lm in by_role.items()
+            if id(lm) in tuned and isinstance(path := getattr(tuned[id(lm)].engine, "path", None), str)
         },
     )
 
 
-def without_demos(program: Program, lms: Any) -> Program:
-    """A copy of a program without demonstrations and utility reference, on other language models."""
+def _on_tuned(program: Program, lms: Roles, tuned: Mapping[int, Any]) -> Program:
+    """A copy of a program on other language models; what the fine-tuned ones were shown in prompts is left out."""
     new: Program = program.deepcopy()
-    for predictor in new.predictors():
-        predictor.demos = []
-    if isinstance(new, KEQA):
+    before = dict(program.named_predictors())
+    for name, predictor in new.named_predictors():
+        if id(before[name].lm or dspy.settings.lm) in tuned:
+            predictor.demos = []
+    if isinstance(program, KEQA) and id(program.picking.judge.lm or dspy.settings.lm) in tuned:
         new.picking.reference = None
     new.bind_lms(lms)
     return new

@@ -32,7 +32,7 @@ from keqa.optimize.finetuning import (
     save_lms,
 )
 from keqa.optimize.options import Options
-from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -311,7 +311,7 @@ def test_other_methods_learn_from_their_right_answers(setting: Any, trainable: A
     # One that no part of the program asks is not trained.
     assert other.trained == []
     assert found.lms == keqa.Roles(lm.becomes, other, other)
-    assert found.folders == {"task": Path("t"), "consistency": Path("o"), "utility": Path("o")}
+    assert found.folders == {"task": Path("t")}
 
 
 class Shouting(dspy.ChatAdapter):
@@ -340,19 +340,43 @@ def test_only_questions_that_came_out_right_are_learned_from(setting: Any, train
         assert (found["decomposition.decompose"], found["answering.answer"], found["examination.same"]) == (2, 2, 4)
 
 
-def test_a_language_model_without_a_right_call_is_not_trained(
+def test_a_language_model_with_nothing_to_learn_stays_with_its_demonstrations(
     setting: Any, town: Any, trainable: Any, tune: Any
 ) -> None:
     class Sceptical(town):
         def JudgeUtility(self, inputs: Any, config: Any, shown: Any) -> Any:
             return {"helpful": False}
 
-    world, utility = setting(train=2), trainable(Sceptical())
-    world.program.bind_lms(keqa.Roles(trainable(), trainable(), utility))
+    # A judge that is shown one verdict alone would give no other.
+    world, task, utility = setting(train=2), trainable(), trainable(Sceptical())
+    world.program.bind_lms(keqa.Roles(task, task, utility))
+    demo = dspy.Example(quiz="Who?", passage="Ann.", helpful=True)
+    world.program.picking.judge.demos = [demo]
+    world.program.picking.reference = f1
+    world.program.answering.answer.demos = [dspy.Example(quiz="Who?", passages=["Ann."], answer="Ann")]
+    found = tune(world)
+    assert utility.trained == []
+    assert len(task.trained) == 1
+    assert found.lms.utility is utility
+    assert found.lms.task is found.lms.consistency
+    assert found.lms.task is not task
+    assert [predictor.lm for predictor in (found.program.picking.judge, found.program.answering.answer)] == [
+        utility,
+        found.lms.task,
+    ]
+    assert found.program.picking.judge.demos == [demo]
+    assert found.program.picking.reference is f1
+    assert found.program.answering.answer.demos == []
+    assert set(found.folders) <= {"task", "consistency"}
+
+
+def test_where_no_call_is_right_nothing_is_trained(setting: Any, trainable: Any, tune: Any) -> None:
+    world, task = setting(train=2), trainable()
+    world.program = ClosedBook(reason=True)
+    world.program.set_lm(task)
     with pytest.raises(InputError, match="no call of the program on the training questions is known to be right"):
         tune(world)
-    # A judge that is shown one verdict alone would give no other.
-    assert utility.trained == []
+    assert task.trained == []
 
 
 @pytest.mark.parametrize(
