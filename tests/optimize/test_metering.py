@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import dspy
 import pytest
 
 from keqa.errors import StorageError
@@ -43,6 +44,21 @@ def test_requests_of_many_threads_are_all_counted(tmp_path):
         for thread in threads:
             thread.join()
         assert Meter(journal).earlier == meter.spent == cost(300, 3000, 900)
+
+
+def test_who_counts_around_a_compilation_is_told_of_each_request(tmp_path):
+    with Journal.open(tmp_path / "j", {}) as journal, dspy.track_usage() as around:
+        meter = Meter(journal)
+        meter.add_usage("openai/one", USED)
+        meter.add_usage("openai/two", USED)
+        meter.add_failed()
+    total = around.get_total_tokens()
+    assert {name: total[name]["prompt_tokens"] for name in ("openai/one", "openai/two")} == {
+        "openai/one": 10,
+        "openai/two": 10,
+    }
+    # A request without a reply counts, and took no tokens that are known.
+    assert meter.spent == CallCost(calls=3, samples=3, prompt_tokens=20, completion_tokens=6)
 
 
 def test_a_run_that_asked_nothing_keeps_nothing(tmp_path):

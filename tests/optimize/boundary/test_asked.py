@@ -22,7 +22,7 @@ from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, asked, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
 from keqa.optimize.boundary.check import draw_reliability
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Signals, read_model
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, read_model
 from keqa.programs.boundary import finetuned as judging_by_weights
 from keqa.programs.boundary.finetuned import MASTERY, _probability
 from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
@@ -139,6 +139,60 @@ def test_gepa_writes_the_instruction() -> None:
         assert model.instruction is not None
         assert JudgeModule(model)(quiz="Who governs Town1?").mastery is True
     assert engine.prompts
+
+
+@pytest.mark.parametrize(("how", "budget", "seed"), [({}, 200, 0), ({"budget": 7, "seed": 3}, 7, 3)])
+def test_half_of_the_examples_teach_and_the_others_choose(
+    monkeypatch: pytest.MonkeyPatch, how: dict[str, int], budget: int, seed: int
+) -> None:
+    ran: dict[str, Any] = {}
+
+    class Noted:
+        def __init__(self, metric: Any, **settings: Any) -> None:
+            ran.update(metric=metric, **settings)
+
+        def compile(self, student: JudgeModule, *, trainset: Any, valset: Any) -> JudgeModule:
+            ran.update(student=student, trainset=trainset, valset=valset)
+            student.judge.signature = student.judge.signature.with_instructions("Be strict.")
+            return student
+
+    monkeypatch.setattr(dspy, "GEPA", Noted)
+    examples = [
+        KnownQuiz(quiz=f"{n}", answer_type="choice", choices=["a"], mastery=n > 1, certainty=True, root="0" * 16)
+        for n in range(5)
+    ]
+    model = PromptedModel(k=3, examples=examples)
+    reflecting = object()
+    found = compile_prompted(model, examples, reflecting, **how)
+    assert found == model.model_copy(update={"instruction": "Be strict."})
+    assert model.instruction is None
+    assert [[one.quiz for one in ran[name]] for name in ("trainset", "valset")] == [["0", "1"], ["2", "3", "4"]]
+    first = ran["trainset"][0]
+    assert first.inputs().toDict() == {"quiz": "0", "answer_type": "choice", "choices": ["a"]}
+    assert first.labels().toDict() == {"mastery": False, "certainty": True}
+    assert ran["student"].model == model
+    assert (ran["reflection_lm"], ran["max_metric_calls"], ran["seed"]) == (reflecting, budget, seed)
+    said = [ran["metric"](first, dspy.Prediction(mastery=one, certainty=two)) for one, two in ((0, 1), (1, 1), (1, 0))]
+    assert [(one.score, one.feedback) for one in said] == [
+        (1.0, "Both are right."),
+        (0.5, "For this quiz mastery is False."),
+        (0.0, "For this quiz mastery is False and certainty is True."),
+    ]
+    # A reply that could not be read says neither.
+    assert ran["metric"](first, dspy.Prediction()).score == 0.5
+
+
+def test_probabilities_of_verdicts_say_how_sure_they_are(scripted: Any) -> None:
+    lm, engine = scripted(lambda *asked: {"mastery": "False", "certainty": "True"})
+    with dspy.context(lm=lm):
+        assert PromptedModel().judge("Who?", Signals()) == Judgement(0.0, 1.0)
+        engine.probability = 0.75
+        found = PromptedModel().judge("Who governs Marton?", Signals(answer_type="yes/no"), "He sails.")
+    assert (found.mastery, found.certainty) == (pytest.approx(0.25), pytest.approx(0.75))
+    *_, (name, inputs, _) = engine.calls
+    assert name == "JudgeKnowledge"
+    assert (inputs["quiz"], inputs["answer_type"], inputs["choices"]) == ("Who governs Marton?", "yes/no", "[]")
+    assert "He sails." in inputs["reference"]
 
 
 def test_the_language_model_of_the_boundary_is_asked_and_counted() -> None:

@@ -10,7 +10,9 @@ from fixtures.marton import MARTON
 from keqa.data.example import Example
 from keqa.data.question import Question
 from keqa.errors import InputError
-from keqa.optimize.reference.labelling import Target, question_target, quiz_targets
+from keqa.optimize.reference.labelling import Target, _Labels, question_target, quiz_targets
+from keqa.programs.runtime.errors import CallError
+from keqa.retrievers.base import Passage
 
 CHOICE = Example("c", "Which is it?", ("Rome", "B"), "choice", ("Oslo", "Rome"))
 ONE_HOP = Example("o", "Who governs Marton?", ("Bo",), quizzes=("Who governs Marton?",), quiz_answers=("Bo",))
@@ -56,3 +58,22 @@ def test_a_quiz_that_is_the_question_or_refers_to_nothing_is_no_target():
     assert [one.name for one in quiz_targets(lost, max_chars=100)] == ["quiz 2"]
     with pytest.raises(InputError, match="at most 10"):
         quiz_targets(MARTON, max_chars=10)
+
+
+@pytest.mark.parametrize(
+    ("score", "without", "label", "helped"), [(1.0, 0.5, 1, True), (0.5, 0.5, 0, False), (0.25, 0.5, -1, False)]
+)
+def test_a_passage_helps_where_the_answer_is_better_with_it(score, without, label, helped):
+    labels, passage = _Labels(), Passage("p", "Marton", "A town.")
+    assert labels.add(passage, score, without) is helped
+    [(of, difference, found)] = labels.found
+    assert (of, found) == (passage, label)
+    assert (difference > 0, difference < 0) == (label == 1, label == -1)
+    assert (labels.errors, labels.lost.total()) == ([], 0)
+
+
+def test_a_passage_without_an_answer_helps_nothing_and_is_counted():
+    labels, errors = _Labels(), [CallError("LMServerError", "down"), CallError("LMTimeoutError", "slow")]
+    assert [labels.add(Passage("p", "Marton", "A town."), error, 0.0) for error in (*errors, errors[0])] == [False] * 3
+    assert (labels.found, labels.errors) == ([], [*errors, errors[0]])
+    assert labels.lost == {"LMServerError": 2, "LMTimeoutError": 1}

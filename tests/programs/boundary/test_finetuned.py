@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from fixtures.assessing import assessing, logprobs, said
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.lms.local.weights import fingerprint
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, read_model
+from keqa.programs.boundary import files
 from keqa.programs.boundary import finetuned as module
 from keqa.programs.boundary.finetuned import MASTERY, _probability, beside
 from keqa.programs.runtime.asides import answering
@@ -226,3 +228,42 @@ def test_a_file_names_a_folder_beside_it_and_nothing_else(tmp_path: Path, name: 
     assert beside(file, "other") == str(tmp_path / "in" / "other")
     with pytest.raises(ConfigurationError, match=f"names '{name}', which is no folder beside it"):
         beside(file, name)
+
+
+def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(weights: Path) -> None:
+    model = FinetunedModel(language="zh", weights="w", roots=["0" * 16], about={"lm": "keqa/tiny"})
+    file = weights.parent / "boundary.json"
+    file.write_text(json.dumps({**model.written(), "lm": weights.name}))
+    assert read_model(file) == model.model_copy(update={"lm": str(weights)})
+    # One without a language model is given that of role boundary.
+    file.write_text(json.dumps(model.written()))
+    assert read_model(file) == model
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lm": "other"}, "boundary.json names 'other', which is no folder beside it"),
+        ({"lm": "../boundary.json.lm"}, "which is no folder beside it"),
+        ({"lm": 3}, "boundary.json names a language model, which what is saved with a program may not"),
+        ({"language": "no"}, "boundary.json cannot be used: language"),
+        ({"version": 9}, "boundary.json is a boundary model of another version"),
+        ({"format": "f"}, "boundary.json is no boundary model"),
+        ({"kind": "prompted"}, "boundary.json names a language model"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_by_its_name(weights: Path, change: dict[str, Any], message: str) -> None:
+    file = weights.parent / "boundary.json"
+    file.write_text(json.dumps({**FinetunedModel(weights="w").written(), "lm": weights.name, **change}))
+    with pytest.raises(ConfigurationError, match=message):
+        read_model(file)
+
+
+def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "boundary.json"
+    file.write_text(json.dumps(FinetunedModel(weights="w").written()))
+    monkeypatch.setattr(files, "_LARGEST_FILE", file.stat().st_size)
+    assert read_model(file) == FinetunedModel(weights="w")
+    monkeypatch.setattr(files, "_LARGEST_FILE", file.stat().st_size - 1)
+    with pytest.raises(ConfigurationError, match=r"boundary\.json has more than \d+ bytes, the most that is read"):
+        read_model(file)

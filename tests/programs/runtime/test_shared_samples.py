@@ -471,3 +471,16 @@ def test_a_stored_set_that_is_damaged_is_drawn_again(norway, change):
         )
         assert draws.sharing(program)(QUIZ).record.quizzes[0].consistency_exact == "4/5"
         assert engine.count["AnswerQuiz"] == drawn
+
+
+def test_a_set_of_an_earlier_version_says_nothing_of_its_tokens(norway):
+    value = kept(norway)
+    program, engine = norway()
+    held = {name: one for name, one in value.items() if name not in ("tokens", "samples")}
+    draws = SharedDraws(store=SimpleNamespace(get=lambda key: held, put=lambda *kept: None))
+    by_role = draws.sharing(program)(QUIZ).record.cost.by_role
+    assert engine.count["AnswerQuiz"] == 0
+    for role, count in (("task", 5), ("consistency", 1)):
+        cost = by_role[role]
+        assert (cost.calls, cost.cached, cost.samples) == (0, count, count)
+        assert (cost.prompt_tokens, cost.completion_tokens) == (0, 0)

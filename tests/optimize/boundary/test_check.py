@@ -1,0 +1,219 @@
+"""How a boundary model is checked: what it is shown, the figures, and the drawing of them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keqa.errors import InputError, MissingExtraError
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model
+from keqa.optimize.boundary.check import DRAWS, Figures, Ranked, draw_reliability, figures_of, reading_of, readings
+from keqa.programs.boundary import BoundaryError, Judgement, Signals
+from keqa.programs.boundary.saved import root_digest
+from keqa.programs.boundary.stepwise import StepwiseModel
+from keqa.programs.gates.boundary import COST_PER_DRAW, THRESHOLD
+
+
+def quiz_of(number: int, right: str, texts: str = "") -> CollectedQuiz:
+    """A quiz whose draws are right (``+``), wrong (``-``) or abstentions (``?``); texts tell apart what they say."""
+    said = texts or [{"+": "bo", "-": "al", "?": "?"}[one] for one in right]
+    draws = [
+        {"text": None if mark == "?" else text, "right": mark == "+", "probability": 0.5, "first_token": 0.25}
+        for mark, text in zip(right, said, strict=True)
+    ]
+    return CollectedQuiz(root=root_digest(f"{number}"), quiz=f"Who governs Town{number}?", golds=["bo"], draws=draws)
+
+
+@dataclass
+class Told:
+    """Says of each quiz what it is told, by the number of the town; fails where that is None."""
+
+    says: list[float | None]
+    reads: str = "quiz"
+    roots: list[str] = field(default_factory=list)
+    seen: dict[int, Signals] = field(default_factory=dict)
+
+    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+        number = int(quiz.removesuffix("?").partition("Town")[2])
+        self.seen[number] = signals
+        if self.says[number] is None:
+            raise BoundaryError("down")
+        return Judgement(self.says[number], 0.5)
+
+
+def test_what_a_draft_a_set_of_draws_and_a_quiz_alone_are_worth() -> None:
+    quiz = quiz_of(0, "-++?+" + "?" * 5 + "---+")
+    drafts, sets, (alone,) = (readings(quiz, reads) for reads in ("draft", "draws", "quiz"))
+    # Each draft by itself, five at most; an abstention is not right.
+    assert [one.mastery for one in drafts] == [0, 1, 1, 0, 1]
+    assert [one.signals.answers for one in drafts] == [("al",), ("bo",), ("bo",), (None,), ("bo",)]
+    # Whole sets of five only: the most frequent answer of the first is right, and the second has none.
+    assert [one.mastery for one in sets] == [1, 0]
+    assert sets[0].signals == Signals(("al", "bo", "bo", None, "bo"), (0.5,) * 5, (0.25,) * 5, "short", ())
+    assert (alone.mastery, alone.signals) == (4 / 14, Signals(answer_type="short"))
+    assert len({one.certainty for one in (*drafts, *sets, alone)}) == 1
+    assert len(readings(quiz_of(0, "+" * 40), "draws")) == 5
+
+
+@pytest.mark.parametrize(
+    ("right", "texts", "known"),
+    [
+        # Of equals the first one said counts, and what is written otherwise is the same answer.
+        ("+-+--", "vwxyz", 1),
+        ("-+---", "wvxyz", 0),
+        ("-++--", "wVvxy", 1),
+        ("+-", "vw", 1),
+    ],
+)
+def test_the_most_frequent_answer_is_what_would_be_given(right: str, texts: str, known: int) -> None:
+    [one] = readings(quiz_of(0, right, texts), "draws")
+    assert one.mastery == known
+
+
+def test_two_ways_to_write_an_option_are_one_answer() -> None:
+    quiz = quiz_of(0, "-++", "xyz").model_copy(update={"answer_type": "choice", "choices": ["Oslo", "Rome"]})
+    texts = ("Oslo", "B", "Rome")
+    draws = [draw.model_copy(update={"text": text}) for draw, text in zip(quiz.draws, texts, strict=True)]
+    [one] = readings(quiz.model_copy(update={"draws": draws}), "draws")
+    assert one.mastery == 1
+
+
+def test_one_that_reads_as_needed_sees_the_draws_where_it_wants_them() -> None:
+    class AsNeeded(StepwiseModel):
+        def model_post_init(self, context: object) -> None:
+            """It has no models of draft and draws that could be checked."""
+
+        def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+            assert (quiz, signals.answers) == ("Who governs Town0?", ("bo",))
+            return Judgement(0.25, 0.5)
+
+        def wants_draws(self, judgement: Judgement, aspect: str, threshold: float, cost: float) -> bool:
+            # Four further draws, each at the price of a gate with default settings.
+            assert (aspect, threshold, cost) == ("mastery", float(THRESHOLD), pytest.approx(float(4 * COST_PER_DRAW)))
+            return judgement.mastery == 0.25
+
+    quiz, model = quiz_of(0, "+--+--+--+"), AsNeeded.model_construct()
+    assert reading_of(model, quiz) == readings(quiz, "draws")[0]
+    assert reading_of(model, quiz, Judgement(0.25, 1.0)) == readings(quiz, "draws")[0]
+    # Another's word on the draft stands in the place of its own.
+    assert reading_of(model, quiz, Judgement(0.5, 1.0)) == readings(quiz, "draft")[0]
+
+
+def test_the_figures_of_judgements() -> None:
+    quizzes = [quiz_of(0, "+++++"), quiz_of(1, "-----"), quiz_of(2, "--+++"), quiz_of(3, "-?-?-", "x?y?z")]
+    seen = [readings(quiz, "draft")[0] for quiz in quizzes]
+    found = figures_of(quizzes, seen, [0.9, 0.2, 0.3, 0.1], [one.certainty - 0.25 for one in seen])
+    assert (found.quizzes, found.draws, found.failed) == (4, 1.0, 0)
+    assert found.certainty_error == pytest.approx(0.25)
+    # Of the first drafts one is right, which it holds for the most likely.
+    assert (found.mastery.right, found.mastery.auroc) == (0.25, 1.0)
+    assert found.mastery.brier == pytest.approx((0.1**2 + 0.2**2 + 0.3**2 + 0.1**2) / 4)
+    assert found.mastery.prr == 1.0
+    # The vote has two right and two wrong answers, and is as sure of a wrong one as of the first.
+    assert (found.vote.right, found.vote.auroc) == (0.5, 0.625)
+    assert found.as_json()["vote"] == {
+        name: getattr(found.vote, name) for name in ("right", "auroc", "prr", "ece", "brier")
+    }
+
+
+def test_what_is_not_defined_is_left_out() -> None:
+    quizzes = [quiz_of(0, "+++++"), quiz_of(1, "+++++")]
+    found = figures_of(quizzes, [readings(one, "draft")[0] for one in quizzes], [0.5, 0.5], [1.0, 1.0])
+    assert (found.mastery.right, found.mastery.auroc, found.mastery.prr) == (1.0, None, None)
+    assert (found.mastery.ece, found.mastery.brier) == (0.5, 0.25)
+    assert isinstance(found, Figures)
+    assert isinstance(found.vote, Ranked)
+
+
+def test_half_of_the_answers_is_not_known() -> None:
+    quizzes = [quiz_of(0, "+-"), quiz_of(1, "++")]
+    found = figures_of(quizzes, [readings(one, "quiz")[0] for one in quizzes], [0.1, 0.9], [1.0, 1.0])
+    assert (found.mastery.right, found.mastery.auroc) == (0.75, 1.0)
+
+
+def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unknown() -> None:
+    quizzes = [quiz_of(number, mark * DRAWS) for number, mark in enumerate("+-+-")]
+    choice = quizzes[2].model_copy(update={"answer_type": "choice", "choices": ["a", "b"]})
+    model = Told([0.9, 0.2, None, 0.6])
+    found = check_model(
+        model, [Collected(quizzes[:2]), Collected([choice, quizzes[3]])], [root_digest("1"), root_digest("8")]
+    )
+    assert (found.quizzes, found.failed) == (3, 1)
+    assert found.mastery.brier == pytest.approx((0.1**2 + 1 + 0.6**2) / 3)
+    assert model.seen == {
+        0: Signals(answer_type="short"),
+        2: Signals(answer_type="choice", choices=("a", "b")),
+        3: Signals(answer_type="short"),
+    }
+
+
+def test_quizzes_judged_at_once_keep_their_order() -> None:
+    later = threading.Event()
+
+    class Slow(Told):
+        def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+            # The first one is done after the second.
+            assert later.wait(5) if "Town0" in quiz else not later.set()
+            return super().judge(quiz, signals, reference)
+
+    found = check_model(Slow([0.9, 0.2]), [Collected([quiz_of(0, "+"), quiz_of(1, "-")])])
+    assert found.mastery.brier == pytest.approx((0.1**2 + 0.2**2) / 2)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """Figures that were saved, and where."""
+    figure = pytest.importorskip("matplotlib.figure")
+    saved: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, path: saved.append((self, path)))
+    return saved
+
+
+def test_a_drawing_has_the_diagonal_and_a_point_a_tenth(drawn: list[tuple[Any, Any]]) -> None:
+    marks, says = ["++++", "+++-", "----", "+---", "++++", "++--"], [0.95, 0.93, 0.12, 0.18, 0.99, None]
+    quizzes = [quiz_of(number, mark) for number, mark in enumerate(marks)]
+    model = Told(says, roots=[root_digest("4")])
+    draw_reliability(model, [Collected(quizzes)], Path("plot.svg"))
+    [(figure, path)] = drawn
+    assert path == Path("plot.svg")
+    [axes] = figure.axes
+    diagonal, points = axes.lines
+    assert [[tuple(pair) for pair in line.get_xydata()] for line in (diagonal, points)] == [
+        [(0, 0), (1, 1)],
+        # Stated and right; what it could not judge counts as unknown, what it learned from is left out.
+        [(0, 0.5), (pytest.approx(0.15), 0.125), (pytest.approx(0.94), 0.875)],
+    ]
+    assert diagonal.get_color() != points.get_color()
+    assert points.get_marker() == "o"
+    # How many quizzes a point is of stands beside it, below and to the right.
+    assert [(one.get_text(), tuple(one.xy)) for one in axes.texts] == [
+        ("1", tuple(points.get_xydata()[0])),
+        ("2", tuple(points.get_xydata()[1])),
+        ("2", tuple(points.get_xydata()[2])),
+    ]
+    assert {(one.get_position(), one.anncoords) for one in axes.texts} == {((4, -10), "offset points")}
+    assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (0, 1))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("mastery, as stated", "answers from memory that are right")
+
+
+def test_a_drawing_of_what_was_learned_from_or_into_a_wrong_place_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    collected = [Collected([quiz_of(0, "+-")])]
+    with pytest.raises(InputError, match="has learned from all of these questions"):
+        draw_reliability(Told([0.5], roots=[root_digest("0")]), collected, tmp_path / "plot.png")
+    with pytest.raises(InputError, match=r"plot\.xyz cannot be drawn: Format 'xyz' is not supported"):
+        draw_reliability(Told([0.5]), collected, tmp_path / "plot.xyz")
+
+
+def test_a_drawing_needs_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    model = Told([0.5])
+    with pytest.raises(MissingExtraError, match=r"A drawing needs.*keqa\[plots\]"):
+        draw_reliability(model, [Collected([quiz_of(0, "+-")])], tmp_path / "plot.png")
+    # It is said before any quiz is judged.
+    assert model.seen == {}
