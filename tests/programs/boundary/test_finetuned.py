@@ -14,8 +14,7 @@ from fixtures.assessing import assessing, logprobs, said
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.lms.local.weights import fingerprint
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, read_model
-from keqa.programs.boundary import files
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, files, read_model
 from keqa.programs.boundary import finetuned as module
 from keqa.programs.boundary.finetuned import MASTERY, _probability, beside
 from keqa.programs.runtime.asides import answering
