@@ -56,7 +56,10 @@ def learn(
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
     left_out = {_asked(one) for one in quizzes_of(val)}
-    left_out |= {(plain(str(demo.get("quiz", ""))), ()) for demo in program.examination.quiz.demos}
+    left_out |= {
+        (plain(str(demo.get("quiz", ""))), tuple(map(str, demo.get("choices") or ())))
+        for demo in program.examination.quiz.demos
+    }
 
     def wanted(one: GoldQuiz) -> bool:
         return _asked(one) not in left_out

@@ -487,6 +487,47 @@ def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(
     assert found.held_out.quizzes == len(asked) == 16 * 2 - 3
 
 
+def test_a_choice_that_the_prompt_shows_is_not_learned_from_either(setting):
+    world = bounded(setting)
+    first, second = (
+        Example(f"c{place}", "Which is it?", ("Rome",), "choice", ("Rome", other))
+        for place, other in enumerate(("Oslo", "Bonn"))
+    )
+    shown = {"answer_type": "choice", "choices": ["Rome", "Oslo"], "answer": "Rome"}
+    world.program.examination.quiz.demos = [dspy.Example(quiz="Which is it?", **shown), dspy.Example(answer="Bo")]
+    told = []
+    learn(
+        world.program,
+        [*world.train, first, second],
+        world.val,
+        tries=5,
+        store=Kept(),
+        in_flight=1,
+        progress=lambda *step: told.append(step),
+    )
+    asked = [inputs["choices"] for name, inputs, _ in world.engine.calls if inputs["quiz"] == "Which is it?"]
+    assert asked == ['["Rome", "Bonn"]'] * 5
+    assert told == [(done, 33) for done in range(1, 34)]
+
+
+@pytest.mark.parametrize(("questions", "quizzes"), [(9, 18), (4, 24)])
+def test_too_little_to_learn_from_is_told_before_any_call(setting, questions, quizzes):
+    world, names = bounded(setting), iter(range(100))
+    train = [
+        Example(
+            f"q{number}",
+            f"Who is it in Town{number}?",
+            ("Bo",),
+            quizzes=tuple(f"Who is {next(names)}?" for _ in range(quizzes // questions)),
+            quiz_answers=("Bo",) * (quizzes // questions),
+        )
+        for number in range(questions)
+    ]
+    with pytest.raises(InputError, match=f"{quizzes} quizzes are too few to train a boundary model on"):
+        learn(world.program, train, world.val, tries=5, store=Kept(), in_flight=1, progress=lambda *step: None)
+    assert world.engine.calls == []
+
+
 class Kept(dict):
     """Keeps draws in memory."""
 
