@@ -487,27 +487,59 @@ def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(
     assert found.held_out.quizzes == len(asked) == 16 * 2 - 3
 
 
-def test_a_choice_that_the_prompt_shows_is_not_learned_from_either(setting):
+@pytest.mark.parametrize(
+    ("probability", "as_needed", "trained"),
+    [(0.5, False, "a light model on draft"), (None, False, "a light model on draws"), (0.5, True, "a stepwise model")],
+)
+def test_what_a_boundary_model_is_trained_on(setting, monkeypatch, probability, as_needed, trained):
+    def light(collected, *, reads):
+        return f"a light model on {reads}", collected
+
+    learning = "keqa.optimize.boundary.learn"
+    monkeypatch.setattr(f"{learning}.train_light", light)
+    monkeypatch.setattr(f"{learning}.train_stepwise", lambda collected: ("a stepwise model", collected))
     world = bounded(setting)
+    world.engine.probability = probability
     first, second = (
         Example(f"c{place}", "Which is it?", ("Rome",), "choice", ("Rome", other))
         for place, other in enumerate(("Oslo", "Bonn"))
     )
+    # Of a choice the options belong to the quiz; a demonstration without a quiz says nothing.
     shown = {"answer_type": "choice", "choices": ["Rome", "Oslo"], "answer": "Rome"}
     world.program.examination.quiz.demos = [dspy.Example(quiz="Which is it?", **shown), dspy.Example(answer="Bo")]
     told = []
-    learn(
+    found, [collected] = learn(
         world.program,
         [*world.train, first, second],
         world.val,
-        tries=5,
+        tries=2,
+        as_needed=as_needed,
         store=Kept(),
         in_flight=1,
         progress=lambda *step: told.append(step),
     )
-    asked = [inputs["choices"] for name, inputs, _ in world.engine.calls if inputs["quiz"] == "Which is it?"]
-    assert asked == ['["Rome", "Bonn"]'] * 5
+    assert found == trained
+    assert (collected.split, collected.tries, len(collected.quizzes)) == ("train", 2, 33)
+    assert [one.choices for one in collected.quizzes if one.quiz == "Which is it?"] == [["Rome", "Bonn"]]
+    assert [inputs["choices"] for _, inputs, _ in world.engine.calls if inputs["quiz"] == "Which is it?"] == [
+        '["Rome", "Bonn"]'
+    ] * 2
     assert told == [(done, 33) for done in range(1, 34)]
+
+
+def test_a_question_may_not_teach_and_choose(setting):
+    world = bounded(setting)
+    with pytest.raises(InputError, match="the training questions choose as well"):
+        learn(
+            world.program,
+            world.train,
+            [*world.val, world.train[0]],
+            tries=5,
+            store=Kept(),
+            in_flight=1,
+            progress=lambda *step: None,
+        )
+    assert world.engine.calls == []
 
 
 @pytest.mark.parametrize(("questions", "quizzes"), [(9, 18), (4, 24)])
