@@ -210,6 +210,17 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(
     assert world.program.picking.reference is None
 
 
+def test_a_reference_that_is_as_good_is_kept(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = {"root": "t0", "quiz": "To whom is Mayor0 married?", "passage_id": "m0", "gain": 1.0, "basis": "quiz"}
+    entries = UtilityEntries([Labelled(root="t0", entries=(UtilityEntry(**of, passage="a", helpful=True),))])
+    monkeypatch.setattr(pipeline, "build_reference", lambda *_: entries)
+    world = setting(train=2, val=2)
+    report = compile_program(world.program, world.train, world.val, optimizer="none", tuning=False).report
+    assert report.after == report.before
+    assert report.chosen == ["the program as it is", "the utility reference"]
+    assert (report.reference, report.problems) == ({"helpful": 1, "harmful": 0}, [])
+
+
 @pytest.fixture
 def steps(tmp_path: Path) -> Any:
     """Makes the steps of a compilation, with a metric of its own."""
@@ -249,6 +260,7 @@ def test_a_reference_is_labelled_by_the_metric_and_in_a_journal_of_its_own(
     monkeypatch.setattr(pipeline, "build_reference", build)
     world = setting(train=2, val=1)
     made, _ = steps(world)
+    made.problems.append("An earlier step had one.")
     other = world.program.deepcopy()
     assert made._with_reference(other) is other
     [(labeller, train, asking, path)] = ran
@@ -260,7 +272,10 @@ def test_a_reference_is_labelled_by_the_metric_and_in_a_journal_of_its_own(
     assert path.name == f"reference-{digest(labeller.fingerprint())}.jsonl"
     with Journal.open(path, labeller.fingerprint()) as journal:
         assert "key" in journal
-    assert made.problems == ["no passage made an answer better or worse, so there is no utility reference"]
+    assert made.problems == [
+        "An earlier step had one.",
+        "no passage made an answer better or worse, so there is no utility reference",
+    ]
     assert made.trials == []
     other.top_k = 1
     made._with_reference(other)

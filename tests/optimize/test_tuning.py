@@ -15,11 +15,12 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError, StorageError
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
+from keqa.optimize import tuning
 from keqa.optimize.asking import Asking
 from keqa.optimize.demos.candidate import Candidate, DemoProvenance
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
-from keqa.optimize.search_space import Grid, Settings
+from keqa.optimize.search_space import Grid, Point, Settings
 from keqa.optimize.shared_session import SharedSession
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
@@ -497,3 +498,106 @@ def test_costs_and_switches_are_checked_before_any_call(setting, tuned, options,
     with pytest.raises(ConfigurationError, match=told):
         tuned(world, **options)
     assert world.engine.calls == []
+
+
+@pytest.fixture
+def walked(monkeypatch, tuned):
+    """Tunes by what settings are said to be worth and to search for; gives what was found and the planned points."""
+
+    def run(world, worth, searches=lambda settings: 1.0, **options):
+        totals = set()
+
+        def score(search, settings):
+            totals.add(search.total)
+            if settings not in search.points:
+                search.points[settings] = Point(settings, 0.5, searches(settings), worth(settings), (0.5,))
+
+        monkeypatch.setattr(tuning._Search, "_score", score)
+        found = tuned(world, **options)
+        [total] = totals
+        return found, total
+
+    return run
+
+
+WALK = Grid(("1",), (5,), (4,), (0.5,), (0.9,), ("summarize_single",), ("closed_book",), ("0.5", "0.9"))
+LARGEST, CLOSED = "largest_cluster", "closed_book"
+
+
+def brief(settings):
+    return tuple(
+        getattr(settings, name)
+        for name in "threshold tries temperature top_p top_k summarize_single on_nothing_helpful boundary".split()
+    )
+
+
+def test_each_setting_is_tried_with_the_best_of_the_others(setting, walked):
+    def worth(settings):
+        wanted = ("1", "9/10"), (5,), (0.5,), (0.9,), (4,), (True,), (CLOSED,), (True,)
+        threshold, *others = brief(settings)
+        return (threshold.removesuffix("/1") in wanted[0]) + sum(
+            one in few for one, few in zip(others, wanted[1:], strict=True)
+        )
+
+    world = setting(decompose=True)
+    found, planned = walked(world, worth, grid=WALK, boundary=Mayors())
+    own, best = "2/3", "1/1"
+    assert [brief(point.settings) for point in found.curve] == [
+        (own, 3, 1.0, None, 2, False, LARGEST, False),
+        # For each temperature, and then each top-p with the best temperature, all pairs of α and N_c.
+        (best, 3, 1.0, None, 2, False, LARGEST, False),
+        (own, 5, 1.0, None, 2, False, LARGEST, False),
+        (best, 5, 1.0, None, 2, False, LARGEST, False),
+        (own, 3, 0.5, None, 2, False, LARGEST, False),
+        (best, 3, 0.5, None, 2, False, LARGEST, False),
+        (own, 5, 0.5, None, 2, False, LARGEST, False),
+        (best, 5, 0.5, None, 2, False, LARGEST, False),
+        (own, 3, 0.5, 0.9, 2, False, LARGEST, False),
+        (best, 3, 0.5, 0.9, 2, False, LARGEST, False),
+        (own, 5, 0.5, 0.9, 2, False, LARGEST, False),
+        (best, 5, 0.5, 0.9, 2, False, LARGEST, False),
+        # Then each of the others with the best of all before.
+        (best, 5, 0.5, 0.9, 4, False, LARGEST, False),
+        (best, 5, 0.5, 0.9, 4, True, LARGEST, False),
+        (best, 5, 0.5, 0.9, 4, True, CLOSED, False),
+        # A boundary model was trained on draws like the program's own; what hangs on the gate is tried once more.
+        ("1/2", 5, 1.0, None, 4, True, CLOSED, True),
+        ("9/10", 5, 1.0, None, 4, True, CLOSED, True),
+        ("9/10", 5, 1.0, None, 2, True, CLOSED, True),
+        ("9/10", 5, 1.0, None, 4, False, CLOSED, True),
+        ("9/10", 5, 1.0, None, 4, True, LARGEST, True),
+    ]
+    assert planned == len(found.curve)
+    assert found.own is found.best is found.curve[14]
+    assert found.bounded is found.curve[16]
+    program = found.program
+    examination = program.examination
+    assert examination.gate == VoteGate(Fraction(1))
+    assert (examination.tries, examination.temperature, examination.top_p, program.top_k) == (5, 0.5, 0.9, 4)
+    assert (program.summarize_single, program.summarize_known, program.on_nothing_helpful) == (True, False, CLOSED)
+    assert (program.picking.together, program.picking.prefer_reliable) == (None, False)
+    # The program that was given stays as it is.
+    before = world.program.examination
+    assert (before.gate.threshold, before.tries, before.temperature, before.top_p) == (Fraction(2, 3), 3, 1.0, None)
+
+
+def test_without_thresholds_to_try_a_boundary_model_decides_nothing(setting, walked):
+    grid = plain((), (), (), (), (), boundary_thresholds=())
+    found, _ = walked(setting(), lambda settings: 1.0, grid=grid, boundary=Mayors())
+    assert (len(found.curve), found.bounded) == (1, None)
+    assert found.own is found.best is found.curve[0]
+
+
+def test_of_equals_the_fewest_searches_and_then_the_earliest(setting, walked):
+    grid = plain((), (), (1, 3, 5), (), ())
+    searches = {2: 1.0, 1: 0.5, 3: 0.5, 5: 0.75}
+    # What differs by rounding is equal; a better one is taken however much it searches for.
+    for better, expected in ((1e-14, 1), (1e-9, 5)):
+        found, planned = walked(
+            setting(),
+            lambda settings, more=better: 0.5 + more * (settings.top_k == 5),
+            lambda settings: searches[settings.top_k],
+            grid=grid,
+        )
+        assert found.best.settings.top_k == found.program.top_k == expected
+        assert planned == len(found.curve) == 4

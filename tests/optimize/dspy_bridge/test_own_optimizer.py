@@ -7,9 +7,11 @@ import asyncio
 import dspy
 import pytest
 from dspy.teleprompt import Teleprompter
+from dspy.teleprompt.gepa import InstructionProposer
 
 import keqa
 from keqa.errors import ConfigurationError
+from keqa.lms.outside import Guarded
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_bridge.own_optimizer import optimizer_settings, run_own_optimizer
@@ -206,6 +208,34 @@ def test_prompts_are_written_by_the_lm_of_the_settings_or_else_of_the_program(st
         with dspy.context(lm=settings):
             run_own_optimizer(optimizer, made, train, val, metric, threads=1)
         assert optimizer.seen["lm"] is expected
+
+
+@pytest.mark.parametrize("kind", ["built in", "of DSPy's kind", "of another kind"])
+def test_instructions_of_gepa_are_written_on_guard(student, kind):
+    class Shouting(InstructionProposer):
+        """Is of DSPy's kind, and has something to keep."""
+
+        loud = True
+
+    class Other:
+        def __call__(self, candidate, reflective_dataset, components_to_update):
+            return candidate
+
+    proposer = {"built in": None, "of DSPy's kind": Shouting(), "of another kind": Other()}[kind]
+    before = proposer and dict(vars(proposer))
+    lm = student[0].get_lm()
+    gepa = dspy.GEPA(keqa.optimizer_metric(), reflection_lm=lm, max_metric_calls=1, instruction_proposer=proposer)
+    whole = Noting(optimizers={"g": gepa})
+    run_own_optimizer(whole, *student, metric, threads=1)
+    ran = whole.seen["own"].optimizers["g"].custom_instruction_proposer
+    # What the user made stays as it is.
+    assert gepa.custom_instruction_proposer is proposer
+    assert (proposer and vars(proposer)) == before
+    if kind == "of another kind":
+        assert ran is proposer
+    else:
+        assert isinstance(ran.adapter, Guarded)
+        assert type(ran) is (InstructionProposer if proposer is None else Shouting)
 
 
 def test_what_is_no_program_is_refused(student):
