@@ -11,7 +11,7 @@ import pytest
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light, train_stepwise
 from keqa.optimize.boundary.check import readings
-from keqa.optimize.boundary.train import change
+from keqa.optimize.boundary.train import change, checked_quizzes
 from keqa.programs.boundary.files import model_from
 from keqa.programs.boundary.saved import root_digest
 
@@ -151,6 +151,66 @@ def test_a_test_split_is_never_learned_from():
 def test_what_nothing_can_be_learned_from(collected, message):
     with pytest.raises(InputError, match=message):
         train_light(collected)
+
+
+def some(count, questions, *, right=(True, False), choices=(), start=0):
+    """Quizzes of so many questions, each with a draw that is right and one that is not."""
+    return [
+        CollectedQuiz(
+            root=root_digest(f"{number % questions}"),
+            quiz=f"Who is {number}?",
+            choices=list(choices),
+            golds=["Bo"],
+            draws=[{"text": "Bo", "right": one} for one in right],
+        )
+        for number in range(start, start + count)
+    ]
+
+
+def test_twenty_quizzes_of_five_questions_are_enough():
+    assert checked_quizzes([Collected(some(20, 5))]) == some(20, 5)
+    for count, questions in ((19, 5), (20, 4)):
+        told = f"{count} quizzes of {questions} questions are too few to train on; collect 20 of 5 questions at least"
+        with pytest.raises(InputError, match=told):
+            checked_quizzes([Collected(some(count, questions))])
+
+
+def test_a_quiz_that_was_collected_twice_counts_once():
+    first, again = some(15, 5), some(10, 5, start=10)
+    assert checked_quizzes([Collected(first, lm="lm"), Collected(again, "more", "val", "lm")]) == some(20, 5)
+    with pytest.raises(InputError, match="15 quizzes of 5 questions"):
+        checked_quizzes([Collected(first), Collected(first)])
+    # With other options it is another quiz.
+    assert len(checked_quizzes([Collected(some(15, 5)), Collected(some(15, 5, choices=("Bo", "Al")))])) == 30
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_answers_of_one_kind_have_no_boundary(right):
+    with pytest.raises(InputError, match="every answer from memory is right, or every one wrong"):
+        checked_quizzes([Collected(some(20, 5, right=(right, right)))])
+    # One answer of the other kind is enough to go on.
+    mixed = [*some(19, 5, right=(right, right)), *some(1, 5, right=(not right,), start=19)]
+    assert checked_quizzes([Collected(mixed)]) == mixed
+
+
+@pytest.mark.parametrize(("dataset", "name"), [("towns", "towns"), ("", "this data")])
+def test_a_test_split_is_refused_by_its_name(dataset, name):
+    collected = [Collected(some(20, 5), "towns", "train"), Collected(some(20, 5, start=20), dataset, "test")]
+    with pytest.raises(InputError, match=f"what was collected of {name} is of a test split"):
+        checked_quizzes(collected)
+
+
+def test_a_later_judgement_is_predicted_by_the_least_squares():
+    # Log odds of 0, log 3 and -log 3; the later ones are all twice as far, or all the same.
+    odds = [0.5, 0.75, 0.25]
+    found = change(odds, [0.5, 0.9, 0.1])
+    assert (found.slope, found.offset, found.deviation) == pytest.approx((2.0, 0.0, 0.0), abs=1e-9)
+    level = change(odds, [0.75] * 3)
+    assert (level.slope, level.offset, level.deviation) == pytest.approx((0.0, math.log(3), 0.0), abs=1e-9)
+    # Drafts that all look alike predict the mean, and are as far off as the others differ.
+    alike = change([0.25, 0.25], [0.5, 0.75])
+    assert (alike.slope, alike.offset) == pytest.approx((0.0, math.log(3) / 2))
+    assert alike.deviation == pytest.approx(math.log(3) / 2)
 
 
 def test_an_embedder_from_elsewhere_is_refused():

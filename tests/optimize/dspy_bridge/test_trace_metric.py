@@ -9,6 +9,7 @@ import dspy
 import pytest
 
 import keqa
+from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
@@ -89,6 +90,84 @@ def test_calls_of_which_nothing_is_known_teach_unless_their_predictor_was_right_
     assert sound_calls([*unknown, wrong], example) == unknown[:1]
     (kept,) = sound_calls([*unknown, wrong, right], example)
     assert (kept[0], kept[1]["quiz"], dict(kept[2])) == (quiz, "Who governs Town0?", {"answer": "Bo Mayor0"})
+
+
+@pytest.fixture
+def call(setting):
+    """Makes a call of a predictor of a world's program, as a trace has it."""
+    program = setting().program
+    of = {
+        "decompose": program.decomposition.decompose,
+        "quiz": program.examination.quiz,
+        "same": program.examination.same,
+        "judge": program.picking.judge,
+        "answer": program.answering.answer,
+    }
+    more = {"quiz": {"answer_type": "short", "choices": []}}
+    more["answer"] = {**more["quiz"], "passages": [], "evidence": [], "triples": []}
+
+    def make(name, inputs, **outputs):
+        return of[name], {**more.get(name, {}), **inputs}, dspy.Prediction(**outputs)
+
+    return make
+
+
+TOWN = Example(
+    "t0",
+    "To whom is the mayor of Town0 married?",
+    ("Ann Spouse0",),
+    quizzes=("Who governs Town0?", "To whom is #1 married?"),
+    quiz_answers=("Bo Mayor0", "Ann Spouse0"),
+)
+ASKED = {"quiz": "Who governs Town0?"}
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs", "kept"),
+    [
+        ("decompose", {"question": TOWN.question}, {"quizzes": ["Who?", "To whom is #1 married?"]}, True),
+        ("decompose", {"question": TOWN.question}, {"quizzes": ["Who?"]}, False),
+        ("quiz", ASKED, {"answer": "Bo Mayor0"}, True),
+        ("quiz", ASKED, {"answer": "Al"}, False),
+        # A reply without a field that its signature has is no example.
+        ("quiz", ASKED, {}, False),
+        ("judge", ASKED | {"passage": "Bo Mayor0 governs it."}, {"helpful": True}, True),
+        ("judge", ASKED | {"passage": "Bo Mayor0 governs it."}, {"helpful": False}, False),
+        ("judge", ASKED | {"passage": "It rains."}, {"helpful": False}, True),
+        ("judge", ASKED | {"passage": "It rains."}, {"helpful": True}, False),
+        ("judge", {"quiz": "Who sails?", "passage": "It rains."}, {"helpful": True}, True),
+        ("same", ASKED | {"first_answer": "Bo Mayor0", "second_answer": "Al"}, {"same": False}, True),
+        ("same", ASKED | {"first_answer": "Bo Mayor0", "second_answer": "Al"}, {"same": True}, False),
+        ("answer", {"question": TOWN.question}, {"answer": "Ann Spouse0"}, True),
+        ("answer", {"question": TOWN.question}, {"answer": "Cy"}, False),
+    ],
+)
+def test_a_call_teaches_unless_gold_answers_show_that_it_is_wrong(call, name, inputs, outputs, kept):
+    step = call(name, inputs, **outputs)
+    found = sound_calls([step], TOWN)
+    assert len(found) == kept
+    for predictor, given, said in found:
+        assert (predictor, given, dict(said)) == (step[0], step[1], outputs)
+
+
+def test_a_question_without_gold_quizzes_has_no_wrong_number_of_them(call):
+    step = call("decompose", {"question": TOWN.question}, quizzes=["Who?"])
+    assert sound_calls([step], Example("u", TOWN.question, TOWN.answers)) == [step]
+
+
+@pytest.mark.parametrize(("first", "kept"), [("Mayor0", 2), ("Al", 0)])
+def test_a_quiz_that_refers_to_a_right_answer_in_another_form_is_known(call, first, kept):
+    trace = [
+        # In any order: what was answered settles what was asked with it.
+        call("quiz", {"quiz": "To whom is Mayor0 married?"}, answer="Ann Spouse0"),
+        call("quiz", {"quiz": "To whom is Mayor0 married?"}, answer="Cy"),
+        call("quiz", ASKED, answer=first),
+    ]
+    found = sound_calls(trace, TOWN)
+    assert [(given["quiz"], said.answer) for _, given, said in found] == [
+        ("To whom is Mayor0 married?", "Ann Spouse0"),
+        ("Who governs Town0?", "Bo Mayor0"),
+    ][:kept]
 
 
 def test_scores_and_feedback(setting, as_dspy):

@@ -234,6 +234,11 @@ def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(w
     file = weights.parent / "boundary.json"
     file.write_text(json.dumps({**model.written(), "lm": weights.name}))
     assert read_model(file) == model.model_copy(update={"lm": str(weights)})
+    # It may be a link, and the folder lies beside what it leads to.
+    (weights.parent / "elsewhere").mkdir()
+    link = weights.parent / "elsewhere" / "link.json"
+    link.symlink_to(file)
+    assert read_model(link).lm == str(weights)
     # One without a language model is given that of role boundary.
     file.write_text(json.dumps(model.written()))
     assert read_model(file) == model
@@ -247,6 +252,8 @@ def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(w
         ({"lm": 3}, "boundary.json names a language model, which what is saved with a program may not"),
         ({"language": "no"}, "boundary.json cannot be used: language"),
         ({"version": 9}, "boundary.json is a boundary model of another version"),
+        ({"kind": ["finetuned"]}, "boundary.json is a boundary model of another version"),
+        ({"kind": "unheard of"}, "boundary.json is a boundary model of another version"),
         ({"format": "f"}, "boundary.json is no boundary model"),
         ({"kind": "prompted"}, "boundary.json names a language model"),
     ],
@@ -256,6 +263,12 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_name(weights: Path, change
     file.write_text(json.dumps({**FinetunedModel(weights="w").written(), "lm": weights.name, **change}))
     with pytest.raises(ConfigurationError, match=message):
         read_model(file)
+
+
+def test_a_file_that_is_no_json_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "boundary.json").write_text("{")
+    with pytest.raises(ConfigurationError, match=r"boundary\.json"):
+        read_model(tmp_path / "boundary.json")
 
 
 def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
