@@ -12,8 +12,6 @@ import keqa
 from keqa.lms import as_served
 from keqa.programs import KEQA
 
-pytestmark = pytest.mark.process
-
 
 def reply(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
     if "same" in messages[-1]["content"]:
@@ -31,6 +29,7 @@ def requests(make: Any) -> list[dict[str, Any]]:
         return [call.body for call in server.calls]
 
 
+@pytest.mark.process
 def test_it_is_sent_the_same_requests():
     settings = {"api_key": "any", "cache": False, "num_retries": 0, "temperature": 0.0, "max_tokens": 64}
     plain = requests(lambda base: dspy.LM("openai/m", api_base=base, **settings))

@@ -21,8 +21,6 @@ from servers.openai_server import OpenAIServer, markers
 import keqa
 from keqa.programs import KEQA
 
-pytestmark = pytest.mark.process
-
 TASK_KEY, JUDGE_KEY = "sk-task-0123456789", "sk-judge-0123456789"
 OF_THE_TASK = {"DecomposeQuestion", "AnswerQuiz", "AnswerWithKnowledge", "Summarize"}
 OF_JUDGES = {"JudgeConsistency", "JudgeUtility"}
@@ -91,6 +89,15 @@ def lms(servers) -> keqa.Roles:
     return keqa.Roles(task=task, consistency=judge, utility=judge)
 
 
+@pytest.fixture
+def unasked() -> keqa.Roles:
+    """Two language models where nothing listens."""
+    task, judge = (
+        keqa.build_lm(name, api_base="http://127.0.0.1:9/v1", api_key="any") for name in ("openai/a", "openai/b")
+    )
+    return keqa.Roles(task=task, consistency=judge, utility=judge)
+
+
 class Nesting(dspy.Module):
     """A user's module with a program in it."""
 
@@ -112,6 +119,7 @@ def nesting(lms, retriever) -> Nesting:
     return Nesting(KEQA(retriever("text"), lms=lms, tries=3))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("change", ["none", "deepcopy", "reset_copy", "load_state", "load"])
 def test_a_nested_program_asks_its_own_servers(servers, nesting, change, tmp_path):
     if change in ("deepcopy", "reset_copy"):
@@ -125,6 +133,7 @@ def test_a_nested_program_asks_its_own_servers(servers, nesting, change, tmp_pat
     servers.check()
 
 
+@pytest.mark.process
 def test_a_parents_saved_state_names_no_server_model_or_key(servers, nesting, tmp_path):
     nesting.save(tmp_path / "parent.json")
     text = (tmp_path / "parent.json").read_text()
@@ -134,6 +143,7 @@ def test_a_parents_saved_state_names_no_server_model_or_key(servers, nesting, tm
         assert secret not in text
 
 
+@pytest.mark.process
 def test_bootstrapping_a_nested_program_without_a_global_lm(servers, nesting, bootstrapped):
     compiled = bootstrapped(nesting, [f"Who is it? {place}" for place in range(3)])
     assert len(compiled.qa.summarizing.summarize.demos) == 2
@@ -151,6 +161,7 @@ def test_bootstrapping_a_nested_program_without_a_global_lm(servers, nesting, bo
         ),
     ],
 )
+@pytest.mark.process
 def test_other_optimizers_of_demonstrations(servers, nesting, optimizer):
     train = [dspy.Example(question=f"Who is it? {place}", answer="Ann").with_inputs("question") for place in range(2)]
     compiled = optimizer().compile(nesting, trainset=train)
@@ -159,6 +170,7 @@ def test_other_optimizers_of_demonstrations(servers, nesting, optimizer):
     servers.check()
 
 
+@pytest.mark.process
 def test_several_attempts_leave_each_role_its_server(servers, lms, retriever):
     program = KEQA(retriever("text"), lms=lms, tries=3)
     assert program.get_lm() is lms.task
@@ -175,6 +187,7 @@ def test_several_attempts_leave_each_role_its_server(servers, lms, retriever):
     assert program.get_lm() is lms.task
 
 
+@pytest.mark.process
 def test_simba_draws_on_each_roles_server(servers, lms, retriever):
     program = KEQA(retriever("text"), lms=lms, tries=2)
     train = [dspy.Example(question=f"Who is it? {place}", answer="Ann").with_inputs("question") for place in range(2)]
@@ -186,20 +199,20 @@ def test_simba_draws_on_each_roles_server(servers, lms, retriever):
     servers.check()
 
 
-def test_one_language_model_for_all_roles_is_no_rollout(lms):
-    program = KEQA(None, lms=lms)
-    program.set_lm(lms.utility)
-    assert {predictor.lm for predictor in program.predictors()} == {lms.utility}
+def test_one_language_model_for_all_roles_is_no_rollout(unasked):
+    program = KEQA(None, lms=unasked)
+    program.set_lm(unasked.utility)
+    assert {predictor.lm for predictor in program.predictors()} == {unasked.utility}
     program.set_lm(None)
     assert program.get_lm() is None
 
 
-def test_the_task_with_several_language_models_has_no_one(lms):
-    program = KEQA(None, lms=lms)
-    program.answering.answer.lm = lms.utility
+def test_the_task_with_several_language_models_has_no_one(unasked):
+    program = KEQA(None, lms=unasked)
+    program.answering.answer.lm = unasked.utility
     with pytest.raises(ValueError, match="several language models"):
         program.get_lm()
-    assert program.reset_copy().answering.answer.lm is lms.utility
+    assert program.reset_copy().answering.answer.lm is unasked.utility
 
 
 def test_rollouts_draw_samples_of_their_own_and_the_same_ones_again(scripted, retriever):
@@ -218,7 +231,7 @@ def test_rollouts_draw_samples_of_their_own_and_the_same_ones_again(scripted, re
     assert not set(first) & {*second, *plain}
 
 
-def test_a_rollout_keeps_the_language_model_of_the_boundary(lms):
-    program = KEQA(None, lms=keqa.Roles(lms.task, lms.consistency, lms.utility, lms.utility))
-    program.set_lm(lms.task.copy(rollout_id=1, temperature=1.0))
-    assert program._lms.value.boundary is lms.utility
+def test_a_rollout_keeps_the_language_model_of_the_boundary(unasked):
+    program = KEQA(None, lms=keqa.Roles(unasked.task, unasked.consistency, unasked.utility, unasked.utility))
+    program.set_lm(unasked.task.copy(rollout_id=1, temperature=1.0))
+    assert program._lms.value.boundary is unasked.utility

@@ -29,6 +29,7 @@ from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
 from keqa.programs.boundary.saved import root_digest
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
+from keqa.signatures import JudgeKnowledge
 from keqa.signatures.assess_knowledge import assessment_prompt
 
 
@@ -180,6 +181,23 @@ def test_half_of_the_examples_teach_and_the_others_choose(
     ]
     # A reply that could not be read says neither.
     assert ran["metric"](first, dspy.Prediction()).score == 0.5
+
+
+def test_gepa_asks_with_the_examples_of_the_model_but_never_with_the_quiz_itself(scripted: Any) -> None:
+    lm, engine = scripted(lambda *asked: {"mastery": "True", "certainty": "False"})
+    some = [KnownQuiz(quiz=f"Who is {n}?", mastery=n > 0, certainty=True, root="0" * 16) for n in range(3)]
+    module = JudgeModule(PromptedModel(k=3, examples=some, instruction=JudgeKnowledge.instructions))
+    with dspy.context(lm=lm):
+        said = module(quiz="Who is 1?", answer_type="choice", choices=("Bo", "Al"))
+        module(quiz="Who?")
+    assert (said.mastery, said.certainty) == (True, False)
+    (_, first, _), (_, second, _) = engine.calls
+    assert (first["quiz"], first["answer_type"], first["choices"]) == ("Who is 1?", "choice", '["Bo", "Al"]')
+    assert first["reference"] == "[]"
+    assert (second["answer_type"], second["choices"]) == ("short", "[]")
+    assert [[name in prompt for name in ("Who is 0?", "Who is 2?")] for prompt in engine.prompts] == [[True] * 2] * 2
+    assert [prompt.count("Who is 1?") for prompt in engine.prompts] == [1, 1]
+    assert module.compiled() == module.model
 
 
 def test_probabilities_of_verdicts_say_how_sure_they_are(scripted: Any) -> None:
