@@ -6,13 +6,62 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary import BoundaryError, Signals, read_model
 from keqa.programs.boundary.files import model_from
+from keqa.programs.boundary.light import LightModel, Regression, Signal
 from keqa.programs.boundary.saved import root_digest
+
+
+@pytest.mark.parametrize(("a", "b", "odds"), [(2.0, -1.0, 1.0), (6.0, -1.0, 7.0), (2.0, 0.0, -3.0)])
+def test_a_probability_is_the_calibrated_score_of_signals_and_words(a, b, odds):
+    head = Regression(
+        bias=0.5,
+        signals={"a": Signal(mean=2, scale=4, weight=3), "b": Signal(mean=-1, scale=0.5, weight=-1)},
+        words=[1.0, -2.0],
+        slope=2.0,
+        offset=-1.0,
+    )
+    found = head.probability({"a": a, "b": b, "another": 9.0}, np.array([1.0, 0.25]))
+    assert found == pytest.approx(1 / (1 + math.exp(-odds)))
+
+
+@pytest.mark.parametrize(("offset", "least"), [(-1e6, 0.0), (-701, 0.0), (-700, 0.0), (-699, 1e-304), (1e6, 1.0)])
+def test_a_score_may_be_of_any_size(offset, least):
+    head = Regression(bias=0.0, signals={}, words=[], slope=1.0, offset=offset)
+    assert head.probability({}, np.array([])) == pytest.approx(least, abs=0 if least == 0 else 1e-303)
+    assert (head.probability({}, np.array([])) == 0) == (least == 0)
+
+
+@pytest.mark.parametrize("reads", ["draft", "draws"])
+def test_each_aspect_has_weights_of_its_own_with_probabilities_and_without(reads):
+    def says(offset):
+        written = make_model(reads).written()["heads"]["mastery"]
+        return {
+            variant: {**head, "slope": 0.0, "offset": offset + (variant == "texts")}
+            for variant, head in written.items()
+        }
+
+    model = LightModel(**{**fields(make_model(reads)), "heads": {"mastery": says(1.0), "certainty": says(3.0)}})
+    for signals, odds in ((Signals(("Bo", None), (0.5, None), (0.5, None)), (1, 3)), (Signals(("Bo",)), (2, 4))):
+        judged = model.judge("Who?", signals, "What passages say is not read.")
+        assert (judged.mastery, judged.certainty) == tuple(pytest.approx(1 / (1 + math.exp(-one))) for one in odds)
+    # What was trained without them reads none, whatever is drawn.
+    written = model.written()["heads"]
+    plain = {aspect: {"texts": head["texts"]} for aspect, head in written.items()}
+    assert model.uses_probabilities
+    for heads in (plain, {**plain, "mastery": written["mastery"]}):
+        other = LightModel(**{**fields(model), "heads": heads})
+        assert not other.uses_probabilities
+        assert other.judge("Who?", Signals(("Bo",), (0.5,), (0.5,))).mastery == pytest.approx(1 / (1 + math.exp(-2)))
+
+
+def fields(model):
+    return {name: getattr(model, name) for name in ("reads", "embedder", "roots", "about")}
 
 
 def test_a_likely_draft_is_known():
