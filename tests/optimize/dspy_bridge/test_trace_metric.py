@@ -150,6 +150,17 @@ def test_a_call_teaches_unless_gold_answers_show_that_it_is_wrong(call, name, in
         assert (predictor, given, dict(said)) == (step[0], step[1], outputs)
 
 
+def test_a_reply_that_lacks_a_field_is_a_wrong_one_of_its_predictor(call):
+    unknown = call("quiz", {"quiz": "Who sails?"}, answer="Cy")
+    assert sound_calls([unknown], TOWN) == [unknown]
+    assert sound_calls([unknown, call("quiz", ASKED)], TOWN) == []
+
+
+def test_what_a_reply_has_beyond_its_signature_stays(call):
+    [(_, _, said)] = sound_calls([call("quiz", ASKED, answer="Mayor0", told="by heart")], TOWN)
+    assert dict(said) == {"answer": "Bo Mayor0", "told": "by heart"}
+
+
 def test_a_question_without_gold_quizzes_has_no_wrong_number_of_them(call):
     step = call("decompose", {"question": TOWN.question}, quizzes=["Who?"])
     assert sound_calls([step], Example("u", TOWN.question, TOWN.answers)) == [step]

@@ -15,9 +15,10 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
+from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.runtime.shared_samples import SharedDraws, _Kept
 from keqa.programs.stages.examination import Assessment, Draw
 from keqa.storage.journal import Journal
 
@@ -484,3 +485,35 @@ def test_a_set_of_an_earlier_version_says_nothing_of_its_tokens(norway):
         cost = by_role[role]
         assert (cost.calls, cost.cached, cost.samples) == (0, count, count)
         assert (cost.prompt_tokens, cost.completion_tokens) == (0, 0)
+
+
+def test_what_is_read_is_charged_by_role_and_step_as_answered_by_a_cache():
+    note = {"stage": "examine", "cause": "x", "message": "m", "action": "asked again"}
+    held = _Kept(
+        draws=[],
+        clusters=[],
+        probabilities=[],
+        # The first role drew five replies by two requests, and of the other nothing more is known.
+        requests={"task": 2, "consistency": 3},
+        notes=[note],
+        tokens={"task": [70, 20]},
+        samples={"task": 5},
+    )
+    session, _ = asked()
+    session.degradations = [Degradation(**note)]
+    held.charge(session, 4, {"task": "examination.quiz"})
+    cost = session.ledger.cost()
+    counted = {"cached": 2, "samples": 5, "prompt_tokens": 70, "completion_tokens": 20}
+    expected = {
+        "by_role": {"task": counted, "consistency": {"cached": 3, "samples": 3}},
+        # What has no step of its own is in none.
+        "by_step": {"examination.quiz": counted},
+    }
+    assert {
+        name: {key: one.model_dump(exclude_defaults=True, exclude={"seconds"}) for key, one in value.items()}
+        for name, value in (("by_role", cost.by_role), ("by_step", cost.by_step))
+    } == expected
+    assert cost.critical_path.calls == 1
+    # What went wrong is told with the number that the quiz has here, after what was told before.
+    assert [one.quiz for one in session.degradations] == [None, 4]
+    assert session.degradations[1].message == "m"
