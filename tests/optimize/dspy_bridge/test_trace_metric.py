@@ -161,6 +161,14 @@ def test_what_a_reply_has_beyond_its_signature_stays(call):
     assert dict(said) == {"answer": "Bo Mayor0", "told": "by heart"}
 
 
+@pytest.mark.parametrize(("answer", "said"), [("B", ["Rome"]), ("rome", ["Rome"]), ("A", [])])
+def test_the_answer_to_a_choice_is_compared_with_its_options(call, answer, said):
+    question = Example("c", "Which is it?", ("Rome",), "choice", ("Oslo", "Rome"))
+    asked = {"question": question.question, "answer_type": "choice", "choices": ["Oslo", "Rome"]}
+    found = sound_calls([call("answer", asked, answer=answer)], question)
+    assert [one.answer for _, _, one in found] == said
+
+
 def test_a_question_without_gold_quizzes_has_no_wrong_number_of_them(call):
     step = call("decompose", {"question": TOWN.question}, quizzes=["Who?"])
     assert sound_calls([step], Example("u", TOWN.question, TOWN.answers)) == [step]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,7 +54,39 @@ def test_draws_are_compared_by_their_exact_answers():
     assert values["first token"] == pytest.approx((0.9 + 0.4 + 0.2) / 4)
 
 
+def test_all_signals_of_draws():
+    signals = Signals(("Oslo", "oslo.", "Bergen", None), (0.8, 0.4, 0.2, None), (0.9, None, 0.2, None))
+    entropy = math.log(2) * 1.5
+    plain = {
+        "consistency": 0.5,
+        # The abstention agrees with nothing: three types of answers, of four draws.
+        "certainty by types": 1 - entropy / math.log(3),
+        "certainty by samples": 1 - entropy / math.log(4),
+        # One of six pairs says the same.
+        "lexical similarity": 1 / 6,
+        "abstained": 0.25,
+    }
+    likely = {"probability": 0.35, "log probability": math.log(0.351), "first token": 0.375}
+    assert signal_values("draws", signals, True) == pytest.approx(plain | likely)
+    assert signal_values("draws", signals, False) == pytest.approx(plain)
+
+
+@pytest.mark.parametrize("answers", [(), (None,)])
+def test_what_is_no_answer_is_no_likely_one(answers):
+    least = {"probability": 0.0, "log probability": math.log(0.001), "first token": 0.0}
+    signals = Signals(answers, (1.0,) * len(answers), (1.0,) * len(answers))
+    found = signal_values("draft", signals, True)
+    assert found == pytest.approx(least | {"abstained": 1.0, "length": 0.0, "log first token": math.log(0.001)})
+    of_draws = signal_values("draws", signals, True)
+    assert {name: of_draws[name] for name in least} == pytest.approx(least)
+    assert (of_draws["consistency"], of_draws["abstained"]) == (0.0, float(len(answers)))
+    assert certainty(signals) == len(answers)
+
+
 def test_options_are_compared_as_options():
+    choice = Signals(("A", "oslo", "B"), answer_type="choice", choices=("Oslo", "Bergen"))
+    found = signal_values("draws", choice, False)
+    assert (found["consistency"], found["lexical similarity"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert consistency(Signals(("A", "oslo"), answer_type="choice", choices=("Oslo", "Bergen"))) == 1.0
 
 
