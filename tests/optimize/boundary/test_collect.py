@@ -11,8 +11,9 @@ import pytest
 from keqa.data.example import Example
 from keqa.errors import InputError, TooManyFailuresError
 from keqa.optimize.boundary import collect, read_collected, write_collected
-from keqa.optimize.boundary.collect import quizzes_of, write_private
+from keqa.optimize.boundary.collect import CollectedQuiz, quizzes_of, write_private
 from keqa.programs import KEQA
+from keqa.programs.boundary import Signals
 from keqa.programs.boundary.saved import root_digest
 from keqa.storage.journal import Journal
 
@@ -94,6 +95,53 @@ def test_an_lm_without_probabilities(program):
     found = collect(program[0], [ONE], tries=3)
     assert [draw.probability for draw in found.quizzes[0].draws] == [None] * 3
     assert not found.quizzes[0].signals().probabilities
+
+
+def test_what_a_boundary_model_reads_of_draws():
+    drawn = [{"text": "Bo", "right": True, "probability": 0.5, "first_token": 0.25}, {"text": None, "right": False}]
+    kind = {"answer_type": "choice", "choices": ["Bo", "Al"]}
+    quiz = CollectedQuiz.model_validate(QUIZ | kind | {"draws": drawn})
+    of = ("choice", ("Bo", "Al"))
+    assert quiz.signals() == Signals(("Bo", None), (0.5, None), (0.25, None), *of)
+    assert quiz.signals(quiz.draws[:1]) == Signals(("Bo",), (0.5,), (0.25,), *of)
+    # Where none has a probability there are none at all.
+    assert quiz.signals(quiz.draws[1:]) == Signals((None,), (), (), *of)
+    assert quiz.signals([]) == Signals((), (), (), *of)
+
+
+def test_a_metric_of_ones_own_says_what_is_right_and_a_filter_what_is_asked(program):
+    made, _ = program
+    seen, told = [], []
+
+    def correct(answer, golds, answer_type, choices):
+        seen.append((answer, golds, answer_type, choices))
+        return 1.5 if answer == "Bo Lee" else 0.99
+
+    found = collect(
+        made,
+        [TWO, ONE],
+        tries=2,
+        correct=correct,
+        dataset="towns",
+        split="val",
+        wanted=lambda one: "married" not in one.quiz,
+        progress=lambda *step: told.append(step),
+    )
+    by_quiz = {one.quiz: [draw.right for draw in one.draws] for one in found.quizzes}
+    assert sorted(by_quiz["Who governs Marton?"]) == [False, True]
+    assert by_quiz["Is Marton a town?"] == [False, False]
+    assert (("no", ["yes"], "yes/no", ()) in seen, len(seen)) == (True, 4)
+    assert (found.dataset, found.split, found.tries, found.left_out) == ("towns", "val", 2, 0)
+    assert found.lm == made.examination.quiz.lm.model
+    assert told == [(1, 2), (2, 2)]
+    assert [one.golds for one in found.quizzes] == [["Bo Lee"], ["yes"]]
+
+
+@pytest.mark.parametrize(
+    ("probability", "kept"), [(None, None), (1 + 1e-12, 1.0), (-1e-12, 0.0), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)]
+)
+def test_a_probability_has_no_rounding_errors(probability, kept):
+    assert collecting._share(probability) == kept
 
 
 def test_it_resumes(program, tmp_path):
