@@ -77,14 +77,14 @@ async def ask_for_answer(
         role: To whom the cost is charged.
         stage: Which stage it is, for degradations.
         numbered: See `keqa.programs.runtime.answered.refusing_empty`.
-        **inputs: Every input field; of a choice `choices`.
+        **inputs: Every input field; `choices`, where the prompt has a place for them, are never refused.
 
     Raises:
         CallError: No attempt gave an answer.
     """
 
     async def ask(attempt: int) -> dspy.Prediction:
-        usable = refusing_empty(inputs["choices"], numbered=numbered, last=attempt == ANSWER)
+        usable = refusing_empty(inputs.get("choices", ()), numbered=numbered, last=attempt == ANSWER)
         return await session.predict(predictor, role, attempt=attempt, usable=usable, **inputs)
 
     return await predict_with_retry(session, ask, stage=stage)

@@ -419,6 +419,7 @@ def test_a_changed_answer_under_the_same_id_is_labelled_anew(program, tmp_path):
     assert len(engine.calls) == 4
 
 
+@pytest.mark.slow
 def test_the_fingerprint_tells_what_labels_depend_on_and_no_secret(program):
     built, _ = program(lambda passages, question: "x", "text")
     lm = build_lm("openai/scripted", api_base="http://127.0.0.1:9/v1", api_key="sk-secret")

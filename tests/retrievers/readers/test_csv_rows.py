@@ -77,6 +77,7 @@ def test_a_text_that_is_cut_off_is_one_cell_and_named():
     assert notices == ["a.csv, line 2: a quote that is not closed; all after it was read as one cell"]
 
 
+@pytest.mark.slow
 def test_no_file_takes_more_than_its_length():
     notices = []
     begun = time.process_time()
