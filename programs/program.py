@@ -24,7 +24,7 @@ from keqa.programs.records import AnswerSource, Failure, PassageVerdict, Questio
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.runtime.asides import answering
 from keqa.programs.runtime.batch import Outcome, answer_many
-from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, reached, run_blocking
+from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import Progress, Rewritten
 from keqa.programs.runtime.rollouts import is_rollout, rollout_of
@@ -201,11 +201,13 @@ class Program(Stage):
 
     async def run(self, session: Session, asked: Question) -> AnswerPrediction:
         """Answer a checked question through a session's calls."""
+        with answering(session, self._lms.value):
+            return await self._run(session, asked)
+
+    async def _run(self, session: Session, asked: Question) -> AnswerPrediction:
         from keqa.lms.adapter import adapter
 
         story, failure = RecordBuilder(), None
-        # What the caller asked before, in the same context, is of another question.
-        reached.set(frozenset())
         session.tell_apart(self.named_predictors())
         session.provisional = self.abstention is not None
         given = asked
@@ -218,8 +220,7 @@ class Program(Stage):
         adapting = dspy.context(adapter=dspy.settings.adapter or adapter())
         # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
         of_question = question_asked(given.question)
-        counting = answering(session, self._lms.value)
-        with leaving_out(*own), asking_for(asked.question, asked.choices), of_question, counting, adapting:
+        with leaving_out(*own), asking_for(asked.question, asked.choices), of_question, adapting:
             try:
                 await self.solve(session, asked, story)
             except UnansweredError as error:

@@ -40,15 +40,18 @@ running: ContextVar[Running | None] = ContextVar("running", default=None)
 def answering(session: Session, lms: Any) -> Iterator[None]:
     """Within this context calls are counted with a question; afterwards with the one, if any, that it was asked for.
 
+    Neither has waited for calls of the other.
+
     Args:
         session: The calls of the question.
         lms: See `Running`.
     """
-    token = running.set(Running(session, lms))
+    token, waited = running.set(Running(session, lms)), reached.set(frozenset())
     try:
         yield
     finally:
         running.reset(token)
+        reached.reset(waited)
 
 
 def lm_of_role(role: str) -> Any:

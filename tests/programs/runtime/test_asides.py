@@ -14,6 +14,11 @@ class Lms:
     task, boundary = "task", "boundary"
 
 
+class Nothing:
+    def search(self, query, k=10):
+        return []
+
+
 async def test_a_program_that_a_question_asks_gives_its_place_back(scripted):
     lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
     inner = ClosedBook()
@@ -23,6 +28,9 @@ async def test_a_program_that_a_question_asks_gives_its_place_back(scripted):
         await inner.acall("Who governs Oslo?")
         assert running.get().session is session
         assert given_lm_of_role("boundary") == "boundary"
+        # What is asked next has waited for none of the calls that are counted with the other question.
+        await session.search(Nothing(), "Who governs Oslo?", 3)
+    assert session.ledger.cost().critical_path.calls == 1
     await inner.acall("Who governs Oslo?")
     assert running.get() is None
     with dspy.context(lm=lm):
