@@ -24,6 +24,14 @@ def test_a_record_names_the_sentences_that_carried_an_answer():
     assert QuestionRecord.model_validate_json(RECORD.model_dump_json()) == RECORD
 
 
+def test_the_sentence_with_the_answer_to_a_quiz_carries_it():
+    told = passage("d.txt#1", "The mayor of Carmouth wears a chain. It was won by Ann Lee.")
+    quiz = QUIZ.model_copy(update={"passages": [told]})
+    record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [quiz], "fallback": quiz}))
+    assert record.quizzes[0].passages[0].sentences == ["It was won by Ann Lee."]
+    assert record.fallback.passages == record.quizzes[0].passages
+
+
 def test_two_files_of_one_title_are_told_apart():
     first, second = sources_of(RECORD)
     assert first.label == "Report (a/r.pdf, page 3, Town)"

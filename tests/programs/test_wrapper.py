@@ -80,6 +80,8 @@ def test_copies_are_apart_and_pickles_are_of_the_program_alone(compiled, program
         assert isinstance(copied, Compiled)
         assert copied.program is not program
         assert copied("Who is it?").answer == "Ann"
+    both = copy.deepcopy({"wrapper": compiled, "program": program})
+    assert both["wrapper"].program is both["program"]
     assert copy.copy(compiled).program is program
     pickled = pickle.dumps(compiled)
     assert b"sk-secret" not in pickled

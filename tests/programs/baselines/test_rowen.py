@@ -98,6 +98,14 @@ def test_an_answer_that_is_not_known_is_repaired_without_a_check(scripted, retri
     assert (record.answer, engine.count) == ("Repaired", {"AnswerQuestion": 1, "AnswerWithKnowledge": 1})
 
 
+def test_an_option_of_a_choice_is_checked_whatever_it_says(scripted, retriever):
+    lm, engine = scripted(Model({"*": "Unknown"}))
+    program = Rowen(retriever("text"), language=None)
+    program.set_lm(lm)
+    record = program(question="Who?", answer_type="choice", choices=["Unknown", "Ann"]).record
+    assert (record.answer, record.answer_source, engine.count["RephraseQuestion"]) == ("Unknown", "memory", 6)
+
+
 def test_two_that_do_not_know_do_not_agree(scripted, retriever):
     record, engine = asked(scripted, Rowen(retriever("text"), language=None), Model({"*": "unknown", "Who?": "Ann"}))
     assert (record.answer, record.quizzes[0].consistency, engine.count["JudgeConsistency"]) == ("Repaired", 0.0, 0)

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
+from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.lms.adapter import adapter
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.listening import Listener
+from keqa.programs.runtime.listening import Listener, Meter
 from keqa.signatures import AnswerQuiz
 
 
@@ -26,6 +27,15 @@ def test_the_replies_of_one_request_that_cannot_be_used_are_counted():
     assert len(listener.replies) == 6
     with dspy.context(adapter=adapter()):
         assert listener.spoilt(AnswerQuiz) == 3
+
+
+def test_a_request_without_a_reply_counts_wherever_its_usage_is_reported():
+    outer = Meter(UsageTracker())
+    inner = Meter(outer)
+    inner.add_failed()
+    inner.add_usage("lm", {"prompt_tokens": 5, "completion_tokens": 2})
+    assert [(one.calls, one.prompt, one.completion) for one in (inner, outer)] == [(2, 5, 2), (2, 5, 2)]
+    Meter(None).add_failed()
 
 
 CUT, WHOLE = SimpleNamespace(finish_reason="length"), SimpleNamespace(finish_reason="stop")
