@@ -22,6 +22,7 @@ from keqa.programs.gates import ConfidenceGate
 from keqa.programs.learned import NOTHING, UNKNOWN
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.saving import files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
 
@@ -573,3 +574,10 @@ def test_a_program_of_an_earlier_version_does_not_say_what_it_learned_from(tmp_p
     file.write_text(json.dumps({**state, "learned": {"train": []}}))
     with pytest.raises(ConfigurationError, match="what it learned from has"):
         keqa.load(tmp_path / "program", None)
+
+
+def test_a_program_too_large_to_be_loaded_is_not_saved(monkeypatch):
+    monkeypatch.setitem(files._LIMITS, files.PROGRAM, 1000)
+    assert files.check_readable({files.PROGRAM: b'{"a":1}' + b" " * 993}) == {"a": 1}
+    with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have 1,001 bytes"):
+        files.check_readable({files.PROGRAM: b" " * 1001})
