@@ -1,7 +1,9 @@
 """The errors that a user of KEQA may meet. The command line prints their message and exits with code 2.
 
-This module imports nothing, so that every room can raise them without a cost.
+This module imports nothing of KEQA, so that every room can raise them without a cost.
 """
+
+from typing import Any
 
 
 class KeqaError(Exception):
@@ -48,6 +50,29 @@ class MissingExtraError(KeqaError):
     def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str, str]]:
         """Rebuild from the arguments, not from the message, when an error crosses a process."""
         return (type(self), (self.extra, self.what, self.also))
+
+
+class NotInDocumentsError(KeqaError):
+    """The documents do not say what was asked, and the program was to raise this instead of saying so or guessing.
+
+    Attributes:
+        unanswered: What was asked, searched and read, and why nothing carried (`keqa.programs.records.Unanswered`).
+        record: The whole record of the question.
+    """
+
+    def __init__(self, unanswered: Any, record: Any = None) -> None:
+        """Take the message of the finding.
+
+        Args:
+            unanswered: The finding.
+            record: The record of the question.
+        """
+        self.unanswered, self.record = unanswered, record
+        super().__init__(unanswered.message)
+
+    def __reduce__(self) -> tuple[type["NotInDocumentsError"], tuple[Any, Any]]:
+        """Rebuild from the arguments, not from the message, when an error crosses a process."""
+        return (type(self), (self.unanswered, self.record))
 
 
 class TooManyFailuresError(KeqaError):

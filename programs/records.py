@@ -16,8 +16,9 @@ from keqa.retrievers.place import Place
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
 QuizSource = Literal["memory", "passages", "closed_book", "largest_cluster", "blocked", "skipped", "failed"]
 AnswerSource = Literal[
-    "memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "withheld", "failed"
+    "memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "withheld", "unanswered", "failed"
 ]
+UnansweredKind = Literal["nothing found", "nothing supports an answer", "sources contradict each other"]
 
 _NO_FAILURES = frozenset(
     {
@@ -140,6 +141,66 @@ class EvidenceSentence(Record):
     passage_id: str
     nearest_to: str
     distance: float
+
+
+class FoundQuiz(Record):
+    """A quiz that has an answer, of a question that has none.
+
+    Attributes:
+        quiz: Its number.
+        asked: Its text, resolved.
+        answer: Its answer.
+        source: Where that came from.
+    """
+
+    quiz: int
+    asked: str
+    answer: str
+    source: QuizSource
+
+
+class MissingQuiz(Record):
+    """A quiz, or the question itself, that the documents do not answer.
+
+    Attributes:
+        quiz: Its number; 0 where it is the question itself.
+        asked: Its text, resolved.
+        kind: ``nothing found``: no passage has to do with it. ``nothing supports an answer``: passages were read, and
+            none carries an answer. ``sources contradict each other``: they carry several, and neither a date nor
+            anything else decides between them.
+        searched: What was searched for.
+        read: The passages that were looked at, by title and place, best first.
+        why: One sentence on why they carry no answer.
+        answers: What the sources say that contradict each other, each with its place.
+    """
+
+    quiz: int
+    asked: str
+    kind: UnansweredKind
+    searched: list[str] = Field(default_factory=list)
+    read: list[str] = Field(default_factory=list)
+    why: str = ""
+    answers: list[str] = Field(default_factory=list)
+
+
+class Unanswered(Record):
+    """A finding of its own: the documents do not say what was asked.
+
+    Attributes:
+        kind: That of the first missing quiz.
+        asked: The question, made to stand alone.
+        missing: The quizzes that lack an answer, or the question itself; at least one.
+        found: What is known of the other quizzes.
+        guess: The answer that would be given if guessing were wanted; None where there is none.
+        message: All of it in a sentence or two, in the language of the question.
+    """
+
+    kind: UnansweredKind
+    asked: str
+    missing: list[MissingQuiz] = Field(min_length=1)
+    found: list[FoundQuiz] = Field(default_factory=list)
+    guess: str | None = None
+    message: str
 
 
 class QuizRecord(Record):
@@ -383,6 +444,8 @@ class QuestionRecord(Record):
         confidence: How probably the answer is right, where the program was to hold a risk; see
             `keqa.programs.abstention`.
         withheld: The answer that was too probably wrong for that risk, and is not given.
+        unanswered: Why the documents do not say it, where they do not; `answer` is then its message.
+        guessed: Whether the answer is a guess: no source carries it, and the language model is not sure of it either.
     """
 
     question: str
@@ -401,6 +464,8 @@ class QuestionRecord(Record):
     cost: Cost = Cost()
     confidence: float | None = None
     withheld: str | None = None
+    unanswered: Unanswered | None = None
+    guessed: bool = False
 
     @property
     def touched(self) -> bool:
