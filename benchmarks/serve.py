@@ -220,7 +220,8 @@ def _percentile(found: list[float], at: int) -> float:
 
 def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
     """Many users at once, before the command in a process of its own."""
-    options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--rate", "0", "--waiting", str(users)]
+    options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--no-token", "--rate", "0"]
+    options += ["--waiting", str(users)]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "DSPY_CACHEDIR": folder}
         command = [sys.executable, "-m", "keqa", "serve", *options]

@@ -8,7 +8,7 @@ from keqa.cli.options.groups import Panel, Places, Server, as_command, given, in
 from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions
 from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, server_of
 from keqa.cli.options.presets import PRESETS, KSOptions, PaperOptions, PresetOptions
-from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, QuestionOptions, RunOptions
+from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, NoToken, QuestionOptions, RunOptions
 
 __all__ = [
     "PRESETS",
@@ -22,6 +22,7 @@ __all__ = [
     "LanguageModel",
     "LanguageModels",
     "MethodOptions",
+    "NoToken",
     "Panel",
     "PaperOptions",
     "Places",

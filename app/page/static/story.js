@@ -235,6 +235,15 @@ function costs(cost) {
       el("tbody", {}, roles.map(([name, role]) => row(name, cells(role)))))));
 }
 
+// The token that the address has behind its #, which no browser sends; kept until the tab is closed, and not left to be copied.
+function tokenOfAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return sessionStorage.getItem("keqa-token") || "";
+  sessionStorage.setItem("keqa-token", given);
+  window.history.replaceState(null, "", location.pathname);
+  return given;
+}
+
 function pageData() {
   return JSON.parse(document.getElementById("data").textContent);
 }

@@ -103,6 +103,21 @@ def test_asking_in_a_browser(serving, open_page):
     assert page.get_by_role("status").inner_text() == "Answer: Flora Isvik"
 
 
+def test_the_address_that_is_printed_has_the_token(serve, server, open_page):
+    serving = serve(server, token=TOKEN)
+    page = open_page(f"{serving.url}/#token={TOKEN}")
+    assert page.url == f"{serving.url}/"
+    page.reload()
+    ask(page, QUESTION)
+    page.get_by_text("Flora Isvik").first.wait_for()
+    # Another tab has none, and asks for it.
+    other = open_page(f"{serving.url}/")
+    ask(other, QUESTION)
+    other.get_by_label("Token of this server").fill(TOKEN)
+    other.get_by_role("button", name="Ask").click()
+    other.get_by_text("Flora Isvik").first.wait_for()
+
+
 def test_a_source_opens_at_its_passage(serving, open_page):
     page = open_page(serving.url + "/")
     ask(page, QUESTION)
