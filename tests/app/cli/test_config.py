@@ -138,3 +138,32 @@ def test_secrets_are_never_shown(keqa_command, own, monkeypatch):
         assert "OPENAI_API_KEY" in ended.out
         assert "sk-0123456789" not in ended.out
         assert "pass-word-1" not in ended.out
+
+
+@pytest.mark.server
+def test_what_a_variable_or_file_sets_is_passed_over_where_it_means_nothing(
+    keqa_command, folder, own, server, own_index, monkeypatch
+):
+    own.write_text('tries = 3\nembedder = "local/x"\nretriever = "bm25"\ncalibrated_on = "x.jsonl"\n')
+    for name, value in {"INDEX": own_index, "LM": "openai/scripted", "API_BASE": server.api_base}.items():
+        monkeypatch.setenv(f"KEQA_{name}", str(value))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    testbed = ("--testbed", "--limit", "1", "--lm", "keqa/tiny")
+    for command in (
+        ["evaluate", "closed-book", *testbed],
+        ["compare", "runs"],
+        ["ask", "To whom is the mayor of Carmouth married?"],
+        ["reproduce", "--list"],
+    ):
+        ended = keqa_command(*command)
+        assert ended.code == 0, (command, ended.err)
+    monkeypatch.delenv("KEQA_LM")
+    ended = keqa_command("evaluate", "closed-book", *testbed[:3], "--out", "other")
+    assert ended.code == 0, ended.err
+    for command, flag in (
+        (["compare", "runs", "--index", "x"], "--index"),
+        (["evaluate", "closed-book", "--tries", "3", *testbed], "--tries"),
+        (["evaluate", "closed-book", "--index", "x", *testbed], "--index"),
+    ):
+        refused = keqa_command(*command)
+        assert (refused.code, flag in refused.err) == (2, True)
