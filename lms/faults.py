@@ -21,6 +21,8 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
+from keqa.storage.replies import too_large
+
 LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
 
@@ -51,6 +53,8 @@ def known(error: LMError, model: str) -> LMError:
     """
     if (missing := _missing(error)) is not None:
         return LMConfigurationError(missing, model=model)
+    if large := too_large(error):
+        return LMServerError(str(large), model=model, status=200, provider_code=UNREADABLE)
     # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
     if (words := _misread(error)) is not None:
         code = None if words else UNREADABLE
