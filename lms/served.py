@@ -20,7 +20,7 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 from keqa.errors import ConfigurationError
 from keqa.lms import background
 from keqa.lms.direct import complete, is_direct
-from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
+from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known, pause
 from keqa.lms.relay import Relay
 from keqa.storage.replies import bound_litellm, bounded
 
@@ -157,6 +157,7 @@ class ServedLM(dspy.LM):
     def _process_completion(self, response: Any, merged_kwargs: dict[str, Any]) -> Any:
         """As DSPy, which gives no outputs for a reply without choices and fails on them later."""
         check_reply(response, self.model)
+        hide_echoes(response, self)
         return super()._process_completion(response, merged_kwargs)
 
     def copy(self, **kwargs: Any) -> "ServedLM":
