@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-BACKLOG = 256
+BACKLOG = 128
 """Connections that the system holds until they are taken; so many at most are taken at a time."""
 
 _SLOWEST = 1000

@@ -25,8 +25,9 @@ VARIABLE = "KEQA_TOKEN"
 _SHORTEST, _LONGEST = 16, 1000
 _IDLE = 400
 """So many connections may be open beside those with a question in work or waiting; more than are taken at a time."""
-_FILES = 192
-"""Open files that a server needs for everything else: its index, its language models."""
+_FILES = 320
+"""Open files that a server needs for everything else: its index, its language models, DSPy's cache for each thread."""
+_FEWEST = 64
 
 _CACHED = 2000
 
@@ -114,7 +115,7 @@ def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
     Returns:
         A server; `uvicorn.Server.run` with sockets runs it until it is stopped by a signal or `should_exit`.
     """
-    most = min(limits.in_flight + limits.waiting + _IDLE, max(_raised_files() - _FILES - BACKLOG, BACKLOG // 4))
+    most = min(limits.in_flight + limits.waiting + _IDLE, max(_raised_files() - _FILES - 2 * BACKLOG, _FEWEST))
     config = uvicorn.Config(
         app,
         http=type("Bounded", (Connection,), {"patience": limits.patience, "most": most}),
