@@ -147,12 +147,13 @@ def hide_echoes(reply: Any, lm: Any) -> None:
         for part in (choice, getattr(choice, "message", None)):
             for name in ("text", "content", "reasoning_content"):
                 said = getattr(part, name, None)
-                for key in keys if isinstance(said, str) else ():
-                    if key in said:
-                        said = said.replace(key, SECRET)
-                        setattr(part, name, said)
-                        # They spell it once more.
-                        choice.logprobs = None
+                if not isinstance(said, str) or not any(key in said for key in keys):
+                    continue
+                for key in keys:
+                    said = said.replace(key, SECRET)
+                setattr(part, name, said)
+                # They spell it once more.
+                choice.logprobs = None
 
 
 def _is_void(choice: Any) -> bool:

@@ -47,7 +47,8 @@ class Connection(H11Protocol):
         """Take what has come; the head of a request has its time from here on."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._due = _stopped(self._due)
+            _stop(self._due)
+            self._due = None
         elif self._due is None:
             self._due = self.loop.call_later(self.patience, self.transport.close)
 
@@ -64,12 +65,13 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         """Go on: all was read."""
-        self._unread = _stopped(self._unread)
+        _stop(self._unread)
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""
-        self._due, self._unread = _stopped(self._due), _stopped(self._unread)
+        _stop(self._due)
+        _stop(self._unread)
         super().connection_lost(exc)
 
     def _watch_reader(self, before: int | None = None) -> None:
@@ -101,6 +103,6 @@ def _address(one: H11Protocol) -> str | None:
     return one.client and one.client[0]
 
 
-def _stopped(timer: asyncio.TimerHandle | None) -> None:
+def _stop(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()

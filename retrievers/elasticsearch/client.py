@@ -91,10 +91,11 @@ def _node_class() -> Any:
     class Node(Urllib3HttpNode):
         def __init__(self, *arguments: Any, **settings: Any) -> None:
             super().__init__(*arguments, **settings)
-            send = self.pool.urlopen
+            pool: Any = self.pool
+            send = pool.urlopen
 
             def urlopen(*arguments: Any, **settings: Any) -> Any:
-                response = send(*arguments, preload_content=False, **settings)
+                response = send(*arguments, **settings, preload_content=False)
                 try:
                     unpacker = Unpacker(response.headers.get("content-encoding"), _MOST_BYTES)
                     parts = [unpacker.take(part) for part in response.stream(1 << 16, decode_content=False)]
@@ -104,7 +105,7 @@ def _node_class() -> Any:
                 response._body = b"".join(parts)
                 return response
 
-            self.pool.urlopen = urlopen
+            pool.urlopen = urlopen
 
     return Node
 
