@@ -115,7 +115,9 @@ def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
     Returns:
         A server; `uvicorn.Server.run` with sockets runs it until it is stopped by a signal or `should_exit`.
     """
-    most = min(limits.in_flight + limits.waiting + _IDLE, max(_raised_files() - _FILES - 2 * BACKLOG, _FEWEST))
+    # A connection may have a document open, and as many again as are taken at a time are about to be closed.
+    files = (_raised_files() - _FILES - 2 * BACKLOG) // 2
+    most = min(limits.in_flight + limits.waiting + _IDLE, max(files, _FEWEST))
     config = uvicorn.Config(
         app,
         http=type("Bounded", (Connection,), {"patience": limits.patience, "most": most}),

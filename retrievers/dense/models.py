@@ -165,7 +165,7 @@ def _load(name: str) -> Any:
         raise MissingExtraError("dense", f"The embedding model {name!r}") from None
     try:
         with without_bars():
-            return SentenceTransformer(_packaged() if name == LOCAL else name, trust_remote_code=False)
+            return SentenceTransformer(_packaged() if name == LOCAL else name)
     except SafetensorError as error:
         raise ConfigurationError(
             f"the weights of the embedding model {name!r} are damaged, or a pointer of Git LFS in their place "

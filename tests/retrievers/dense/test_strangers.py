@@ -211,6 +211,6 @@ def test_a_folder_whose_modules_name_a_class_runs_no_code(tmp_path, kind):
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "config_sentence_transformers.json").write_text("{}")
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
-    with pytest.raises(ConfigurationError, match="cannot be opened"):
+    with pytest.raises(ConfigurationError, match="not part of Sentence Transformers"):
         open_model(str(folder))
     assert not (tmp_path / "ran").exists()
