@@ -298,7 +298,8 @@ class KEQA(Program):
         """Algorithm 2; see `Program.solve`."""
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
-            quizzes = await self.decomposition.acall(asked.question, session=session)
+            own = {} if self.documents is None else {"own": True}
+            quizzes = await self.decomposition.acall(asked.question, session=session, **own)
             for quiz in quizzes:
                 session.report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         flow = QuizFlow(session, asked, self, self.examine)
