@@ -13,7 +13,7 @@ const ask = el("button", { type: "submit", class: "main" }, "Ask");
 const stop = el("button", { type: "button", disabled: true }, "Stop");
 const afresh = el("button", { type: "button", disabled: true }, "New conversation");
 const form = el("form", { "aria-label": "Ask a question" }, el("label", {}, "Question", question), choicesLabel, tokenLabel,
-  el("div", { class: "row" }, el("label", {}, "Wanted", kind), ask, stop, afresh));
+  el("div", { class: "row" }, el("label", {}, "Kind of answer", kind), ask, stop, afresh));
 const MOST_TURNS = 10;
 let running = null, history = [];
 

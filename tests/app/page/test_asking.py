@@ -203,7 +203,7 @@ def test_the_page_asks_for_the_token(serve, server, open_page):
 
 def test_a_choice(serving, server, open_page):
     page = open_page(serving.url + "/")
-    page.get_by_role("combobox", name="Wanted").select_option("choice")
+    page.get_by_role("combobox", name="Kind of answer").select_option("choice")
     page.get_by_role("textbox", name="Choices, one a line").fill("Flora Isvik\nIda Holm")
     ask(page, QUESTION)
     page.locator(".answer-text").wait_for()
