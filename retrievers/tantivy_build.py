@@ -193,12 +193,13 @@ class _TantivyChanger(FolderChanger):
         _publish(folder, after)
         self._opened = open_checked(folder)
         self.settle()
-        if after.is_worn:
-            self._rewrite()
+        self.rewrite_if_worn()
         return self.manifest
 
-    def _rewrite(self) -> None:
+    def rewrite_if_worn(self) -> None:
         """Write the passages into a new data folder, which leaves behind what was deleted; published as a build is."""
+        if not self.manifest.is_worn:
+            return
         folder, before = self._folder, self.manifest
         begun = new_data(folder)
         data = folder / begun["data"]
@@ -258,6 +259,7 @@ def changing(path: Path | str) -> Iterator[_TantivyChanger]:
             clean_up(folder)
         with closing(_TantivyChanger(folder, opened, FileTable.open(folder / opened.manifest.data))) as changer:
             changer.settle()
+            changer.rewrite_if_worn()
             yield changer
 
 
