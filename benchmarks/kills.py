@@ -236,7 +236,8 @@ class Changing:
     def kill(self, count: int) -> Result:
         """Kill it so many times, and see each time that the same command ends as it should."""
         while self.result.kills < count:
-            shutil.rmtree(self.index)
+            # Where this process has opened it, the engine may still watch it.
+            shutil.rmtree(self.index.rename(self.folder / f"after{self.result.kills}"), ignore_errors=True)
             shutil.copytree(self.before, self.index)
             half, odd = divmod(self.result.kills, 2)
             process = self._started(0 if odd else half % self.result.requests + 1)
