@@ -22,6 +22,7 @@ from keqa.retrievers.readers.common import (
 from keqa.retrievers.readers.document import Document, Section, markdown_sections
 from keqa.retrievers.readers.front_matter import front_matter
 from keqa.retrievers.readers.html import read_html
+from keqa.retrievers.readers.mail import read_mail
 from keqa.retrievers.readers.office import SUFFIXES, read_office
 from keqa.retrievers.readers.pdf import read_pdf
 from keqa.retrievers.readers.records import json_passages
@@ -90,6 +91,7 @@ def _read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
 DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {
     ".csv": read_csv,
     **dict.fromkeys(SUFFIXES, lambda data, path, notice: read_office(data, path, plain_suffix(path))),
+    ".eml": read_mail,
     **dict.fromkeys((".htm", ".html"), lambda data, path, notice: read_html(data, path)),
     **dict.fromkeys((".markdown", ".md"), _read_markdown),
     ".pdf": lambda data, path, notice: read_pdf(data, path),
