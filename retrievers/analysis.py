@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -119,15 +119,20 @@ def analyzer(language: Language, *, stem: bool = True, fold: bool = True) -> tan
     """
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
-    if language in STEMMED:
-        builder = TextAnalyzerBuilder(words_of_any_script()).filter(Filter.remove_long(_LONGEST_TERM))
-        builder = builder.filter(Filter.lowercase())
-        builder = builder.filter(Filter.stemmer(STEMMED[language])) if stem else builder
-        # Last: stemmers distinguish endings by their accents.
-        return (builder.filter(Filter.ascii_fold()) if fold else builder).build()
-    tokenizer = Tokenizer.simple() if language == "en" else Tokenizer.regex(_HAN_SPLITTING)
+    han = Tokenizer.regex(_HAN_SPLITTING)
+    tokenizer = words_of_any_script() if language in STEMMED else Tokenizer.simple() if language == "en" else han
     builder = TextAnalyzerBuilder(tokenizer).filter(Filter.remove_long(_LONGEST_TERM)).filter(Filter.lowercase())
-    return (builder.filter(Filter.stemmer("english")) if stem else builder).build()
+    return _stemming(language, builder, stem=stem, fold=fold).build()
+
+
+def _stemming(
+    language: Language, builder: tantivy.TextAnalyzerBuilder, *, stem: bool = True, fold: bool = True
+) -> tantivy.TextAnalyzerBuilder:
+    from tantivy import Filter
+
+    builder = builder.filter(Filter.stemmer(STEMMED.get(language, "english"))) if stem else builder
+    # Last: stemmers distinguish endings by their accents.
+    return builder.filter(Filter.ascii_fold()) if fold and language in STEMMED else builder
 
 
 def register(index: tantivy.Index, settings: AnalyzerSettings) -> None:
@@ -142,11 +147,18 @@ def register(index: tantivy.Index, settings: AnalyzerSettings) -> None:
         index.register_tokenizer(settings.tokenizer, analyzer(settings.language))
 
 
-@lru_cache(maxsize=64)
-def _analyzers(language: str) -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer]:
-    """Of the words of a language, those with stems and those without, which have as many; English where it has none."""
-    spoken: Language = cast(Language, language if language in STEMMED else "en")
-    return analyzer(spoken), analyzer(spoken, stem=False, fold=False)
+def _spoken(language: str) -> Language:
+    """The language whose words are stemmed where one is written; English words stand in any other."""
+    return cast(Language, language if language in STEMMED else "en")
+
+
+@lru_cache(maxsize=1 << 16)
+def _term(word: str, language: Language) -> str:
+    """A word as it is in lower case, as the term that it is in a passage in some language."""
+    from tantivy import TextAnalyzerBuilder, Tokenizer
+
+    terms = _stemming(language, TextAnalyzerBuilder(Tokenizer.raw())).build().analyze(word)
+    return str(terms[0]) if terms else word
 
 
 def index_terms(text: str, language: str) -> list[str]:
@@ -157,7 +169,7 @@ def index_terms(text: str, language: str) -> list[str]:
         language: That of the passage; see `keqa.retrievers.languages.language_of_text`.
     """
     words, joined = _joined_terms(text)
-    return [*_analyzers(language)[0].analyze(words), *joined]
+    return [*analyzer(_spoken(language)).analyze(words), *joined]
 
 
 def _joined_terms(text: str) -> tuple[str, list[str]]:
@@ -183,22 +195,22 @@ def query_terms(query: str, *languages: str) -> list[str]:
         *languages: Those of the passages that are searched.
     """
     words, joined = _joined_terms(clean_text(query))
-    spoken = dict.fromkeys(code if code in STEMMED else "en" for code in languages)
-    found = [entry for code in spoken for entry in _words(words, code)]
-    known = Counter(code for code, _, plain, _ in found for one in languages_of_word(plain) if one == code)
-    likely = {code for code in known if known[code] == max(known.values())}
+    spoken = dict.fromkeys(map(_spoken, languages))
+    plain = {code: _words(words, stemmed=code in STEMMED) for code in spoken}
     # A long query is cut, and then for all languages at the same place.
-    found.sort(key=lambda entry: entry[1])
-    kept = [term for _, _, plain, term in found if not (likely and likely & languages_of_word(plain))]
+    found = sorted((place, word, code) for code in spoken for place, word in enumerate(plain[code]))
+    known = Counter(code for word in {word for _, word, _ in found} for code in languages_of_word(word))
+    most = max((known[code] for code in spoken), default=0)
+    likely = {code for code in spoken if 0 < known[code] == most}
+    kept = [_term(word, code) for _, word, code in found if not (likely & languages_of_word(word))]
     kept += [term for term in joined if not CHINESE.issuperset(term)]
-    return list(dict.fromkeys(kept or [*(entry[3] for entry in found), *joined]))[:MAX_QUERY_TERMS]
+    kept = kept or [*(_term(word, code) for _, word, code in found), *joined]
+    return list(dict.fromkeys(kept))[:MAX_QUERY_TERMS]
 
 
-def _words(text: str, language: str) -> Iterator[tuple[str, int, str, str]]:
-    """The words of a query with their language and place, in lower case and as terms."""
-    stemmed, plain = _analyzers(language)
-    for place, (word, term) in enumerate(zip(plain.analyze(text), stemmed.analyze(text), strict=True)):
-        yield language, place, word, term
+def _words(text: str, *, stemmed: bool) -> Sequence[str]:
+    words: Sequence[str] = analyzer("de" if stemmed else "en", stem=False, fold=False).analyze(text)
+    return words
 
 
 def plain_words(query: str, language: Language) -> Sequence[str]:
