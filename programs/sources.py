@@ -103,7 +103,8 @@ def _supported(
 def sources_of(record: QuestionRecord) -> list[Source]:
     """The sources of an answer, in the order in which they were used, each once.
 
-    Where the program fell back to answering the question itself, the passages of its quizzes carried nothing.
+    Where the documents do not say it, they are those of the quizzes that have an answer all the same. Where the program
+    fell back to answering the question itself, the passages of its quizzes carried nothing.
 
     Args:
         record: The record of the question.
@@ -144,6 +145,10 @@ def disagreements_of(record: QuestionRecord) -> list[Disagreement]:
 
 def _carrying(record: QuestionRecord) -> list[tuple[int | None, list[PassageVerdict], str | None]]:
     """The passages that carried the answer, by the quiz that was answered from them, and its answer."""
+    if record.unanswered is not None:
+        known = {one.quiz for one in record.unanswered.found}
+        quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages" and quiz.index in known]
+        return [(quiz.index, _kept(quiz.passages), quiz.answer) for quiz in quizzes]
     if record.answer_source not in _FROM_PASSAGES:
         return []
     if record.answer_source == "fallback":

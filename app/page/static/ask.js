@@ -144,7 +144,9 @@ function live(text) {
     }
     if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
       element.replaceChildren(story(event));
-      state.textContent = event.record.answer === null ? `No answer: ${event.message || ""}` : `Answer: ${event.record.answer}`;
+      const { answer, unanswered, guessed } = event.record;
+      state.textContent = answer === null ? `No answer: ${event.message || ""}` : unanswered ? answer
+        : `Answer: ${answer}${guessed ? " (a guess)" : ""}`;
     } else if (event.kind === "Failed") failed(event.message);
   };
   const failed = (why) => {
