@@ -71,7 +71,15 @@ class Retriever(Protocol):
 
 
 class SharedRetriever(Retriever):
-    """A retriever over something open, such as an index, which copies of a program share."""
+    """A retriever over something open, such as an index, which copies of a program share.
+
+    Attributes:
+        own_documents: Whether it searches somebody's own documents, over which a program says what they do not say, and
+            not those of a benchmark or the testbed, where it guesses as its paper does. A retriever that says nothing
+            is taken to.
+    """
+
+    own_documents: bool = True
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` hits, best first.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import fraction_text
-from keqa.programs.records import ClusterRecord, QuizRecord, QuizSource, SampleRecord
+from keqa.programs.records import ClusterRecord, MissingQuiz, PassageVerdict, QuizRecord, QuizSource, SampleRecord
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExamined
@@ -18,12 +20,23 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.assessment import Assessment
 from keqa.programs.stages.picking import unjudged, with_kept
 from keqa.programs.stages.selection import with_key_sentences
+from keqa.programs.subjects import spoken_of
+from keqa.programs.unanswered import label_of
 from keqa.retrievers.base import Hit
 
 if TYPE_CHECKING:
     from keqa.programs.keqa import KEQA
 
-OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
+
+def _no_way_to_guess(value: object) -> object:
+    if value == "abstain":
+        raise ValueError("to have no guess for an answer, say unanswered='say'")
+    return value
+
+
+OnNothingHelpful = Annotated[
+    Literal["largest_cluster", "closed_book", "top_passage"], BeforeValidator(_no_way_to_guess)
+]
 Select = Literal["beside", "instead"]
 
 _UNANSWERED = "left the quiz unanswered"
@@ -77,6 +90,8 @@ class QuizFlow:
                 source = "memory" if source == "largest_cluster" else source
             else:
                 answer, source = await self._from_passages(quiz, asked, found, fields)
+                if self.program.declines:
+                    answer, source = self._checked(quiz, asked, found, fields, answer, source)
         except CallError as error:
             self.session.note("answer", error.cause, error.message, _UNANSWERED, quiz.index)
         self.session.report(QuizAnswered(quiz.index, text, answer, source))
@@ -95,7 +110,7 @@ class QuizFlow:
     async def _from_passages(
         self, quiz: Quiz, asked: tuple[str, AnswerType, list[str]], found: Assessment | None, fields: dict[str, Any]
     ) -> tuple[str | None, QuizSource]:
-        """Lines 8 to 16."""
+        """Lines 8 to 16; without an answer where no passage helps and nothing is to be guessed."""
         program, (text, answer_type, choices) = self.program, asked
         retriever = program.given_retriever
         hits: list[Hit] = []
@@ -108,7 +123,8 @@ class QuizFlow:
         verdicts = unjudged(hits)
         if program.pick:
             verdicts = await program.picking.acall(text, hits, quiz.index, session=self.session)
-        if hits and program.on_nothing_helpful == "top_passage" and not any(verdict.kept for verdict in verdicts):
+        top = program.on_nothing_helpful == "top_passage" and not program.declines
+        if hits and top and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
         if program.extract_sentences is not None:
             keep, similarity = program.extract_sentences, program.selection.similarity
@@ -118,7 +134,7 @@ class QuizFlow:
         self.session.report(PassagesKept(quiz.index, text, len(verdicts), kept))
         passages = [hit.passage.rendered for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]
         if not passages:
-            return await self._from_memory(found, asked)
+            return (None, "unanswered") if program.declines else await self._from_memory(found, asked)
         if program.select:
             chosen = await program.selection.acall(text, passages, quiz.index, session=self.session)
             fields |= dict(zip(("triples", "evidence"), chosen, strict=True))
@@ -134,6 +150,42 @@ class QuizFlow:
             session=self.session,
         )
         return str(answer), "passages"
+
+    def _checked(
+        self,
+        quiz: Quiz,
+        asked: tuple[str, AnswerType, list[str]],
+        found: Assessment | None,
+        fields: dict[str, Any],
+        answer: str | None,
+        source: QuizSource,
+    ) -> tuple[str | None, QuizSource]:
+        """An answer that the passages carry, or why there is none."""
+        text, _, choices = asked
+        if source == "failed" or (answer is not None and not is_abstention(answer, choices)):
+            return answer, source
+        fields["missing"] = self._missing(quiz, text, fields["passages"], answer)
+        fields["guess"] = None if found is None else found.answer
+        return None, "unanswered"
+
+    def _missing(self, quiz: Quiz, text: str, passages: Sequence[PassageVerdict], answer: str | None) -> MissingQuiz:
+        about = spoken_of(text, [" ".join((one.title, one.heading, one.text)) for one in passages])
+        kept = sum(one.kept for one in passages)
+        if not about:
+            why = f"none of the {len(passages)} passages found is about it" if passages else "no passage was found"
+        elif not kept:
+            why = f"none of the {len(passages)} passages found was judged to help"
+        else:
+            why = f"the answer drawn from the {kept} passages kept was “{answer}”"
+        return MissingQuiz(
+            # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
+            quiz=0 if text == self.asked.question else quiz.index,
+            asked=text,
+            kind="nothing supports an answer" if about or kept else "nothing found",
+            searched=[text] if self.program.given_retriever is not None else [],
+            read=[label_of(one) for one in passages],
+            why=why,
+        )
 
     async def _from_memory(
         self, found: Assessment | None, asked: tuple[str, AnswerType, list[str]]
