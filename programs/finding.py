@@ -45,12 +45,11 @@ def without_guess(unanswered: Unanswered | None) -> dict[str, Any] | None:
 
 
 def _missing(one: MissingQuiz) -> tuple[str, list[str]]:
-    return f"Missing: {_quoted(one.quiz, one.asked)}: {one.kind}", list(_looked_at(one))
+    why = f" ({one.why})" if one.why else ""
+    return f"Missing: {_quoted(one.quiz, one.asked)}: {one.kind}{why}", list(_looked_at(one))
 
 
 def _looked_at(one: MissingQuiz) -> Iterator[str]:
-    if one.why:
-        yield one.why
     if one.searched != [one.asked]:
         yield f"Searched for: {'; '.join(one.searched) or 'nothing'}"
     for label, things in (("The sources say", one.answers), ("Read", one.read)):

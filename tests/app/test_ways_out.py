@@ -44,10 +44,11 @@ def test_ask_says_it_first_with_what_was_looked_at(command, found, record):
     ended = command("ask", ASKED)
     lines = [line.rstrip() for line in ended.out.splitlines()]
     assert (ended.code, lines[0]) == (3, record.answer)
-    assert lines[1] == f"Missing: quiz 2, “What does Ann Lee earn?”: {record.unanswered.kind}"
+    missing = record.unanswered.missing[0]
+    assert lines[1] == f"Missing: quiz 2, “What does Ann Lee earn?”: {missing.kind} ({missing.why})"
     assert "Known: quiz 1, “Who governs Carmouth?”: Ann Lee (from the documents)" in lines
     text = " ".join(ended.out.split())
-    assert all(" ".join(one.split()) in text for one in (*record.unanswered.missing[0].read, "[1] Town hall (town.md"))
+    assert all(" ".join(one.split()) in text for one in (*missing.read, "[1] Town hall (town.md"))
     # The guess stands in the story only.
     assert [line for line in lines if GUESS in line] == [f"├── It would have guessed: {GUESS}"]
 
@@ -131,9 +132,8 @@ def test_in_python(found, record):
         assert (error.value.unanswered, error.value.record) == (record.unanswered, record)
         assert (str(error.value), outcome.answer) == (record.answer, None)
     observed = program.as_tool()(question=ASKED)
-    assert observed.startswith(
-        f"{record.answer}\nMissing: quiz 2, “What does Ann Lee earn?”: {record.unanswered.kind}\n"
-    )
+    missing = f"Missing: quiz 2, “What does Ann Lee earn?”: {record.unanswered.kind} ("
+    assert observed.startswith(f"{record.answer}\n{missing}")
     assert observed.endswith("Known: quiz 1, “Who governs Carmouth?”: Ann Lee (from the documents)")
     assert GUESS not in observed
 

@@ -33,9 +33,9 @@ const ANSWER_SOURCES = {
 };
 
 const KINDS = {
-  "nothing found": "Nothing was found.",
-  "nothing supports an answer": "Nothing that was read carries an answer.",
-  "sources contradict each other": "The sources contradict each other.",
+  "nothing found": "Nothing was found",
+  "nothing supports an answer": "Nothing that was read carries an answer",
+  "sources contradict each other": "The sources contradict each other",
 };
 
 let stories = 0;
@@ -99,7 +99,7 @@ function lookedAt(unanswered) {
     : null;
   const missing = unanswered.missing.map((one) => el("section", { class: "missing" },
     el("h3", { dir: "auto" }, named(one)),
-    el("p", { dir: "auto" }, el("strong", {}, KINDS[one.kind] || one.kind), one.why ? ` ${one.why}` : ""),
+    el("p", { dir: "auto" }, el("strong", {}, KINDS[one.kind] || one.kind), one.why ? ` (${one.why})` : ""),
     one.searched.join() === one.asked ? null : list("Searched for", one.searched),
     list("The sources say", one.answers), list("Read", one.read)));
   const known = unanswered.found.map((one) => el("p", { dir: "auto" }, `${named(one)} `,
