@@ -44,6 +44,7 @@ from keqa.programs.runtime.progress import QuizFound
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
+from keqa.programs.stages.documents import OwnDocuments
 from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
@@ -70,7 +71,7 @@ class KEQA(Program):
     method: ClassVar[str] = "keqa"
 
     top_k, decompose, examine, pick = Kept(), Kept(), Kept(), Kept()
-    extract_sentences, on_nothing_helpful, unanswered = Kept(), Kept(), Kept()
+    extract_sentences, on_nothing_helpful, look_first = Kept(), Kept(), Kept()
     summarize_single, summarize_known = Kept(), Kept()
     max_question_chars = Kept()
     tries = Kept("examination")
@@ -108,6 +109,7 @@ class KEQA(Program):
         extract_sentences: Count | None = None,
         on_nothing_helpful: OnNothingHelpful = "largest_cluster",
         unanswered: WaysOut | None = None,
+        look_first: bool = True,
         summarize_single: bool = False,
         summarize_known: bool = False,
         max_quizzes: Steps = 8,
@@ -149,6 +151,10 @@ class KEQA(Program):
             unanswered: What is done where the documents do not say what was asked: ``say`` so, ``guess`` as the paper
                 does, or ``raise`` a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and
                 ``guess`` over those of the testbed or a benchmark, and without a retriever.
+            look_first: Unless guesses are wanted, search for a quiz before it is examined, and read it from the
+                passages without an examination where its names, numbers or words stand in them: what somebody's
+                documents speak of, a language model only seems to know. It has no effect beside a gate of your own,
+                such as a boundary model.
             summarize_single: Summarize a question that is its own only quiz too, as the printed algorithm does and the
                 authors' code does not: the summary is what gives the answer its form. Without decomposition it has no
                 effect.
@@ -177,11 +183,13 @@ class KEQA(Program):
         self.summarizing = Summarizing(bound)
         self.extract_sentences = extract_sentences
         self._retriever = NoCopy(retriever)
-        self.top_k, self.on_nothing_helpful, self.unanswered = top_k, on_nothing_helpful, unanswered
+        self.top_k, self.on_nothing_helpful, self.look_first = top_k, on_nothing_helpful, look_first
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.demonstrations = demonstrations
         self.summarize_single, self.summarize_known = summarize_single, summarize_known
         self.select = select
+        self.documents: OwnDocuments | None = None
+        self.unanswered = unanswered
         self.bind_lms(lms)
 
     @property
@@ -195,10 +203,36 @@ class KEQA(Program):
         self.gate = VoteGate(as_fraction(read))
 
     @property
+    def unanswered(self) -> WaysOut | None:
+        """What is done where the documents do not say what was asked; None where that goes by the retriever."""
+        found: WaysOut | None = vars(self)["unanswered"]
+        return found
+
+    @unanswered.setter
+    def unanswered(self, way: WaysOut | None) -> None:
+        self.__dict__["unanswered"] = check(KEQA, {"unanswered": way}, "KEQA")["unanswered"]
+        self.fit_documents()
+
+    def bind_retriever(self, retriever: Any) -> None:
+        """As for every program; what is done where nothing is found may go by the retriever."""
+        super().bind_retriever(retriever)
+        self.fit_documents()
+
+    def fit_documents(self) -> None:
+        """Have the prompts for documents of one's own exactly where they are asked."""
+        if self.declines and self.documents is None:
+            self.documents = OwnDocuments(self.bound)
+            task, utility = self.answering.answer.lm, self.picking.judge.lm
+            for predictor, lm in zip(self.documents.predictors(), (task, task, utility), strict=True):
+                predictor.lm, predictor.fixed = lm, self.demonstrations
+        elif not self.declines:
+            self.documents = None
+
+    @property
     def way_out(self) -> WaysOut:
         """What is done where the documents do not say what was asked; where that is not set, by the retriever."""
         if self.unanswered is not None:
-            return cast(WaysOut, self.unanswered)
+            return self.unanswered
         retriever = self.given_retriever
         return "guess" if retriever is None or not getattr(retriever, "own_documents", True) else "say"
 
@@ -257,13 +291,15 @@ class KEQA(Program):
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
         """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
         asked = {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
-        return {**asked, **{f"picking.together.{name}": signature for name, signature in Listwise.signatures.items()}}
+        parts = {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
+        return asked | {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
-            quizzes = await self.decomposition.acall(asked.question, session=session)
+            own = {} if self.documents is None else {"own": True}
+            quizzes = await self.decomposition.acall(asked.question, session=session, **own)
             for quiz in quizzes:
                 session.report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         flow = QuizFlow(session, asked, self, self.examine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -30,6 +31,7 @@ from keqa.signatures.markers import without_completed
 
 T = TypeVar("T")
 
+_ENDED = re.compile(r"\[++\s*+#++\s*+completed\b\s*+#*+\s*+\]*+")
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
 
@@ -271,8 +273,10 @@ def _recorded(event: Event, meter: Meter, listener: Listener) -> Iterator[None]:
 
 
 def text_of(value: object) -> str:
-    """A text output as the program uses it: stripped, without the marker at its end that an adapter left in."""
-    return without_completed(str(value or "")).strip()
+    """A text output as the program uses it: stripped, and up to the marker of its end, however that is written."""
+    text = without_completed(str(value or "")).strip()
+    before, marker, _ = _ENDED.sub("\0", text, count=1).partition("\0")
+    return before.strip() if marker and before.strip() else text
 
 
 def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:
