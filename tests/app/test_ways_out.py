@@ -13,8 +13,10 @@ import pytest
 from fixtures.findings import EACH, GUESS, GUESSED, found
 from fixtures.serving import serve
 from mcp import Client
+from servers.openai_server import markers
 
 import keqa
+from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
 from keqa.evaluation.run_settings import RunSettings
 from keqa.page.runs import DECLINED, RIGHT, Runs
@@ -164,3 +166,50 @@ def test_view_tells_it_from_a_wrong_answer(record, golds, outcome, em, tmp_path)
     runs = Runs([tmp_path / "run.jsonl"])
     assert runs.overview()["questions"][0][4] == [[outcome, record.answer]]
     assert runs.story(0, 0)["record"]["unanswered"]["kind"] == record.unanswered.kind
+
+
+@pytest.fixture
+def unhelped(server):
+    """A language model whose answers from memory differ, and that finds no passage helpful."""
+
+    def reply(messages, n, body, own=server.reply):
+        if "[[ ## passage ## ]]" in messages[-1]["content"]:
+            return [markers(helpful=False)] * n
+        if "Respond with" in messages[-1]["content"] and "quizzes" in messages[-1]["content"].rpartition("Respond")[2]:
+            return [markers(quizzes=json.dumps([ASKED]))] * n
+        return own(messages, n, body)
+
+    server.reply = reply
+    return server
+
+
+def test_what_is_done_is_an_option_and_a_setting_of_a_file(command, unhelped, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = command("ask", ASKED)
+    assert (ended.code, ended.out.splitlines()[0]) == (
+        3,
+        f"Not in your documents: nothing that was found answers “{ASKED}”.",
+    )
+    for guess in (["--unanswered", "guess"], []):
+        ended = command("ask", ASKED, *guess)
+        assert (ended.code, ended.out.splitlines()[0]) == (0, "Answer: guess 0 (a guess)")
+        (tmp_path / "keqa.toml").write_text('unanswered = "guess"\n')
+    assert command("ask", ASKED, "--unanswered", "say").code == 3
+    assert command("ask", ASKED, "--unanswered", "raise").code == 2
+
+
+def test_one_method_says_it_and_methods_side_by_side_guess(command, unhelped, tmp_path):
+    (tmp_path / "own.jsonl").write_text(json.dumps({"question": ASKED, "answer": None}) + "\n")
+    asked = ("--questions", tmp_path / "own.jsonl", "--out")
+
+    def sources(folder):
+        return {path.stem: read_run(path).lines[0].record.answer_source for path in (tmp_path / folder).glob("*.jsonl")}
+
+    ended = command("evaluate", "keqa", *asked, tmp_path / "one")
+    assert (ended.code, "unanswerable declined" in ended.out, sources("one")) == (0, True, {"keqa": "unanswered"})
+    assert command("compare", "keqa", "rag", *asked, tmp_path / "two").code == 0
+    assert sources("two") == {"keqa": "largest_cluster", "rag": "passages"}
+    assert command("compare", "keqa", "rag", *asked, tmp_path / "three", "--unanswered", "say").code == 0
+    assert sources("three") == {"keqa": "unanswered", "rag": "passages"}
+    ended = command("evaluate", "rag", *asked, tmp_path / "four", "--unanswered", "say")
+    assert (ended.code, "--unanswered means nothing to rag" in ended.err) == (2, True)
