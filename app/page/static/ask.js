@@ -140,7 +140,7 @@ function live(text) {
       const where = card(event.index, event.text);
       const waiting = where.querySelector(".waiting");
       if (waiting) waiting.remove();
-      line(where, event.answer === null ? "no answer" : `answer: ${event.answer}${mark(event)}`, event.answer === null ? "warn" : "good");
+      line(where, event.answer === null ? `no answer (${QUIZ_SOURCES[event.source] || event.source})` : `answer: ${event.answer}${mark(event)}`, event.answer === null ? "warn" : "good");
     }
     if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
       element.replaceChildren(story(event));
