@@ -16,6 +16,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
+from keqa.programs.predictor_state import learned_demos
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
@@ -148,8 +149,9 @@ class Session:
         recorded = partial(_recorded, event, meter, listener)
         if demos is None and self._hidden is not None:
             hidden, signature = self._hidden, predictor.signature
-            left = [demo for demo in predictor.demos if not hidden(demo, signature)]
-            demos = (lambda: left) if len(left) < len(predictor.demos) else None
+            learned = learned_demos(predictor)
+            left = [demo for demo in learned if not hidden(demo, signature)]
+            demos = (lambda: left) if len(left) < len(learned) else None
         try:
             with keeping(lm) as kept:
                 prediction = await self._called(predictor, lm, arguments, demos, recorded)
