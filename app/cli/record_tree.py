@@ -119,6 +119,8 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
         branch.add(_samples(quiz))
     if quiz.known is not None:
         branch.add(_verdict(quiz))
+    elif quiz.stopped:
+        branch.add(plain(quiz.stopped))
     if quiz.passages:
         _add_passages(branch, quiz.passages, quiz.evidence, full)
     elif quiz.retrieved:
@@ -128,6 +130,12 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
             part = branch.add(Text(title))
             for line in lines:
                 part.add(line)
+    _add_answer(branch, quiz)
+
+
+def _add_answer(branch: Tree, quiz: QuizRecord) -> None:
+    if quiz.support:
+        branch.add(plain(f"checked: {quiz.support}", "dim"))
     source = QUIZ_SOURCES[quiz.source]
     if quiz.answer is None:
         branch.add(Text(f"no answer ({source})", "yellow"))
