@@ -150,6 +150,7 @@ function quizCard(quiz, label, number, places, data) {
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
   if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
+  else if (quiz.stopped) card.append(el("p", { class: "soft", dir: "auto" }, quiz.stopped));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
   if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, data, quiz));
   else if (quiz.retrieved) card.append(el("p", {}, "Searched: nothing found"));
@@ -160,6 +161,10 @@ function quizCard(quiz, label, number, places, data) {
     }
   }
   const how = QUIZ_SOURCES[quiz.source] || quiz.source;
+  if (quiz.guess && quiz.supported === false) {
+    card.append(el("details", {}, el("summary", { class: "soft" }, "What the passages do not support"),
+      el("p", { dir: "auto" }, `“${quiz.guess}”: ${quiz.support}`)));
+  }
   card.append(quiz.answer === null || quiz.answer === undefined
     ? el("p", { class: "warn" }, `No answer (${how})`)
     : el("p", {}, el("strong", { class: "good", dir: "auto" }, quiz.answer), el("span", { class: "soft" }, ` (${how})`)));
