@@ -80,7 +80,7 @@ function answerCard(record, data, places) {
     const named = new Map();
     for (const source of sources) named.set(source.title, (named.get(source.title) || 0) + 1);
     const line = (source) => sourceLine(source, places, named.get(source.title) > 1);
-    card.append(el("h3", {}, record.unanswered ? "Sources of what is known" : "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
+    card.append(el("h3", {}, "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
   }
   for (const one of data.disagreements || []) card.append(el("p", { class: "warn disagreement", dir: "auto" }, one));
   // Whoever wants it sees the guess, and nobody takes it for an answer.
