@@ -261,14 +261,16 @@ function costs(cost) {
   if (!cost) return null;
   const roles = Object.entries(cost.by_role || {});
   const sum = (name) => roles.reduce((total, [, role]) => total + (role[name] || 0), 0);
+  const asked = sum("calls") || !sum("cached") ? counted(sum("calls"), "LM call")
+    : `${counted(sum("cached"), "LM call")}, all answered from the cache`;
   const head = ["role", "LM calls", "from the cache", "failed", "tokens read", "written"];
   const cells = (role) => [role.calls, role.cached, role.failed, role.prompt_tokens, role.completion_tokens];
   const row = (name, numbers) => el("tr", {}, el("th", { scope: "row" }, name),
-    numbers.map((value) => el("td", { class: "number" }, value.toLocaleString("en"))));
+    numbers.map((value, place) => el("td", { class: "number", "data-name": head[place + 1] }, value.toLocaleString("en"))));
   return el("details", { class: "card cost" },
-    el("summary", {}, `Cost: ${counted(sum("calls"), "LM call")}, ${counted(cost.retrievals, "retrieval")}, ` +
+    el("summary", {}, `Cost: ${asked}, ${counted(cost.retrievals, "retrieval")}, ` +
       `${(sum("prompt_tokens") + sum("completion_tokens")).toLocaleString("en")} tokens, ${cost.seconds.toFixed(1)} s`),
-    el("div", { class: "scroll" }, el("table", {},
+    el("div", { class: "scroll" }, el("table", { class: "stacked" },
       el("thead", {}, el("tr", {}, head.map((name, place) => el("th", { scope: "col", class: place ? "number" : "" }, name)))),
       el("tbody", {}, roles.map(([name, role]) => row(name, cells(role)))))));
 }
