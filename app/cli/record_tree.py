@@ -115,10 +115,12 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
         head.append(" → ", "dim")
         head.append_text(plain(quiz.resolved))
     branch = tree.add(head)
-    if quiz.samples or quiz.stopped:
+    if quiz.samples:
         branch.add(_samples(quiz))
     if quiz.known is not None:
         branch.add(_verdict(quiz))
+    elif quiz.stopped:
+        branch.add(plain(quiz.stopped))
     if quiz.passages:
         _add_passages(branch, quiz.passages, quiz.evidence, full)
     elif quiz.retrieved:
@@ -128,13 +130,14 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
             part = branch.add(Text(title))
             for line in lines:
                 part.add(line)
-    _add_end(branch, quiz)
+    _add_answer(branch, quiz)
 
 
-def _add_end(branch: Tree, quiz: QuizRecord) -> None:
+def _add_answer(branch: Tree, quiz: QuizRecord) -> None:
+    if quiz.support:
+        drawn = f"“{quiz.guess}”: " if quiz.supported is False and quiz.guess is not None else ""
+        branch.add(plain(f"checked: {drawn}{quiz.support}", "dim"))
     source = QUIZ_SOURCES[quiz.source]
-    if quiz.guess is not None and quiz.supported is False:
-        branch.add(_labelled("not supported", f"“{quiz.guess}”: {quiz.support}", "dim"))
     if quiz.answer is None:
         branch.add(Text(f"no answer ({source})", "yellow"))
     else:
@@ -153,9 +156,6 @@ def _evidence(quiz: QuizRecord) -> list[Text]:
 
 
 def _samples(quiz: QuizRecord) -> Text:
-    """What was drawn, or why nothing was."""
-    if not quiz.samples:
-        return plain(quiz.stopped or "")
     line = Text(f"asked {_count(len(quiz.samples), 'time')}")
     if not quiz.complete:
         line.append(f" of {quiz.tries}, which settled it")

@@ -98,6 +98,13 @@ class KeqaOptions:
         bool, _setting("--no-decompose", help="Take the question as its only quiz, for questions of one hop.")
     ] = False
     no_examine: Annotated[bool, _setting("--no-examine", help="Retrieve for every quiz.")] = False
+    no_look_first: Annotated[
+        bool,
+        _setting(
+            "--no-look-first",
+            help="Over documents of your own, ask the memory also for what they speak of, before they are searched.",
+        ),
+    ] = False
     no_pick: Annotated[bool, _setting("--no-pick", help="Keep every passage retrieved.")] = False
     select: Annotated[
         bool,

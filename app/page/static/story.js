@@ -161,9 +161,11 @@ function quizCard(quiz, label, number, places, data) {
     }
   }
   const how = QUIZ_SOURCES[quiz.source] || quiz.source;
-  if (quiz.guess && quiz.supported === false) {
-    card.append(el("details", {}, el("summary", { class: "soft" }, "What the passages do not support"),
-      el("p", { dir: "auto" }, `“${quiz.guess}”: ${quiz.support}`)));
+  if (quiz.support) {
+    const drawn = quiz.supported === false && quiz.guess ? `“${quiz.guess}”: ` : "", line = `${drawn}${quiz.support}`;
+    card.append(drawn
+      ? el("details", {}, el("summary", { class: "soft" }, "What the passages do not support"), el("p", { dir: "auto" }, line))
+      : el("p", { class: "soft", dir: "auto" }, `Checked: ${line}`));
   }
   card.append(quiz.answer === null || quiz.answer === undefined
     ? el("p", { class: "warn" }, `No answer (${how})`)
