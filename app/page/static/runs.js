@@ -1,7 +1,8 @@
 // Run files side by side. The list of questions is there at once; a question's stories are loaded when it is opened.
 const main = document.getElementById("main");
-const OUTCOMES = ["right", "partly right", "wrong", "failed", "not asked"];
-const STYLES = ["good", "warn", "bad", "bad", "soft"];
+const OUTCOMES = ["right", "partly right", "wrong", "failed", "not asked", "declined"];
+const STYLES = ["good", "warn", "bad", "bad", "soft", "warn"];
+const NOTHING = "nothing: the documents do not say it";
 const PAGE = 50;
 let runs = [], questions = [], shown = [], page = 0, wanted = 0;
 
@@ -89,7 +90,7 @@ function draw() {
   after.disabled = from + PAGE >= shown.length;
   rows.replaceChildren(...part.map((one) => el("tr", {},
     el("td", {}, el("button", { type: "button", class: "plain question", dir: "auto", onclick: () => show(one) }, one.text)),
-    el("td", { dir: "auto", "data-name": "Expected" }, one.golds[0] || ""),
+    el("td", { dir: "auto", "data-name": "Expected", class: one.golds.length ? "" : "soft" }, one.golds.length ? one.golds[0] : NOTHING),
     runs.map((run, place) => {
       const [code, answer] = one.of[place] || [4, ""];
       return el("td", { dir: "auto", "data-name": run.label }, el("span", { class: STYLES[code] }, OUTCOMES[code]), answer ? `: ${answer}` : "");
@@ -108,7 +109,7 @@ async function show(one) {
   }
   if (now !== wanted) return;
   const title = el("h2", { tabindex: "-1", dir: "auto" }, one.text);
-  place.replaceChildren(title, el("p", {}, `Expected: ${one.golds.join("; ")}`),
+  place.replaceChildren(title, el("p", {}, `Expected: ${one.golds.join("; ") || NOTHING}`),
     el("div", { class: "stories" }, opened.map((each, number) => each &&
       el("section", { class: "card", "aria-label": runs[number].label },
         el("h3", {}, runs[number].label, " ", el("span", { class: STYLES[one.of[number][0]] }, OUTCOMES[one.of[number][0]])),
