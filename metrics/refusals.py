@@ -16,13 +16,14 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import NamedTuple
 from zlib import crc32
 
 PLACES = 1 << 15
 """How many weights there are."""
 
-_SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\]\"”’»][.…])\s+|\s*\n+\s*")
+_SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\]\"”’»][.…])\s+|\n")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIGIT = re.compile(r"\d")
 _MOST_LETTERS = 300
@@ -58,10 +59,10 @@ def is_refusal(text: str, shift: float = 0.0) -> bool:
         text: Any text; one without letters and digits says nothing, which is not for this function to judge.
         shift: What the threshold is raised by.
     """
-    first, *later = sentences(text) or [""]
-    return score(first) >= model().threshold + shift and all(
-        score(one, later=True) >= model().later_threshold for one in later
-    )
+    found = sentences(text)
+    if not found or score(found[0]) < model().threshold + shift:
+        return False
+    return all(score(one, later=True) >= model().later_threshold for one in found[1:])
 
 
 def sentences(text: str) -> list[str]:
@@ -101,11 +102,11 @@ def _features(sentence: str) -> Iterator[str]:
     yield f"capitals {min(capitals, 4)} of {min(len(named), 6)}"
     yield f"length {math.isqrt(len(sentence))}"
     yield f"digits {min(len(_DIGIT.findall(sentence)), 3)}"
-    plain = unicodedata.normalize("NFKD", sentence.replace("’", "'")).casefold()
+    plain = unicodedata.normalize("NFKD", re.sub("['’]", "", sentence)).casefold()
     plain = _DIGIT.sub("0", "".join(letter for letter in plain if not unicodedata.combining(letter)))
     words = ["^", *_WORD.findall(plain), "$"]
     yield from words
-    yield from (f"{first} {second}" for first, second in zip(words, words[1:], strict=False))
+    yield from (f"{first} {second}" for first, second in pairwise(words))
     spaced = f"^{' '.join(plain.split())}$"
     for length in range(1, _LONGEST + 1):
         yield from (f"<{spaced[start : start + length]}" for start in range(len(spaced) - length + 1))

@@ -171,7 +171,7 @@ def brief_of(line: RunLine) -> QuestionSummary:
         numbers=_numbers(line),
         seconds=line.seconds,
         failed=line.failed,
-        answered=line.answer is not None and not is_abstention(line.answer, line.choices),
+        answered=line.answer is not None and not is_abstention(line.answer, line.choices or line.answers),
         impaired=bool(line.impairments),
         unreadable=0 if record is None else unreadable(record),
         searched=sum(found),
