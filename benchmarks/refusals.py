@@ -36,8 +36,8 @@ from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 
 DECAY, SHARPNESS = 2e-6, 10
-THRESHOLD, LATER_THRESHOLD = -0.9, -2.0
-SHIFTS = (-0.6, -0.3, 0.0, 0.3, 0.9, 1.4)
+THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -1.0, -0.1, -2.0
+SHIFTS = (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 LISTS = Path(__file__).with_suffix(".yaml")
 WEIGHTS = ROOT / "metrics" / "refusals.json"
 FILES = ROOT / "tests" / "data" / "real_files.jsonl"
@@ -164,6 +164,7 @@ def train(data: Path) -> None:
     whole = np.rint(weights * SHARPNESS).astype(int)
     model = {
         "threshold": THRESHOLD,
+        "short_threshold": SHORT_THRESHOLD,
         "later_threshold": LATER_THRESHOLD,
         "divisor": SHARPNESS,
         "weights": whole.tolist(),
@@ -175,7 +176,7 @@ def train(data: Path) -> None:
 
 def found_table(shifts: Sequence[float]) -> Table:
     """How many held-out refusals are found, and how many ordinary answers taken for one, by language."""
-    table = Table("language", *(f"at {refusals.model().threshold + shift:+.1f}" for shift in shifts), "answers taken")
+    table = Table("language", *(f"{shift:+.2f}" for shift in shifts), "answers taken")
     everything: dict[str, list[str]] = {"held_out": [], "held_out_answers": []}
     rows = lists()
     for parts in rows.values():
@@ -197,7 +198,7 @@ def false_table(data: Path, shifts: Sequence[float]) -> Table:
     for name, gold, choices in golds(data):
         answers.setdefault(name, set()).add((gold, choices))
     answers["all"] = set().union(*answers.values())
-    table = Table("gold answers", "number", *(f"at {refusals.model().threshold + shift:+.1f}" for shift in shifts))
+    table = Table("gold answers", "number", *(f"{shift:+.2f}" for shift in shifts))
     for name, found in answers.items():
         shares = [
             sum(not choices and refusals.is_refusal(gold, shift) for gold, choices in found) / len(found)

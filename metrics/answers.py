@@ -35,7 +35,7 @@ _UNIT = re.compile(r"[$€£¥₹]\s*(?=[\d.])|(?<=\d)\s*[$€£¥₹%‰]")
 _YES = {"yes", "y", "true", "correct", "是", "是的", "对", "对的", "正确"}
 _NO = {"no", "n", "false", "incorrect", "否", "不是", "不", "不对", "错", "错误"}
 _BESIDE_VERDICT = " \t\n.,;:!?()-–—，。、"
-_AGAINST_VERDICT = 0.75
+_AGAINST_VERDICT = 0.6
 """How much surer a refusal has to be to take a verdict back ("Yes, no one disputes it")."""
 _POLAR = {"yes", "no", "noanswer"}
 _FIRST_WORD = re.compile(r"[\W_]*([^\W_]+)(.*)", re.DOTALL)

@@ -23,6 +23,9 @@ from zlib import crc32
 PLACES = 1 << 15
 """How many weights there are."""
 
+SHORT = 25
+"""A sentence of fewer letters may be a name, so that more has to speak for a refusal."""
+
 _SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\]\"”’»][.…])\s+|\n")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIGIT = re.compile(r"\d")
@@ -35,12 +38,14 @@ class Model(NamedTuple):
 
     Attributes:
         threshold: A first sentence that reaches it refuses.
+        short_threshold: The same of one that is as short as a name (`SHORT`).
         later_threshold: A later one that does not reach it gives an answer.
         divisor: Of the weights.
         weights: One a place.
     """
 
     threshold: float
+    short_threshold: float
     later_threshold: float
     divisor: float
     weights: list[int]
@@ -57,10 +62,13 @@ def is_refusal(text: str, shift: float = 0.0) -> bool:
 
     Args:
         text: Any text; one without letters and digits says nothing, which is not for this function to judge.
-        shift: What the threshold is raised by.
+        shift: What the thresholds of the first sentence are raised by.
     """
     found = sentences(text)
-    if not found or score(found[0]) < model().threshold + shift:
+    if not found:
+        return False
+    least = model().short_threshold if len(found[0]) < SHORT else model().threshold
+    if score(found[0]) < least + shift:
         return False
     return all(score(one, later=True) >= model().later_threshold for one in found[1:])
 
