@@ -138,6 +138,14 @@ class KeqaOptions:
         ),
     ] = None
 
+    unanswered: Annotated[
+        Literal["say", "guess"] | None,
+        _setting(
+            help="Where the documents do not say it: say so, or guess, with a mark.",
+            show_default="say over an index of your own, guess over the testbed and in comparisons",
+        ),
+    ] = None
+
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by the names that a method's constructor and `keqa.load` take.
 
