@@ -5,7 +5,7 @@
 
 ``refusals.yaml`` has for each language what is learned from (refusals, sentences that may follow one, answers; slots
 are filled) and what is measured on: ``held_out`` refusals and ``held_out_answers``, written last and in other wordings;
-the two draws before them were measured once and then moved into what is learned from. Answers are besides that titles,
+the two draws before them were measured and then moved into what is learned from. Answers are besides that titles,
 stretches and sentences of the shared passages that are no gold answer, and what Django says to its users in the
 twelve languages. The other side of the measurement are all gold answers of the benchmarks.
 """
