@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, query_terms, register
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
-from keqa.retrievers.layout import NEXT_MANIFEST, open_current, read_bytes
+from keqa.retrievers.layout import NEXT_MANIFEST, Lengths, open_current, read_bytes
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.place import unpacked
 from keqa.storage.untrusted import parse_json
@@ -39,6 +39,7 @@ class Opened:
     manifest: Manifest
     index: tantivy.Index
     schema: tantivy.Schema
+    lengths: Lengths
 
 
 @contextmanager
@@ -129,7 +130,7 @@ def open_checked(folder: Path) -> Opened:
 def _open(manifest: Manifest, data: Path) -> Opened:
     from tantivy import Index
 
-    folder, stamp = data.parent, commit_stamp(data)
+    folder, stamp, lengths = data.parent, commit_stamp(data), Lengths(data)
     with (
         engine_errors(f"the index in {folder} cannot be opened; build it again"),
         _with_room_for_a_lock(data) as place,
@@ -152,7 +153,7 @@ def _open(manifest: Manifest, data: Path) -> Opened:
             raise RetrievalError(f"the index in {folder} was changed by something that left its manifest behind")
         manifest = dataclasses.replace(following, commit=stamp)
     manifest.check_count(found, f"the index in {folder}")
-    return Opened(manifest, index, index.schema)
+    return Opened(manifest, index, index.schema, lengths)
 
 
 @contextmanager
@@ -212,6 +213,7 @@ class TantivyRetriever(SharedRetriever):
         terms = query_terms(query, opened.manifest.analyzer.language)
         if not terms:
             return []
+        opened.lengths.check()
         with engine_errors(f"searching the index in {self._folder} failed"):
             searcher = opened.index.searcher()
             wanted = self._query(opened, terms)
