@@ -66,7 +66,8 @@ def record_signals(record: QuestionRecord) -> dict[str, float]:
 
 def abstained(record: QuestionRecord) -> bool:
     """Whether the answer itself says that it does not know."""
-    return record.answer is None or is_abstention(record.answer, record.choices)
+    declined = record.answer is None or record.unanswered is not None
+    return declined or is_abstention(record.answer or "", record.choices)
 
 
 def _held(quiz: QuizRecord) -> float:
@@ -153,8 +154,9 @@ class Abstention:
         confidence = self.confidence.of(record)
         if confidence >= self.threshold or abstained(record):
             return record.model_copy(update={"confidence": confidence})
-        withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer, "explanation": ""}
-        return record.model_copy(update={"confidence": confidence, **withheld})
+        # "I do not know" is no guess.
+        withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer, "guessed": False}
+        return record.model_copy(update={"confidence": confidence, "explanation": "", **withheld})
 
     def spec(self) -> Mapping[str, Any]:
         """What answers depend on, for fingerprints and the headers of run files."""

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 from dspy.primitives.prediction import Completions
 
-from keqa.programs.records import QuestionRecord
+from keqa.programs.records import QuestionRecord, Unanswered
 from keqa.programs.sources import Source, sources_of
 
 
@@ -21,7 +21,8 @@ class AnswerPrediction(dspy.Prediction):
 
     Its fields are `explanation` (may be empty), `sources` and `answer` (None where there is none). A source is a
     mapping with `title`, `passage_id` and `text` of a passage, the `sentences` that carried the answer, and `file`,
-    `page`, `heading` and `date` as far as they are known; an answer from memory has none.
+    `page`, `heading` and `date` as far as they are known; an answer from memory has none. Where the documents do not
+    say it, `answer` says so, and `unanswered` is the finding.
     """
 
     def __init__(self, base: Any = None, *, record: QuestionRecord | None = None, **fields: Any) -> None:
@@ -42,6 +43,11 @@ class AnswerPrediction(dspy.Prediction):
     def record(self) -> Any:
         """The question's `QuestionRecord`; None only where the question could not be asked at all."""
         return self._record
+
+    @property
+    def unanswered(self) -> Unanswered | None:
+        """Why the documents do not say it, where they do not; `answer` says so then."""
+        return None if self._record is None else self._record.unanswered
 
 
 def prediction_of(record: QuestionRecord) -> AnswerPrediction:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import InputError, RetrievalError
+from keqa.retrievers import checksums
+from keqa.retrievers.base import default_notice
 from keqa.retrievers.documents import DOCUMENTS, is_documents
 from keqa.retrievers.engines import ENGINES, Engine, engine_of_scheme
 from keqa.retrievers.hybrid import HybridRetriever
@@ -24,6 +27,9 @@ Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever |
 JOINT = ","
 """Joins the addresses of a hybrid: it is in no name of an Elasticsearch index, and in few names of folders."""
 
+
+# Of which indexes this process has said that an earlier version built them.
+_SAID: set[str] = set()
 
 MODEL = "@"
 """Stands between the folder of a dense index and the model of its questions."""
@@ -101,15 +107,17 @@ def is_remote(address: str) -> bool:
     return "://" in address
 
 
-def facts_of(address: Path | str) -> list[dict[str, Any]]:
+def facts_of(address: Path | str, *, verify: bool = False) -> list[dict[str, Any]]:
     """Report what an index is, of a hybrid each part. No embedding model is opened.
 
     Args:
         address: See `open_index`.
+        verify: Whether the files of one in a folder are compared with their checksums, which reads all of them.
 
     Returns:
         For each part its address, engine, entries of the manifest, and ``bytes``; of an index in Elasticsearch also
-        the server's version, shards, replicas and health. The passages were counted.
+        the server's version, shards, replicas and health. The passages were counted. With ``verify``, the fields of
+        `keqa.retrievers.checksums.Verified` are there as ``checksums``.
 
     Raises:
         InputError: The address cannot be one.
@@ -121,6 +129,8 @@ def facts_of(address: Path | str) -> list[dict[str, Any]]:
     for part in parts_of(address):
         engine, place, _ = engine_of(part)
         parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
+        if verify and (Path(place) / MANIFEST).is_file():
+            parts[-1]["checksums"] = asdict(checksums.verify(Path(place)))
     return parts
 
 
@@ -150,4 +160,9 @@ def engine_of(address: str, model: str | None = None) -> tuple[Engine, str, str 
 
 def _open(address: str, model: str | None) -> Any:
     engine, place, named = engine_of(address, model)
-    return engine.open(place, named)
+    opened = engine.open(place, named)
+    earlier = getattr(getattr(opened, "manifest", None), "earlier", "")
+    if earlier and place not in _SAID:
+        _SAID.add(place)
+        default_notice(f"{place} was {earlier}")
+    return opened

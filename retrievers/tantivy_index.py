@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import AnalyzerSettings, query_terms, register
+from keqa.retrievers.analysis import AnalyzerSettings, index_terms, query_terms, register
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
-from keqa.retrievers.layout import NEXT_MANIFEST, open_current, read_bytes
+from keqa.retrievers.languages import language_of_text
+from keqa.retrievers.layout import NEXT_MANIFEST, Lengths, open_current, read_bytes
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.place import unpacked
 from keqa.storage.untrusted import parse_json
@@ -23,10 +26,14 @@ if TYPE_CHECKING:
 
 # An entry for each segment; an index has dozens.
 _META = "meta.json"
+_LOCK = ".tantivy-meta.lock"
 _LARGEST_META = 16 << 20
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
 _TIES = 32
+# Title and text as they are; no character of theirs is the one between them.
+_WRITTEN = "written"
+_BETWEEN = "\0"
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Opened:
     manifest: Manifest
     index: tantivy.Index
     schema: tantivy.Schema
+    lengths: Lengths
 
 
 @contextmanager
@@ -71,7 +79,7 @@ def writing(index: tantivy.Index, folder: Path, heap: int, threads: int) -> Iter
 
 
 def make_schema(settings: AnalyzerSettings, *, place: bool = True) -> tantivy.Schema:
-    """Return the schema: id, title and text, all stored, terms with frequencies but without positions.
+    """Return the schema: the id, the terms of title and text with frequencies but without positions, what is stored.
 
     Args:
         settings: Of the analyzer.
@@ -81,18 +89,25 @@ def make_schema(settings: AnalyzerSettings, *, place: bool = True) -> tantivy.Sc
 
     builder = SchemaBuilder()
     builder.add_text_field("doc_id", stored=True, tokenizer_name="raw", index_option="basic")
+    earlier = settings.version == 1
     for name in ("title", "text"):
-        builder.add_text_field(name, stored=True, tokenizer_name=settings.tokenizer, index_option="freq")
+        builder.add_text_field(name, stored=earlier, tokenizer_name=settings.tokenizer, index_option="freq")
+    if not earlier:
+        builder.add_bytes_field(_WRITTEN, stored=True, indexed=False)
     if place:
         builder.add_bytes_field("place", stored=True, indexed=False)
     return builder.build()
 
 
-def make_document(passage: Passage, schema: tantivy.Schema) -> tantivy.Document:
+def make_document(passage: Passage, schema: tantivy.Schema, settings: AnalyzerSettings) -> tantivy.Document:
     """Return a passage, already clean, as the engine takes it; without its place where the schema has none."""
     from tantivy import Document
 
     fields: dict[str, str | bytes] = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+    if settings.version > 1:
+        language = language_of_text(passage.text, settings.language)
+        fields |= {name: " ".join(index_terms(str(fields[name]), language)) for name in ("title", "text")}
+        fields[_WRITTEN] = f"{passage.title}{_BETWEEN}{passage.text}".encode()
     if passage.place:
         fields["place"] = passage.place.packed().encode()
     return Document.from_dict(fields, schema)
@@ -126,9 +141,12 @@ def open_checked(folder: Path) -> Opened:
 def _open(manifest: Manifest, data: Path) -> Opened:
     from tantivy import Index
 
-    folder, stamp = data.parent, commit_stamp(data)
-    with engine_errors(f"the index in {folder} cannot be opened; build it again"):
-        index = Index.open(str(data))
+    folder, stamp, lengths = data.parent, commit_stamp(data), Lengths(data)
+    with (
+        engine_errors(f"the index in {folder} cannot be opened; build it again"),
+        _with_room_for_a_lock(data) as place,
+    ):
+        index = Index.open(str(place))
         # Without this the engine watches for commits by itself, and two quizzes of one question could see two states.
         index.config_reader("manual")
         register(index, manifest.analyzer)
@@ -146,7 +164,24 @@ def _open(manifest: Manifest, data: Path) -> Opened:
             raise RetrievalError(f"the index in {folder} was changed by something that left its manifest behind")
         manifest = dataclasses.replace(following, commit=stamp)
     manifest.check_count(found, f"the index in {folder}")
-    return Opened(manifest, index, index.schema)
+    return Opened(manifest, index, index.schema, lengths)
+
+
+@contextmanager
+def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
+    """A data folder, or where it cannot be written to a folder of links to its files.
+
+    The engine opens an index under a lock, which it makes a file for. Once opened, an index needs its folder no more.
+    """
+    lock = data / _LOCK
+    if os.access(data, os.W_OK) and (os.access(lock, os.W_OK) or not lock.exists()):
+        yield data
+        return
+    with TemporaryDirectory(prefix="keqa-index-") as folder:
+        for entry in data.iterdir():
+            if not entry.name.endswith(".lock"):
+                Path(folder, entry.name).symlink_to(entry.absolute())
+        yield Path(folder)
 
 
 class TantivyRetriever(SharedRetriever):
@@ -186,9 +221,10 @@ class TantivyRetriever(SharedRetriever):
         """Return at most ``k`` passages, best first; equal scores are ordered by id."""
         checked_k(k)
         opened = self._opened
-        terms = query_terms(query, opened.manifest.analyzer.language)
+        terms = query_terms(query, *(opened.manifest.languages or [opened.manifest.analyzer.language]))
         if not terms:
             return []
+        opened.lengths.check()
         with engine_errors(f"searching the index in {self._folder} failed"):
             searcher = opened.index.searcher()
             wanted = self._query(opened, terms)
@@ -221,9 +257,15 @@ class TantivyRetriever(SharedRetriever):
 
 def stored_passage(document: tantivy.Document) -> Passage:
     """Return the passage that a document of the engine holds."""
+    written = document.get_first(_WRITTEN)
+    if written is None:
+        # Of an index of an earlier version.
+        title, text = str(document.get_first("title") or ""), str(document.get_first("text") or "")
+    else:
+        title, _, text = bytes(written).decode(errors="replace").partition(_BETWEEN)
     return Passage(
         id=str(document.get_first("doc_id")),
-        title=str(document.get_first("title") or ""),
-        text=str(document.get_first("text") or ""),
+        title=title,
+        text=text,
         place=unpacked(bytes(document.get_first("place") or b"").decode(errors="replace")),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
+from keqa.programs.predictor_state import learned_demos
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
@@ -30,6 +32,8 @@ from keqa.signatures.markers import without_completed
 
 T = TypeVar("T")
 
+# In the middle of a line it is a part of a sentence.
+_ENDED = re.compile(r"\[++[^\S\n]*+#++[^\S\n]*+completed\b[^\S\n]*+#*+[^\S\n]*+\]*+[^\S\n]*+(?=\n|\Z)")
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
 
@@ -119,7 +123,7 @@ class Session:
     ) -> dspy.Prediction:
         """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
 
-        A reply that cannot be used is in no cache afterwards.
+        A reply that cannot be used is in no cache afterwards, unless its engine would only give it again.
 
         Args:
             predictor: Which to call.
@@ -146,8 +150,9 @@ class Session:
         recorded = partial(_recorded, event, meter, listener)
         if demos is None and self._hidden is not None:
             hidden, signature = self._hidden, predictor.signature
-            left = [demo for demo in predictor.demos if not hidden(demo, signature)]
-            demos = (lambda: left) if len(left) < len(predictor.demos) else None
+            learned = learned_demos(predictor)
+            left = [demo for demo in learned if not hidden(demo, signature)]
+            demos = (lambda: left) if len(left) < len(learned) else None
         try:
             with keeping(lm) as kept:
                 prediction = await self._called(predictor, lm, arguments, demos, recorded)
@@ -159,7 +164,8 @@ class Session:
             event.failed = True
             known = typed_error(error, [lm])
             if isinstance(known, CallError) and known.unusable:
-                for forget in kept:
+                # An engine that would reply the same is not asked again: what it cannot answer is known from then on.
+                for forget in () if getattr(getattr(lm, "_engine_spec", None), "repeats", False) else kept:
                     forget()
                 known.served = not runs_in_process(lm)
                 known.reply = listener.only
@@ -271,8 +277,10 @@ def _recorded(event: Event, meter: Meter, listener: Listener) -> Iterator[None]:
 
 
 def text_of(value: object) -> str:
-    """A text output as the program uses it: stripped, without the marker at its end that an adapter left in."""
-    return without_completed(str(value or "")).strip()
+    """A text output as the program uses it: stripped, and up to the marker of its end, however that is written."""
+    text = without_completed(str(value or "")).strip()
+    before, marker, _ = _ENDED.sub("\0", text, count=1).partition("\0")
+    return before.strip() if marker and before.strip() else text
 
 
 def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:

@@ -5,19 +5,31 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keqa.errors import MissingExtraError
 from keqa.retrievers.place import LONGEST_HEADING
+from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import LONGEST_TITLE, UnreadError
+from keqa.retrievers.readers.conversion import RefusedError
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
-from keqa.retrievers.text import one_line
+from keqa.retrievers.text import one_line, plain
 
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+# A page that ends within a sentence, or a word, and what of the next one is its end.
+_GOES_ON = re.compile(r"([a-z,;])(-?)\s*$")
+_REST = re.compile(r"\s*(?=[a-z])[^.!?…]{0,400}[.!?…]+[\"')\]»”]*(?=\s|$)")
+# What stands before a heading of the outline in the text: its number.
+_NUMBERING = 8
 # Outlines of more entries, or deeper ones, are passed over: no reader's table of contents is like that.
 _MOST_ENTRIES = 20_000
 _DEEPEST = 50
+_MOST_ON_PAGE = 100
+_MOST_PAGES = 20_000
+# What a PDF holds is packed, by about so much.
+_PACKED = 10
 # A title is set larger than the rest of its page, by as much at least.
 _LARGER = 1.2
 _SHORTEST_TITLE = 4
@@ -43,20 +55,20 @@ def read_pdf(data: bytes, path: Path) -> Document:
         from pypdf import PdfReader
     except ImportError as error:
         raise MissingExtraError("documents", f"Reading {path.name}") from error
+    allow(_PACKED * len(data))
     try:
         reader = PdfReader(io.BytesIO(data))
         # Many PDFs are encrypted with an empty password, which only restricts printing.
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadError("protected by a password", f"{path} is protected by a password")
         sized: list[tuple[float, str]] = []
-        pages = [
-            page.extract_text(visitor_text=None if number else _sizes(sized))
-            for number, page in enumerate(reader.pages)
-        ]
+        pages = _texts(reader, sized)
         about: Any = reader.metadata or {}
         stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
     except UnreadError:
         raise
+    except RefusedError as error:
+        raise UnreadError(error.reason, f"{path} cannot be read as PDF: {error}") from error
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
         raise UnreadError("damaged", f"{path} cannot be read as PDF: {error}") from error
@@ -64,24 +76,72 @@ def read_pdf(data: bytes, path: Path) -> Document:
     return Document(title, _sections(pages, _headings(reader)), iso_date(changed))
 
 
-def _sections(pages: list[str], headings: dict[int, str]) -> list[Section]:
-    sections = []
-    heading = ""
+def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
+    """The text of each page; where a page is named again there is none."""
+    if len(reader.pages) > _MOST_PAGES:
+        raise RefusedError("too large", f"it has more than {_MOST_PAGES:,} pages: divide it")
+    found: list[str] = []
+    known: set[int] = set()
+    size = 0
+    for number, page in enumerate(reader.pages):
+        own = page.indirect_reference
+        again = own is not None and own.idnum in known
+        known.add(own.idnum if own is not None else -number)
+        text = "" if again else page.extract_text(visitor_text=None if number else _sizes(sized))
+        found.append(text)
+        size += len(text)
+        if size > MOST_TEXT:
+            raise RefusedError("too large", f"it has more than {MOST_TEXT:,} characters: divide it")
+    return found
+
+
+def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[Section]:
+    """The pages, each cut where one of its headings stands; a sentence that goes on is of the page where it begins."""
+    sections: list[Section] = []
+    heading = carried = ""
     for number, text in enumerate(pages, start=1):
-        heading = headings.get(number - 1, heading)
-        text = _HYPHENATED.sub("", text)
-        following = pages[number][:1] if number < len(pages) else ""
-        if re.search(r"[a-z]-$", text) and re.match("[a-z]", following):
-            # A word that continues on the next page.
-            sections.append(Section(text[:-1], heading, number))
-        else:
-            sections.append(Section(text + "\n", heading, number))
+        text = _HYPHENATED.sub("", text[len(carried) :])
+        following, carried = pages[number] if number < len(pages) else "", ""
+        if (goes_on := _GOES_ON.search(text)) and (rest := _REST.match(following)):
+            carried = rest[0]
+            text = text[: goes_on.end(1)] + ("" if goes_on[2] else " ") + carried
+        for found, part in _under_headings(text, headings.get(number - 1, [])):
+            heading = found or heading
+            sections.append(Section(f"{part}\n", heading, number))
     return sections
 
 
-def _headings(reader: Any) -> dict[int, str]:
-    """What the outline says begins on a page, by the page's number from 0: the first entry of each."""
-    found: dict[int, str] = {}
+def _under_headings(text: str, headings: Sequence[str]) -> list[tuple[str, str]]:
+    """What stands under each heading of a page, which is a line or two of it; what stands above them has none.
+
+    Of those that stand nowhere the first is that of the whole page, where it has no other.
+    """
+    lines = text.splitlines(keepends=True)
+    bare = [plain(line) for line in lines]
+    parts, begun, above = [], 0, ""
+    for heading in headings:
+        wanted = plain(heading)
+        for place in range(begun, len(lines)):
+            line = bare[place]
+            if line.endswith(wanted) and len(line) <= len(wanted) + _NUMBERING:
+                end = place + 1
+            elif wanted == plain(" ".join(bare[place : place + 2])):
+                end = place + 2
+            else:
+                continue
+            parts.append((above, "".join(lines[begun:place])))
+            # In a line of its own, as the outline has it.
+            lines[place:end] = [f"{heading}\n", *[""] * (end - place - 1)]
+            begun, above = place, heading
+            break
+    if not parts and headings:
+        above = headings[0]
+    return [*(part for part in parts if part[1].strip()), (above, "".join(lines[begun:]))]
+
+
+def _headings(reader: Any) -> dict[int, list[str]]:
+    """What the outline says begins on a page, by the page's number from 0."""
+    found: dict[int, list[str]] = {}
     try:
         waiting = [(entry, 0) for entry in reversed(reader.outline)]
         for _ in range(_MOST_ENTRIES):
@@ -94,7 +154,8 @@ def _headings(reader: Any) -> dict[int, str]:
             number = reader.get_destination_page_number(entry)
             heading = one_line(str(entry.title))[:LONGEST_HEADING]
             if number is not None and number >= 0 and heading:
-                found.setdefault(number, heading)
+                on_page = found.setdefault(number, [])
+                on_page += [heading] if len(on_page) < _MOST_ON_PAGE else []
     # An outline is a help; one that cannot be read takes nothing from the text.
     except Exception:
         return found
