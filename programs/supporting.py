@@ -28,6 +28,7 @@ _MOST = 3
 _NEARLY = 0.5
 # Passages are a hundred words long; records of a corpus may be books.
 _LONGEST = 20_000
+_HEADINGS = re.compile(r"^#{1,6} [^\n]*(?:\n|\Z)", re.MULTILINE)
 _FUNCTION_WORDS = ENGLISH | CHINESE
 
 
@@ -67,8 +68,9 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a passage on one line each."""
-    return stripped_sentences(text[:_LONGEST])
+    """The sentences of a passage on one line each, without the headings above them, unless these are all."""
+    text = text[:_LONGEST]
+    return stripped_sentences(_HEADINGS.sub("\n\n", text)) or stripped_sentences(text)
 
 
 def as_written(text: str, sentence: str) -> str:

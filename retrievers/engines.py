@@ -102,9 +102,11 @@ class Engine:
 def entries_of(manifest: Any) -> dict[str, Any]:
     """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
-    for name in ("left_out", "deleted"):
+    for name in ("left_out", "languages", "deleted"):
         if name in entries and not getattr(manifest, name):
             del entries[name]
+    if earlier := getattr(manifest, "earlier", ""):
+        entries["note"] = earlier
     return {name: value for name, value in entries.items() if name not in _OF_FILES}
 
 
@@ -164,7 +166,8 @@ def _on_server(given: Mapping[str, Any]) -> str:
 _OUT = BuildOption("out", "Folder of the index.", Path, short="-o", locates=True)
 _LANGUAGE = BuildOption(
     "language",
-    "auto to decide by the text, en, zh, or (embedded only) another Snowball language by its code, such as de.",
+    "Of passages that do not say it themselves: auto for the most frequent one, en, zh, or (embedded only) another "
+    "Snowball language by its code, such as de.",
     shown="auto",
 )
 _MODEL_OPTIONS = (

@@ -16,6 +16,8 @@ _LAST_ROW: Final = 1_048_576
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
 _SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
 _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
+# An asterisk of the text is escaped, and that of a list has a space behind it.
+_SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
 
@@ -102,9 +104,13 @@ def _book(data: bytes) -> dict[str, Any]:
     about = {str(entry[1]): str(entry[2]) for entry in entries}
     text = body if about else markdown
     # Who wrote it is asked for as well.
-    by = f"{about.get('Title', '')}\n{about['Authors']}\n\n" if about.get("Authors") else ""
-    sections = _sections(by + _plain(text))
-    return {"sections": sections, "titles": [about.get("Title", "")], "date": about.get("Date", "")}
+    by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
+    return {
+        "sections": _sections(_plain(text)),
+        "about": by,
+        "titles": [about.get("Title", "")],
+        "date": about.get("Date", ""),
+    }
 
 
 def _sheets(data: bytes) -> dict[str, Any]:
@@ -169,8 +175,8 @@ def _cell(value: Any) -> str:
 
 
 def _plain(markdown: str) -> str:
-    """Markdown with its structure, and without what a reader does not read: escapes, marks for bold, pictures."""
-    text = _PICTURE.sub(r"\1", markdown).replace("**", "")
+    """Markdown with its structure, and without what a reader does not read: escapes, marks of emphasis, pictures."""
+    text = _SLANTED.sub(r"\1", _PICTURE.sub(r"\1", markdown).replace("**", ""))
     lines = (line for line in text.split("\n") if line.strip("|- ") or not line.startswith("|"))
     return _ESCAPE.sub(r"\1", "\n".join(lines))
 

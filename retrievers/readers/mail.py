@@ -48,7 +48,7 @@ def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
     named = [name for part in message.walk() if (name := _attached(part))]
     lines = ["\n".join(head), body, *([f"Attachments: {', '.join(named)}."] if named else [])]
     return Document(
-        given_title(_header(message, "Subject")), [Section("\n\n".join(filter(None, lines)))], _date(message)
+        given_title(_header(message, "Subject")), [Section("\n\n".join(filter(None, lines)))], front=_date(message)
     )
 
 
