@@ -34,9 +34,13 @@ from rich.table import Table
 from servers.openai_server import OpenAIServer
 
 import keqa
-from keqa.metrics.answers import is_abstention, tokens
+from keqa.metrics.accuracy import contains_answer
+from keqa.metrics.answers import is_abstention
 
 COLUMNS = ("asked", "right", "declined", "finding", "wrong", "cited", "file", "old", "guess", "failed", "calls")
+
+_MAX_TOKENS = 64
+"""Of a reply of a model in this process: what a weak one writes beyond an answer is of no use, and costs the most."""
 
 
 def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
@@ -45,7 +49,7 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
     finding = record["answer_source"] == "unanswered"
     declined = bool(answer) and (finding or is_refusal(answer) or is_abstention(answer))
     said = not declined and bool(answer)
-    right = said and any(_holds(answer, one) for one in asked.answers)
+    right = said and bool(asked.answers) and contains_answer(answer, asked.answers)
     parts = [*record["quizzes"], *([record["fallback"]] if record["fallback"] else [])]
     sources = [one for part in parts if part["source"] == "passages" for one in part["passages"] if one["kept"]]
     from_passages = right and bool(sources)
@@ -58,16 +62,11 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
         "read": from_passages,
         "cited": from_passages and any(_is_at(one, *place) for one in sources for place in asked.places),
         "file": from_passages and any(one["file"] == file for one in sources for file, _ in asked.places),
-        "old": said and bool(asked.outdated) and _holds(answer, asked.outdated) and not right,
+        "old": said and bool(asked.outdated) and contains_answer(answer, [asked.outdated]) and not right,
         "guess": bool(record.get("guessed")),
         "failed": not answer,
         "calls": sum(role["samples"] for role in record["cost"]["by_role"].values()),
     }
-
-
-def _holds(text: str, wanted: str) -> bool:
-    words, sought = tokens(text), tokens(wanted)
-    return any(words[at : at + len(sought)] == sought for at in range(len(words) - len(sought) + 1))
 
 
 def _is_at(source: Mapping[str, Any], file: str, part: int | str | None) -> bool:
@@ -93,7 +92,7 @@ def run(lm: str | None, work: Path, settings: Mapping[str, Any], limit: int | No
             server = opened.enter_context(OpenAIServer(reply=reply))
             lms = keqa.build_roles("openai/rules", api_base=server.api_base)
         else:
-            lms = keqa.build_roles(lm)
+            lms = keqa.build_roles(lm, max_tokens=_MAX_TOKENS)
         program = keqa.KEQA(keqa.open_index(index), lms=lms, **settings)
         asking = work / "questions.jsonl"
         asking.write_text("".join(f"{json.dumps(row)}\n" for row in rows[:limit]), encoding="utf-8")
