@@ -126,7 +126,7 @@ def made(passages: Sequence[keqa.Passage], count: int, seed: int = 0) -> Iterato
             kind,
             next(templates).format(
                 name=name,
-                other=drawn.choice(apart),
+                other=drawn.choice(apart or names),
                 noun=drawn.choice(nouns),
                 shuffled=" ".join(mixed).strip(".?"),
                 absent=absent.capitalize(),
@@ -250,6 +250,7 @@ def judged(row: Row, record: Mapping[str, Any]) -> Verdict:
     own = _QUOTED.sub("", answer)
     asked_for = _NOT_BY_DECLINING.get(row.kind)
     acceptable = bool(asked_for.search(own)) if asked_for else declined
+    declined = declined or acceptable
     right = not declined and bool(row.answers) and contains_answer(answer, row.answers)
     calls = sum(role["samples"] for role in record["cost"]["by_role"].values())
     return Verdict(row.kind, bool(row.answers), right, declined, acceptable, _support(record), calls)
