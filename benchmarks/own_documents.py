@@ -3,8 +3,8 @@
     python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--limit N]
 
 Makes the folder of a company that does not exist (`company/folder.py`: 26 files in nine formats and three languages),
-indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` a language model by
-rules answers behind a real server (`company/reader.py`): it reads well, refuses in many wordings, and guesses.
+indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models
+by rules answer behind a real server (`company/reader.py`): they read well, refuse in many wordings, and guess.
 ``--set`` sets a setting of `keqa.KEQA`. Finished questions are kept in the work folder, and a later start resumes.
 
 right: the answer is in what was said · declined: the documents were said not to tell, or the reply was a refusal ·
@@ -21,7 +21,6 @@ import os
 import random
 import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,8 @@ from keqa.metrics.answers import is_abstention
 
 COLUMNS = ("asked", "right", "declined", "finding", "wrong", "cited", "file", "old", "guess", "failed", "calls")
 
+_BY_RULES = 5
+"""How many models by rules are asked, which refuse and guess at other questions."""
 _MAX_TOKENS = 64
 """Of a reply of a model in this process: what a weak one writes beyond an answer is of no use, and costs the most."""
 
@@ -76,7 +77,7 @@ def _is_at(source: Mapping[str, Any], file: str, part: int | str | None) -> bool
 
 def run(lm: str | None, work: Path, settings: Mapping[str, Any], limit: int | None) -> list[dict[str, Any]]:
     """Ask the questions that are not asked yet, and return all lines of the run file."""
-    documents, index, runs = work / "documents", work / "index", work / "run.jsonl"
+    documents, index = work / "documents", work / "index"
     if not index.exists():
         make(documents)
         keqa.build_index(keqa.read_corpus([documents]), index)
@@ -86,18 +87,20 @@ def run(lm: str | None, work: Path, settings: Mapping[str, Any], limit: int | No
     ]
     # So that what a slow language model has answered by some time is of all kinds alike.
     random.Random(0).shuffle(rows)
-    with ExitStack() as opened:
-        if lm is None:
-            os.environ.setdefault("OPENAI_API_KEY", "none")
-            server = opened.enter_context(OpenAIServer(reply=reply))
-            lms = keqa.build_roles("openai/rules", api_base=server.api_base)
-        else:
-            lms = keqa.build_roles(lm, max_tokens=_MAX_TOKENS)
-        program = keqa.KEQA(keqa.open_index(index), lms=lms, **settings)
-        asking = work / "questions.jsonl"
-        asking.write_text("".join(f"{json.dumps(row)}\n" for row in rows[:limit]), encoding="utf-8")
-        keqa.evaluate(program, asking, out=runs, in_flight=1 if lm else 8, progress=_progress)
-    lines = [json.loads(line) for line in runs.read_text(encoding="utf-8").splitlines()]
+    asking = work / "questions.jsonl"
+    asking.write_text("".join(f"{json.dumps(row)}\n" for row in rows[:limit]), encoding="utf-8")
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    runs = []
+    with OpenAIServer(reply=reply) as server:
+        for number in range(_BY_RULES if lm is None else 1):
+            if lm is None:
+                lms = keqa.build_roles(f"openai/rules-{number}", api_base=server.api_base)
+            else:
+                lms = keqa.build_roles(lm, max_tokens=_MAX_TOKENS)
+            program = keqa.KEQA(keqa.open_index(index), lms=lms, **settings)
+            runs.append(work / f"run-{number}.jsonl")
+            keqa.evaluate(program, asking, out=runs[-1], in_flight=1 if lm else 8, progress=_progress)
+    lines = [json.loads(line) for path in runs for line in path.read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if "header" not in line]
 
 
@@ -127,7 +130,7 @@ def table(rows: Iterable[tuple[Asked, Mapping[str, float]]], title: str) -> Tabl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lm", help="a language model by its name; the one by rules by default")
+    parser.add_argument("--lm", help="a language model by its name; five by rules by default")
     parser.add_argument(
         "--work", type=Path, help="where index and finished questions are kept; a temporary folder by default"
     )
@@ -139,6 +142,7 @@ def main() -> None:
     console = Console(width=140)
     with tempfile.TemporaryDirectory() as temporary:
         lines = run(options.lm, options.work or Path(temporary), settings, options.limit)
+    lines.sort(key=lambda line: str(line["id"]))
     found = [(QUESTIONS[int(line["id"])], line["record"]) for line in lines if line.get("record")]
     rows = [(asked, judged(asked, record)) for asked, record in found]
     if options.show:
@@ -146,7 +150,7 @@ def main() -> None:
             verdict = next((name for name in ("right", "declined", "old", "wrong", "failed") if figures[name]), "?")
             said = f"{record['answer']} ({record['answer_source']})"
             console.print(f"{asked.kind:18} {verdict:9} {asked.question} -> {said}", markup=False, highlight=False)
-    console.print(table(rows, f"{options.lm or 'language model by rules'}, {len(rows)} questions"))
+    console.print(table(rows, f"{options.lm or 'language models by rules'}, {len(rows)} questions"))
 
 
 def _value(text: str) -> Any:

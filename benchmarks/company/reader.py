@@ -4,7 +4,7 @@ It knows nothing of the company. From passages it reads what its rules find: the
 else the first. Where they tell nothing it refuses half of the time, in one of many wordings and in the language of the
 question, and guesses otherwise; so it does from memory, where half of its guesses are the same each time. Where a
 prompt names a word for not knowing, it keeps to that three times of four. As a judge it errs once in eight. All of it
-depends on the prompt alone, so that two versions of a program meet the same model.
+depends on the prompt and the model's name alone, so that two versions of a program meet the same models.
 """
 
 from __future__ import annotations
@@ -81,9 +81,10 @@ _SAYING_SO = re.compile(r"\b(?:UNKNOWN|NOT FOUND|NOT STATED|NOT IN THE DOCUMENTS
 _BROKEN = {asked.question: asked.quizzes for asked in QUESTIONS if asked.quizzes}
 
 
-def reply(messages: list[dict[str, Any]], n: int, _: Mapping[str, Any]) -> list[str]:
+def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
     """What the model says to a request; for `OpenAIServer`."""
     system, last = str(messages[0]["content"]), str(messages[-1]["content"])
+    model = str(body["model"])
     given = {name: value.strip() for name, value in _FIELD.findall(last)}
     described = system.partition("Your output fields are:")[2].partition("All interactions")[0]
     outputs = re.findall(r"^\d+\. `(\w+)` \((.+?)\):", described, re.MULTILINE)
@@ -91,7 +92,7 @@ def reply(messages: list[dict[str, Any]], n: int, _: Mapping[str, Any]) -> list[
     texts = []
     for number in range(n):
         # Requests for more samples of the same are further draws.
-        seed = f"{number}|{last}"
+        seed = f"{model}|{number}|{last}"
         texts.append(
             markers(**{name: _value(name, kind, given, seed, told and told.group()) for name, kind in outputs})
         )
@@ -140,15 +141,19 @@ def _answer(passages: Sequence[str], quiz: str, seed: str, told: str | None) -> 
     language = (
         "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else "de" if re.match(r"(?:Wie|Was|Wer|Wann) ", quiz) else "en"
     )
-    if _drawn(f"refuses|{quiz}|{bool(passages)}", 2):
+    model = seed.partition("|")[0]
+    if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
         if told and _drawn(f"obeys|{seed}", 4):
             return told
         return _of(REFUSALS[language], seed)
     guesses = next(pool for asked, pool in _GUESSES.items() if re.search(asked, quiz, re.IGNORECASE))
-    return _of(guesses, quiz if _drawn(f"sure|{quiz}", 2) else seed)
+    return _of(guesses, f"{model}|{quiz}" if _drawn(f"sure|{model}|{quiz}", 2) else seed)
 
 
 def _read(passage: str, quiz: str) -> str | None:
+    if quiz in _BROKEN:
+        # What its parts ask for is no answer to it.
+        return None
     for asked, said in _READING.items():
         if wanted := re.search(asked, quiz):
             found = re.search(said.replace("{0}", re.escape(wanted.group(wanted.lastindex or 0))), passage)
