@@ -66,7 +66,8 @@ def record_signals(record: QuestionRecord) -> dict[str, float]:
 
 def abstained(record: QuestionRecord) -> bool:
     """Whether the answer itself says that it does not know."""
-    return record.answer is None or is_abstention(record.answer, record.choices)
+    declined = record.answer is None or record.unanswered is not None
+    return declined or is_abstention(record.answer or "", record.choices)
 
 
 def _held(quiz: QuizRecord) -> float:

@@ -32,12 +32,17 @@ def fixed_for(prompt: str, signature: type[dspy.Signature], lm: Any) -> list[dsp
     Returns:
         New examples with a value for every field; none for the language model that ships, and for one fine-tuned here.
     """
-    if lm is None or str(getattr(lm, "model", "")).startswith(_SHIPPED) or getattr(lm, "finetuned", False) is True:
+    if lm is None or trained_on_prompts(lm):
         return []
     demos = _written().get(prompt, ())
     if any(demo.keys() != signature.fields.keys() for demo in demos):
         return []
     return [dspy.Example(**demo) for demo in demos]
+
+
+def trained_on_prompts(lm: Any) -> bool:
+    """Whether a language model was trained on the papers' prompts: the one that ships, and those fine-tuned here."""
+    return str(getattr(lm, "model", "")).startswith(_SHIPPED) or getattr(lm, "finetuned", False) is True
 
 
 @cache

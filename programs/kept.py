@@ -82,6 +82,10 @@ def become(program: Program, before: Any, after: Any) -> None:
             predictor.lm = lm
         if isinstance(predictor, Predictor):
             predictor.fixed = program.demonstrations
+    fit = getattr(program, "fit_documents", None)
+    if fit is not None:
+        # The others have no retriever, by which a program may know what its documents are.
+        fit()
 
 
 def _change(part: Any, before: Any, after: Any) -> None:

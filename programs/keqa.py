@@ -44,6 +44,7 @@ from keqa.programs.runtime.progress import QuizFound
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
+from keqa.programs.stages.documents import OwnDocuments
 from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
@@ -51,6 +52,7 @@ from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import RoleLMs
 from keqa.programs.stages.summarizing import Summarizing
+from keqa.programs.unanswered import WaysOut, unanswered_of
 from keqa.retrievers.base import Retriever
 
 _FALLBACK = "answered the question itself with retrieval"
@@ -69,7 +71,7 @@ class KEQA(Program):
     method: ClassVar[str] = "keqa"
 
     top_k, decompose, examine, pick = Kept(), Kept(), Kept(), Kept()
-    extract_sentences, on_nothing_helpful = Kept(), Kept()
+    extract_sentences, on_nothing_helpful, look_first = Kept(), Kept(), Kept()
     summarize_single, summarize_known = Kept(), Kept()
     max_question_chars = Kept()
     tries = Kept("examination")
@@ -106,6 +108,8 @@ class KEQA(Program):
         reference: Annotated[Reference, REFERENCE] | None = None,
         extract_sentences: Count | None = None,
         on_nothing_helpful: OnNothingHelpful = "largest_cluster",
+        unanswered: WaysOut | None = None,
+        look_first: bool = True,
         summarize_single: bool = False,
         summarize_known: bool = False,
         max_quizzes: Steps = 8,
@@ -142,7 +146,15 @@ class KEQA(Program):
             extract_sentences: Cut each passage that is kept down to so many sentences closest to the quiz (the paper's
                 KEQA w SE).
             on_nothing_helpful: What answers where no passage is kept: the largest cluster of tries, a closed-book
-                answer, or the top passage. Without a cluster it is a closed-book answer.
+                answer, or the top passage. Without a cluster it is a closed-book answer. It is a guess, and only where
+                `unanswered` allows guesses.
+            unanswered: What is done where the documents do not say what was asked: ``say`` so, ``guess`` as the paper
+                does, or ``raise`` a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and
+                ``guess`` over those of the testbed or a benchmark, and without a retriever.
+            look_first: Unless guesses are wanted, search for a quiz before it is examined, and read it from the
+                passages without an examination where its names, numbers or words stand in them: what somebody's
+                documents speak of, a language model only seems to know. It has no effect beside a gate of your own,
+                such as a boundary model.
             summarize_single: Summarize a question that is its own only quiz too, as the printed algorithm does and the
                 authors' code does not: the summary is what gives the answer its form. Without decomposition it has no
                 effect.
@@ -171,11 +183,13 @@ class KEQA(Program):
         self.summarizing = Summarizing(bound)
         self.extract_sentences = extract_sentences
         self._retriever = NoCopy(retriever)
-        self.top_k, self.on_nothing_helpful = top_k, on_nothing_helpful
+        self.top_k, self.on_nothing_helpful, self.look_first = top_k, on_nothing_helpful, look_first
         self.decompose, self.examine, self.pick = decompose, examine, pick
         self.demonstrations = demonstrations
         self.summarize_single, self.summarize_known = summarize_single, summarize_known
         self.select = select
+        self.documents: OwnDocuments | None = None
+        self.unanswered = unanswered
         self.bind_lms(lms)
 
     @property
@@ -187,6 +201,45 @@ class KEQA(Program):
     def threshold(self, threshold: Fraction | float | str) -> None:
         read = check(KEQA, {"threshold": threshold}, "KEQA")["threshold"]
         self.gate = VoteGate(as_fraction(read))
+
+    @property
+    def unanswered(self) -> WaysOut | None:
+        """What is done where the documents do not say what was asked; None where that goes by the retriever."""
+        found: WaysOut | None = vars(self)["unanswered"]
+        return found
+
+    @unanswered.setter
+    def unanswered(self, way: WaysOut | None) -> None:
+        self.__dict__["unanswered"] = check(KEQA, {"unanswered": way}, "KEQA")["unanswered"]
+        self.fit_documents()
+
+    def bind_retriever(self, retriever: Any) -> None:
+        """As for every program; what is done where nothing is found may go by the retriever."""
+        super().bind_retriever(retriever)
+        self.fit_documents()
+
+    def fit_documents(self) -> None:
+        """Have the prompts for documents of one's own exactly where they are asked."""
+        if self.declines and self.documents is None:
+            self.documents = OwnDocuments(self.bound)
+            task, utility = self.answering.answer.lm, self.picking.judge.lm
+            for predictor, lm in zip(self.documents.predictors(), (task, task, utility), strict=True):
+                predictor.lm, predictor.fixed = lm, self.demonstrations
+        elif not self.declines:
+            self.documents = None
+
+    @property
+    def way_out(self) -> WaysOut:
+        """What is done where the documents do not say what was asked; where that is not set, by the retriever."""
+        if self.unanswered is not None:
+            return self.unanswered
+        retriever = self.given_retriever
+        return "guess" if retriever is None or not getattr(retriever, "own_documents", True) else "say"
+
+    @property
+    def declines(self) -> bool:
+        """Whether nothing is answered that neither the language model knows nor the documents say."""
+        return self.way_out != "guess"
 
     @property
     def select(self) -> Select | None:
@@ -238,7 +291,8 @@ class KEQA(Program):
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
         """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
         asked = {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
-        return {**asked, **{f"picking.together.{name}": signature for name, signature in Listwise.signatures.items()}}
+        parts = {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
+        return asked | {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
@@ -254,7 +308,7 @@ class KEQA(Program):
             summarized = self.decompose and self.summarize_single and _answers([record])
             otherwise = "took the quiz's answer for the answer"
             if not (summarized and await self._summarize(session, asked, story, otherwise)):
-                _conclude(session, story, record)
+                _conclude(session, asked, story, record)
             return
         story.quizzes = await self._answer_quizzes(session, flow, quizzes)
         missing = _missing(story.quizzes)
@@ -266,8 +320,9 @@ class KEQA(Program):
             session.note("references", "Unsettled", missing, _FALLBACK)
             failed = any(record.source == "failed" for record in story.quizzes)
             await self._fall_back(session, asked, story, failed=failed)
-        elif not await self._summarize(session, asked, story, _FALLBACK):
-            await self._fall_back(session, asked, story, failed=True)
+        elif not await self._summarize(session, asked, story, _FALLBACK, settles=not self.declines):
+            failed = any(note.stage == "summarize" for note in session.degradations)
+            await self._fall_back(session, asked, story, failed=failed)
 
     async def _summarize(
         self, session: Session, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True
@@ -299,17 +354,17 @@ class KEQA(Program):
         if not settles and is_abstention(answer, asked.choices):
             return False
         story.explanation, story.answer, story.answer_source = explanation, answer, "summary"
+        story.guessed = any(map(_is_guess, story.quizzes))
         return True
 
     async def _fall_back(self, session: Session, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
         """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
         flow = QuizFlow(session, asked, self, examine=False)
         story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
-        if failed and self.given_retriever is not None and story.fallback.source == "closed_book":
+        if failed and self.given_retriever is not None and story.fallback.source in ("closed_book", "unanswered"):
             message = "a part of it failed, and no passage helped with the question itself"
             raise UnansweredError("answer", "NoPassagesError", message)
-        _conclude(session, story, story.fallback)
-        story.answer_source = "fallback"
+        _conclude(session, asked, story, story.fallback)
 
     async def _answer_quizzes(self, session: Session, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
         """Answer each quiz as soon as those that it refers to are answered."""
@@ -353,7 +408,7 @@ def _missing(quizzes: Sequence[QuizRecord]) -> str | None:
         return "no quiz could be answered"
     if "failed" in sources:
         return "a quiz failed"
-    return _BLOCKED if sources & {"blocked", "skipped"} else None
+    return _BLOCKED if sources & {"blocked", "skipped", "unanswered"} else None
 
 
 def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:
@@ -361,9 +416,19 @@ def _unanswered(quiz: Quiz, *, blocked: bool) -> QuizRecord:
     return QuizRecord(index=quiz.index, text=quiz.text, depends_on=list(quiz.depends_on), source=source)
 
 
-def _conclude(session: Session, story: RecordBuilder, record: QuizRecord) -> None:
-    """Take the answer to the question itself for the answer."""
+def _is_guess(record: QuizRecord) -> bool:
+    """Whether an answer rests on no passage, and on a memory that was not found to be sure."""
+    return record.source in ("largest_cluster", "closed_book") and not record.known
+
+
+def _conclude(session: Session, asked: Question, story: RecordBuilder, record: QuizRecord) -> None:
+    """Take the answer to the question itself for the answer, or that the documents do not say it."""
+    if record.missing is not None:
+        story.unanswered = unanswered_of(asked.question, story.quizzes, record)
+        story.answer, story.answer_source = story.unanswered.message, "unanswered"
+        return
     if record.answer is None:
         last = session.degradations[-1]
         raise UnansweredError(last.stage, last.cause, last.message)
-    story.answer, story.answer_source = record.answer, cast(AnswerSource, record.source)
+    story.answer, story.guessed = record.answer, _is_guess(record)
+    story.answer_source = "fallback" if record is story.fallback else cast(AnswerSource, record.source)

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 from dspy.primitives.prediction import Completions
 
-from keqa.programs.records import QuestionRecord
+from keqa.programs.records import QuestionRecord, Unanswered
 from keqa.programs.sources import Source, sources_of
 
 
@@ -42,6 +42,11 @@ class AnswerPrediction(dspy.Prediction):
     def record(self) -> Any:
         """The question's `QuestionRecord`; None only where the question could not be asked at all."""
         return self._record
+
+    @property
+    def unanswered(self) -> Unanswered | None:
+        """Why the documents do not say it, where they do not; `answer` says so then."""
+        return None if self._record is None else self._record.unanswered
 
 
 def prediction_of(record: QuestionRecord) -> AnswerPrediction:

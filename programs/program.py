@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType, Question
-from keqa.errors import ConfigurationError, StageError
+from keqa.errors import ConfigurationError, NotInDocumentsError, StageError
 from keqa.lms.factory import Roles
 from keqa.lms.relay import relayed, relayed_from_thread
 from keqa.programs.arguments import LMS, Characters, Workers, check, checked
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import Predictor, checked_states, named_values
-from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.runtime.asides import answering
 from keqa.programs.runtime.batch import Outcome, answer_many
@@ -33,6 +33,7 @@ from keqa.programs.runtime.streaming import as_status, astreamed, streamed
 from keqa.programs.sources import with_supporting_sentences
 from keqa.programs.stages.follow_up import FollowUp
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
+from keqa.programs.unanswered import WaysOut
 from keqa.retrievers.documents import question_asked
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class RecordBuilder:
     explanation: str = ""
     answer: str | None = None
     answer_source: AnswerSource = "failed"
+    unanswered: Unanswered | None = None
+    guessed: bool = False
 
 
 @checked
@@ -84,12 +87,14 @@ class Program(Stage):
         abstention: Withholds answers that are too probably wrong, where the program is to hold a risk; see
             `keqa.evaluation.risk.hold_risk`. It is neither saved nor loaded: it holds for the language models and the
             retriever that it was calibrated with.
+        way_out: What is done where the documents do not say what was asked; see `keqa.programs.keqa.KEQA`.
     """
 
     method: ClassVar[str]
     learned: LearnedQuestions = NOTHING
     demonstrations: bool = True
     abstention: Abstention | None = None
+    way_out: WaysOut = "guess"
 
     def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
         super().__init__(CallLimiter(workers))
@@ -125,6 +130,7 @@ class Program(Stage):
         Raises:
             InputError: The question cannot be asked.
             UnansweredError: It has no answer; the error carries its record.
+            NotInDocumentsError: The documents do not say it, and the program was to raise that.
             ConfigurationError: A key, model or setting is wrong, which no other question would escape.
         """
         asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
@@ -230,6 +236,8 @@ class Program(Stage):
         if failure is not None:
             failure.record = record
             raise failure
+        if record.unanswered is not None and self.way_out == "raise":
+            raise NotInDocumentsError(record.unanswered, record)
         return prediction_of(record if self.abstention is None else self.abstention.applied(record))
 
     async def _standing_alone(self, session: Session, asked: Question) -> Question:
@@ -277,6 +285,8 @@ class Program(Stage):
             answer_source="failed" if failed else story.answer_source,
             failure=failed,
             cost=session.ledger.cost(),
+            unanswered=None if failed else story.unanswered,
+            guessed=story.guessed and not failed,
         )
         return with_supporting_sentences(record)
 

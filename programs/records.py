@@ -14,7 +14,9 @@ from keqa.data.question import AnswerType
 from keqa.retrievers.place import Place
 
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
-QuizSource = Literal["memory", "passages", "closed_book", "largest_cluster", "blocked", "skipped", "failed"]
+QuizSource = Literal[
+    "memory", "passages", "closed_book", "largest_cluster", "unanswered", "blocked", "skipped", "failed"
+]
 AnswerSource = Literal[
     "memory", "passages", "closed_book", "largest_cluster", "summary", "fallback", "withheld", "unanswered", "failed"
 ]
@@ -117,6 +119,7 @@ class PassageVerdict(PlacedText, Record):
         kept: Whether the answer was drawn from it.
         why: One sentence on why it was kept or left out.
         sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
+        older_than: Id of the newer passage that says otherwise of the same, for which it was left out; else empty.
     """
 
     passage_id: str
@@ -125,6 +128,7 @@ class PassageVerdict(PlacedText, Record):
     kept: bool
     why: str
     sentences: list[str] = Field(default_factory=list)
+    older_than: str = ""
 
 
 class EvidenceSentence(Record):
@@ -216,7 +220,8 @@ class QuizRecord(Record):
         tries: N_c; 0 without examination.
         complete: Whether all N_c draws were made. Where not, `consistency` counts the draws made over N_c, which is
             a lower bound that settled the verdict.
-        stopped: Why no further draw was made; None without examination, and in records of a version that did not say.
+        stopped: Why no further draw was made, or none at all; None where examination is off, and in records of a
+            version that did not say.
         consistency: T_c, size of the largest cluster over N_c; None without examination.
         consistency_exact: The same as a fraction, such as ``"4/5"``.
         threshold: α or the gate's own threshold; None where the gate has none.
@@ -232,6 +237,10 @@ class QuizRecord(Record):
         answer: None where there is none.
         abstained: Whether the answer says that it does not know; such a quiz cannot be referred to.
         source: Where the answer came from.
+        missing: Why the documents do not answer it, where that is the finding; there is no answer then.
+        guess: What would have been answered, had guessing been wanted, as far as it came up.
+        supported: Whether an answer from passages is in them; None where that was not checked.
+        support: By what that was found.
     """
 
     index: int
@@ -258,6 +267,10 @@ class QuizRecord(Record):
     answer: str | None = None
     abstained: bool = False
     source: QuizSource = "failed"
+    missing: MissingQuiz | None = None
+    guess: str | None = None
+    supported: bool | None = None
+    support: str = ""
 
 
 class CallCost(Record):

@@ -109,6 +109,7 @@ class AdaptedRetriever(SharedRetriever):
         """Set up; `as_retriever` finds the arguments."""
         self.source, self.name, self.function = source, name, function
         self._search = search
+        self.own_documents = getattr(source, "own_documents", True)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` hits, best first.

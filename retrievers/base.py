@@ -25,8 +25,8 @@ class Passage:
         id: Unique within an index, stable between two builds of the same corpus.
         title: Title of the page or document it comes from; may be empty.
         text: The text itself.
-        place: Where in a file it stands, for whoever looks it up. It is neither searched nor read by a language model,
-            and is no part of what makes two passages the same.
+        place: Where in a file it stands, for whoever looks it up. It is not searched, a language model reads it over
+            documents of one's own only, and it is no part of what makes two passages the same.
     """
 
     id: str
@@ -38,6 +38,12 @@ class Passage:
     def rendered(self) -> str:
         """The passage as a language model reads it."""
         return f"{self.title}: {self.text}" if self.title else self.text
+
+    @property
+    def headed(self) -> str:
+        """The passage below a line with its title, its place and its date, as far as they are known."""
+        header = " | ".join(filter(None, (self.title, str(self.place), self.place.date)))
+        return f"{header}\n{self.text}" if header else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,15 @@ class Retriever(Protocol):
 
 
 class SharedRetriever(Retriever):
-    """A retriever over something open, such as an index, which copies of a program share."""
+    """A retriever over something open, such as an index, which copies of a program share.
+
+    Attributes:
+        own_documents: Whether it searches somebody's own documents, over which a program says what they do not say, and
+            not those of a benchmark or the testbed, where it guesses as its paper does. A retriever that says nothing
+            is taken to.
+    """
+
+    own_documents: bool = True
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` hits, best first.

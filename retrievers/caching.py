@@ -58,6 +58,7 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
             InputError: The file is something else, or cannot be used.
         """
         self.retriever = retriever
+        self.own_documents = getattr(retriever, "own_documents", True)
         self.hits = self.misses = 0
         self._counting = threading.Lock()
         self._known: tuple[Any, str] = (None, "")

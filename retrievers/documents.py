@@ -124,6 +124,8 @@ class DocumentsRetriever(SharedRetriever):
         manifest: What it says about itself.
     """
 
+    own_documents = False
+
     def __init__(self, path: Path, manifest: DocumentsManifest, places: Mapping[str, Sequence[int]]) -> None:
         """Use `open`."""
         self.path, self.manifest = path, manifest

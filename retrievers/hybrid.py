@@ -78,6 +78,7 @@ class HybridRetriever(SharedRetriever):
                 f"the constant of a fusion is at least 0 and its depth at least 1, not {constant}, {depth}"
             )
         self.retrievers = tuple(retrievers)
+        self.own_documents = any(getattr(retriever, "own_documents", True) for retriever in retrievers)
         self._constant, self._depth = constant, depth
 
     @property

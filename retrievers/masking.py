@@ -22,6 +22,7 @@ class MaskingRetriever(SharedRetriever):
     def __init__(self, retriever: Retriever, golds: Callable[[str], Sequence[str]]) -> None:
         """Mask the answers that ``golds`` gives to a query; none, or an empty one, masks nothing."""
         self.retriever, self._golds = retriever, golds
+        self.own_documents = False
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Search; see `keqa.retrievers.base.Retriever`."""

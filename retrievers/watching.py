@@ -59,6 +59,7 @@ class WatchedRetriever(SharedRetriever):
         opened = retriever.retrievers if isinstance(retriever, HybridRetriever) else [retriever]
         self._parts = tuple(map(_Part, parts_of(address), opened))
         self._latest = retriever
+        self.own_documents = getattr(retriever, "own_documents", True)
         self._lock = threading.Lock()
         self._held: ContextVar[Retriever | None] = ContextVar("keqa_index_state", default=None)
 

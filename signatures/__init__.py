@@ -1,7 +1,9 @@
 """Every prompt of the program, one DSPy signature a file, named for what it asks."""
 
+from keqa.signatures.answer_from_documents import AnswerFromDocuments
 from keqa.signatures.answer_question import AnswerQuestion
 from keqa.signatures.answer_quiz import AnswerQuiz
+from keqa.signatures.answer_quiz_if_sure import AnswerQuizIfSure
 from keqa.signatures.answer_with_evidence import AnswerWithEvidence
 from keqa.signatures.answer_with_knowledge import AnswerWithKnowledge
 from keqa.signatures.choose_action import AnswerFromTrajectory, ChooseAction
@@ -30,9 +32,11 @@ from keqa.signatures.summarize import Summarize
 from keqa.signatures.translate_question import TranslateQuestion
 
 __all__ = [
+    "AnswerFromDocuments",
     "AnswerFromTrajectory",
     "AnswerQuestion",
     "AnswerQuiz",
+    "AnswerQuizIfSure",
     "AnswerWithEvidence",
     "AnswerWithKnowledge",
     "ChooseAction",

@@ -14,6 +14,7 @@ from keqa.retrievers.documents import DocumentsManifest
 
 if TYPE_CHECKING:
     from keqa.retrievers import DenseManifest, DenseRetriever, HybridManifest, Manifest, Passage, TantivyRetriever
+    from keqa.retrievers.base import SharedRetriever
 
 DOCUMENTS_ORIGIN = "testbed"
 """Begins the origin of documents for the testbed's questions, which the language model that ships can read."""
@@ -21,6 +22,7 @@ DOCUMENTS_ORIGIN = "testbed"
 _NAME = "encyclopedia"
 
 _R = TypeVar("_R", "TantivyRetriever", "DenseRetriever")
+_A = TypeVar("_A", bound="SharedRetriever")
 
 
 def open_encyclopedia(
@@ -85,19 +87,25 @@ def _opened(
     try:
         retriever = open_at(folder)
         if retriever.manifest.source_hash == content:
-            return retriever
+            return as_benchmark(retriever)
     except (RetrievalError, OSError):
         # Absent, interrupted or of an earlier version: built below.
         pass
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         build(passages, folder)
-        return open_at(folder)
+        return as_benchmark(open_at(folder))
     except (RetrievalError, InputError, OSError):
         parent = Path(tempfile.mkdtemp(prefix="keqa-"))
         atexit.register(shutil.rmtree, parent, ignore_errors=True)
         build(passages, parent / name)
-        return open_at(parent / name)
+        return as_benchmark(open_at(parent / name))
+
+
+def as_benchmark(retriever: _A) -> _A:
+    """A retriever over the testbed marked as such, so that programs over it answer as their papers do."""
+    retriever.own_documents = False
+    return retriever
 
 
 def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | DocumentsManifest | None) -> bool:

@@ -125,7 +125,9 @@ class AsyncScriptedEngine:
 
 
 class ScriptedRetriever:
-    """Finds the passages listed for a query; by default all, in their order."""
+    """Finds the passages listed for a query; by default all, in their order. What it searches counts as a benchmark."""
+
+    own_documents = False
 
     def __init__(self, passages: Sequence[Passage], found: Mapping[str, Sequence[int]] | None = None) -> None:
         self.passages, self.found = list(passages), found

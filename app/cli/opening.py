@@ -50,7 +50,7 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None)
         RetrievalError: The index cannot be opened.
     """
     from keqa.retrievers import HybridRetriever, open_index
-    from keqa.testbed.index import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
+    from keqa.testbed.index import as_benchmark, holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
     refuse_empty("--index", index)
     if index is None and engine == "dense":
@@ -61,7 +61,9 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None)
         return open_encyclopedia()
     retriever = open_index(index)
     # An index of another package may say nothing about itself.
-    if lm is None and not holds_encyclopedia(getattr(retriever, "manifest", None)):
+    if holds_encyclopedia(getattr(retriever, "manifest", None)):
+        return as_benchmark(retriever)
+    if lm is None:
         raise ConfigurationError(_needs_lm(index))
     return retriever
 

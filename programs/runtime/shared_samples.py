@@ -181,7 +181,8 @@ class SharedDraws:
     async def _make(self, session: Session, found: Assessment, examination: SharedExamination, key: str) -> None:
         counted = _Counted(session)
         tries = max(found.tries, self.largest)
-        whole = Assessment(found.quiz, found.number, found.answer_type, found.choices, tries)
+        kind = found.answer_type, found.choices
+        whole = Assessment(found.quiz, found.number, *kind, tries, predictor=found.predictor)
         try:
             await examination.draw_all(counted, whole)
             drawn = range(tries if whole.probabilities else 0)
@@ -261,7 +262,9 @@ class SharedExamination(Examination):
         """What the draws of a quiz depend on; no address and no secret is in it."""
         asked = [found.quiz, found.answer_type, found.choices, max(found.tries, self.largest)]
         drawn = [self.temperature, self.top_p, self.seed, self.probabilities]
-        written = json.dumps([asked, drawn, _prompt(self.quiz), _prompt(self.same)], sort_keys=True, default=str)
+        written = json.dumps(
+            [asked, drawn, _prompt(found.predictor or self.quiz), _prompt(self.same)], sort_keys=True, default=str
+        )
         return blake2b(written.encode(), digest_size=16).hexdigest()
 
 

@@ -89,6 +89,7 @@ class Answering(Stage):
         evidence: Sequence[str] = (),
         triples: Sequence[str] = (),
         number: int | None = None,
+        predictor: dspy.Predict | None = None,
     ) -> str:
         """Answer.
 
@@ -101,11 +102,12 @@ class Answering(Stage):
             evidence: Selected sentences.
             triples: Constructed triples.
             number: The quiz's number, for degradations.
+            predictor: Asks; the stage's own where None.
 
         Raises:
             CallError: There is no answer.
         """
         inputs = {"question": question, "answer_type": answer_type, "choices": list(choices)}
         knowledge = {"evidence": list(evidence), "triples": list(triples)}
-        call = FromPassages(session, self.answer, passages, number, **knowledge, **inputs)
+        call = FromPassages(session, predictor or self.answer, passages, number, **knowledge, **inputs)
         return text_of((await predict_with_retry(session, call, number)).answer)

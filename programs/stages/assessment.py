@@ -49,6 +49,7 @@ class Assessment:
         probabilities: Of the answers drawn, by position, where they are asked for.
         place: Which quiz of which question it is; empty where it is asked by itself.
         stopped: Why no further draw was made.
+        predictor: Draws, where it is not the examination's own.
     """
 
     quiz: str
@@ -65,6 +66,7 @@ class Assessment:
     judged: dict[tuple[str, str], bool] = field(default_factory=dict)
     place: str = ""
     stopped: str | None = None
+    predictor: Any = None
 
     @property
     def votes(self) -> Votes:

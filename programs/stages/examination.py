@@ -156,6 +156,7 @@ class Examination(Stage):
         choices: Sequence[str] = (),
         number: int | None = None,
         place: str = "",
+        predictor: dspy.Predict | None = None,
     ) -> Assessment:
         """Examine a quiz.
 
@@ -166,8 +167,9 @@ class Examination(Stage):
             choices: The options of a choice.
             number: The quiz's number, for degradations.
             place: Which quiz of which question it is, for gates that want to know.
+            predictor: Draws; the examination's own where None.
         """
-        found = Assessment(quiz, number, answer_type, list(choices), self.tries, place=place)
+        found = Assessment(quiz, number, answer_type, list(choices), self.tries, place=place, predictor=predictor)
         if self.question is not None and self.question.before_samples:
             await self._ask(self.question, session, found)
         while True:
@@ -348,7 +350,8 @@ class Examination(Stage):
 
         async def sampled(config: dict[str, Any]) -> dspy.Prediction:
             asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
-            return await ask(session, self.quiz, "task", "examine", found.number, draws=DRAW, config=config, **asked)
+            drawing = found.predictor or self.quiz
+            return await ask(session, drawing, "task", "examine", found.number, draws=DRAW, config=config, **asked)
 
         try:
             return await sampled(config)

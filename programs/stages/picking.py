@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from keqa.programs.predictor_state import Predictor
@@ -14,7 +15,7 @@ from keqa.programs.runtime.errors import CallError, typed_error
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.stage import Stage
-from keqa.retrievers.base import Hit
+from keqa.retrievers.base import Hit, Passage
 from keqa.signatures import JudgeUtility
 
 Reference = Callable[[str, str], Sequence[Any]]
@@ -90,7 +91,12 @@ class Picking(Stage):
         self.prefer_reliable = False
 
     async def run(
-        self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None = None
+        self,
+        session: Session,
+        quiz: str,
+        hits: Sequence[Hit],
+        number: int | None = None,
+        shown: Callable[[Passage], str] = attrgetter("rendered"),
     ) -> list[PassageVerdict]:
         """Judge the passages found for a quiz.
 
@@ -99,13 +105,14 @@ class Picking(Stage):
             quiz: Resolved text.
             hits: Passages, best first.
             number: The quiz's number, for degradations.
+            shown: A passage as the judge reads it; the reference knows them as rendered.
 
         Returns:
             A verdict for each, in their order. Where no passage was judged helpful and some could not be judged, the
             best of the latter is kept; where all were judged not helpful, none is.
         """
         await self._prepare(session, quiz, hits, number)
-        found = await self._judged(session, quiz, hits, number)
+        found = await self._judged(session, quiz, hits, number, shown)
         judged = zip(hits, found, strict=True)
         verdicts = [_verdict(hit, verdict, verdict == "helpful", _WHY[verdict]) for hit, verdict in judged]
         verdicts = self._by_source(hits, verdicts)
@@ -133,7 +140,9 @@ class Picking(Stage):
         made.judge.lm, made.judge.fixed = self.judge.lm, self.judge.fixed
         return made
 
-    async def _judged(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> list[Verdict]:
+    async def _judged(
+        self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None, shown: Callable[[Passage], str]
+    ) -> list[Verdict]:
         """A verdict for each passage, in one call where that is wanted and there are several."""
         found: list[Verdict | None] = [None] * len(hits)
         if self.together is not None and len(hits) > 1:
@@ -142,13 +151,15 @@ class Picking(Stage):
             demos = None
             if reference is not None:
                 demos = lambda: [demo for text in texts for demo in reference(quiz, text) or ()]  # noqa: E731
-            found = await self.together.acall(quiz, texts, number, demos=demos, session=session)
+            read = [shown(hit.passage) for hit in hits]
+            found = await self.together.acall(quiz, read, number, demos=demos, session=session)
         places = [place for place, verdict in enumerate(found) if verdict is None]
         for some in self._in_turn(hits, places):
             if self._has_reliable(hits, found) and all(self._is_doubted(hits[place]) for place in some):
                 # They would be left out whatever the judge said of them.
                 break
-            judged = await session.gather([self._judge(session, quiz, hits[place], number) for place in some])
+            asked = [self._judge(session, quiz, hits[place], number, shown) for place in some]
+            judged = await session.gather(asked)
             for place, verdict in zip(some, judged, strict=True):
                 found[place] = verdict
         return ["unjudged" if verdict is None else verdict for verdict in found]
@@ -215,14 +226,15 @@ class Picking(Stage):
             action = "looked for the demonstrations of each passage by itself"
             session.note("judge_utility", known.cause, known.message, action, number, harmless=True)
 
-    async def _judge(self, session: Session, quiz: str, hit: Hit, number: int | None) -> Verdict:
+    async def _judge(
+        self, session: Session, quiz: str, hit: Hit, number: int | None, shown: Callable[[Passage], str]
+    ) -> Verdict:
         text = hit.passage.rendered
         reference = self.reference
         demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
         try:
-            prediction = await ask(
-                session, self.judge, "utility", "judge_utility", number, demos=demos, quiz=quiz, passage=text
-            )
+            asked = {"quiz": quiz, "passage": shown(hit.passage)}
+            prediction = await ask(session, self.judge, "utility", "judge_utility", number, demos=demos, **asked)
         except CallError as error:
             message = f"{error.message} (passage {hit.passage.id})"
             session.note("judge_utility", error.cause, message, "left the passage out", number)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import fraction_text
-from keqa.programs.records import ClusterRecord, QuizRecord, QuizSource, SampleRecord
+from keqa.programs.gates import VoteGate
+from keqa.programs.records import ClusterRecord, MissingQuiz, PassageVerdict, QuizRecord, QuizSource, SampleRecord
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExamined
@@ -18,15 +21,35 @@ from keqa.programs.runtime.session import Session
 from keqa.programs.stages.assessment import Assessment
 from keqa.programs.stages.picking import unjudged, with_kept
 from keqa.programs.stages.selection import with_key_sentences
-from keqa.retrievers.base import Hit
+from keqa.programs.subjects import spoken_of
+from keqa.programs.unanswered import label_of
+from keqa.retrievers.base import Hit, Passage
 
 if TYPE_CHECKING:
     from keqa.programs.keqa import KEQA
 
-OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
+
+def _no_way_to_guess(value: object) -> object:
+    if value == "abstain":
+        raise ValueError("to have no guess for an answer, say unanswered='say'")
+    return value
+
+
+OnNothingHelpful = Annotated[
+    Literal["largest_cluster", "closed_book", "top_passage"], BeforeValidator(_no_way_to_guess)
+]
 Select = Literal["beside", "instead"]
 
 _UNANSWERED = "left the quiz unanswered"
+
+
+class _SearchError(CallError):
+    """A search failed, which does not mean that nothing was found."""
+
+
+def _told_by(passage: Passage | PassageVerdict) -> str:
+    """All that a passage says of what it is about."""
+    return " ".join((passage.title, passage.place.heading, passage.text))
 
 
 @dataclass(frozen=True)
@@ -65,10 +88,14 @@ class QuizFlow:
         answer: str | None = None
         source: QuizSource = "failed"
         try:
-            if self.examine:
+            hits = await self._search(quiz, text) if self._looks else None
+            about = spoken_of(text, [_told_by(hit.passage) for hit in hits]) if hits else []
+            if about:
+                fields["stopped"] = f"nothing was drawn, for the documents speak of {', '.join(about)}"
+            elif self.examine:
                 place = place_of(self.asked.question, self.asked.choices, quiz.index)
                 found = await self.program.examination.acall(
-                    *asked, number=quiz.index, place=place, session=self.session
+                    *asked, number=quiz.index, place=place, predictor=self._own("quiz"), session=self.session
                 )
                 consistency = float(found.votes.consistency)
                 self.session.report(QuizExamined(quiz.index, text, bool(found.known), found.answer, consistency))
@@ -76,9 +103,13 @@ class QuizFlow:
                 answer, source = await self._from_memory(found, asked)
                 source = "memory" if source == "largest_cluster" else source
             else:
-                answer, source = await self._from_passages(quiz, asked, found, fields)
+                hits = await self._search(quiz, text) if hits is None else hits
+                answer, source = await self._from_passages(quiz, asked, found, fields, hits)
+                if self.program.declines and source != "failed":
+                    answer, source = self._checked(quiz, asked, found, fields, answer)
         except CallError as error:
-            self.session.note("answer", error.cause, error.message, _UNANSWERED, quiz.index)
+            stage = "retrieve" if isinstance(error, _SearchError) else "answer"
+            self.session.note(stage, error.cause, error.message, _UNANSWERED, quiz.index)
         self.session.report(QuizAnswered(quiz.index, text, answer, source))
         return QuizRecord(
             index=quiz.index,
@@ -92,37 +123,54 @@ class QuizFlow:
             **fields,
         )
 
+    @property
+    def _looks(self) -> bool:
+        """Whether the documents are searched before anything is drawn."""
+        program = self.program
+        return self.examine and program.declines and program.look_first and isinstance(program.gate, VoteGate)
+
+    async def _search(self, quiz: Quiz, text: str) -> list[Hit]:
+        retriever = self.program.given_retriever
+        if retriever is None:
+            return []
+        try:
+            return await searched(self.session, retriever, text, self.program.top_k, quiz.index)
+        except CallError as error:
+            raise _SearchError(error.cause, error.message) from error
+
     async def _from_passages(
-        self, quiz: Quiz, asked: tuple[str, AnswerType, list[str]], found: Assessment | None, fields: dict[str, Any]
+        self,
+        quiz: Quiz,
+        asked: tuple[str, AnswerType, list[str]],
+        found: Assessment | None,
+        fields: dict[str, Any],
+        hits: list[Hit],
     ) -> tuple[str | None, QuizSource]:
-        """Lines 8 to 16."""
+        """Lines 8 to 16; without an answer where no passage helps and nothing is to be guessed."""
         program, (text, answer_type, choices) = self.program, asked
-        retriever = program.given_retriever
-        hits: list[Hit] = []
-        if retriever is not None:
-            try:
-                hits = await searched(self.session, retriever, text, program.top_k, quiz.index)
-            except CallError as error:
-                self.session.note("retrieve", error.cause, error.message, _UNANSWERED, quiz.index)
-                return None, "failed"
         verdicts = unjudged(hits)
         if program.pick:
-            verdicts = await program.picking.acall(text, hits, quiz.index, session=self.session)
-        if hits and program.on_nothing_helpful == "top_passage" and not any(verdict.kept for verdict in verdicts):
+            judging = {} if program.documents is None else {"shown": program.documents.shown}
+            verdicts = await program.picking.acall(text, hits, quiz.index, **judging, session=self.session)
+        top = program.on_nothing_helpful == "top_passage" and not program.declines
+        if hits and top and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
         if program.extract_sentences is not None:
             keep, similarity = program.extract_sentences, program.selection.similarity
             hits, verdicts = with_key_sentences(text, hits, verdicts, keep, similarity)
-        fields |= {"retrieved": retriever is not None, "passages": verdicts}
+        fields |= {"retrieved": program.given_retriever is not None, "passages": verdicts}
         kept = tuple(verdict.passage_id for verdict in verdicts if verdict.kept)
         self.session.report(PassagesKept(quiz.index, text, len(verdicts), kept))
-        passages = [hit.passage.rendered for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]
+        picked = [hit.passage for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]
+        passages = [one.rendered for one in picked]
         if not passages:
-            return await self._from_memory(found, asked)
+            return (None, "unanswered") if program.declines else await self._from_memory(found, asked)
         if program.select:
             chosen = await program.selection.acall(text, passages, quiz.index, session=self.session)
             fields |= dict(zip(("triples", "evidence"), chosen, strict=True))
         evidence = fields.get("evidence", [])
+        if program.documents is not None:
+            passages = [program.documents.shown(one) for one in picked]
         answer = await program.answering.acall(
             text,
             [] if evidence and program.select == "instead" else passages,
@@ -131,9 +179,57 @@ class QuizFlow:
             evidence=evidence,
             triples=fields.get("triples", []),
             number=quiz.index,
+            predictor=self._own("answer"),
             session=self.session,
         )
+        if program.documents is not None and not is_abstention(answer, choices):
+            fields["supported"], fields["support"] = await program.documents.acall(
+                text, answer, passages, answer_type, choices, quiz.index, session=self.session
+            )
         return str(answer), "passages"
+
+    def _own(self, name: str) -> Any:
+        """The predictor of that name for one's own documents; None where the paper's is asked."""
+        documents = self.program.documents
+        return getattr(documents, name) if documents is not None and documents.own_prompts else None
+
+    def _checked(
+        self,
+        quiz: Quiz,
+        asked: tuple[str, AnswerType, list[str]],
+        found: Assessment | None,
+        fields: dict[str, Any],
+        answer: str | None,
+    ) -> tuple[str | None, QuizSource]:
+        """An answer that the passages carry, or why there is none."""
+        text, _, choices = asked
+        told = answer is not None and not is_abstention(answer, choices)
+        if told and fields.get("supported") is not False:
+            return answer, "passages"
+        fields["missing"] = self._missing(quiz, text, fields, answer)
+        fields["guess"] = answer if told else None if found is None else found.answer
+        return None, "unanswered"
+
+    def _missing(self, quiz: Quiz, text: str, fields: dict[str, Any], answer: str | None) -> MissingQuiz:
+        passages: list[PassageVerdict] = fields["passages"]
+        about = spoken_of(text, [_told_by(one) for one in passages])
+        kept = sum(one.kept for one in passages)
+        if not about:
+            why = f"none of the {len(passages)} passages found is about it" if passages else "no passage was found"
+        elif not kept:
+            why = f"none of the {len(passages)} passages found was judged to help"
+        else:
+            support = fields.get("support")
+            why = f"of the {kept} passages kept came “{answer}”{f', but {support}' if support else ''}"
+        return MissingQuiz(
+            # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
+            quiz=0 if text == self.asked.question else quiz.index,
+            asked=text,
+            kind="nothing supports an answer" if about or kept else "nothing found",
+            searched=[text] if self.program.given_retriever is not None else [],
+            read=[label_of(one) for one in passages],
+            why=why,
+        )
 
     async def _from_memory(
         self, found: Assessment | None, asked: tuple[str, AnswerType, list[str]]

@@ -1,0 +1,99 @@
+"""What is asked over somebody's own documents in the place of the papers' prompts, and whether an answer is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.data.question import AnswerType
+from keqa.programs.demonstrations import trained_on_prompts
+from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.errors import CallError
+from keqa.programs.runtime.session import Session
+from keqa.programs.stages.stage import Stage
+from keqa.programs.subjects import content_words, stands_in, words_of
+from keqa.retrievers.base import Passage
+from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
+
+_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
+_AS_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
+
+
+class OwnDocuments(Stage):
+    """The prompts of a program that says what the documents do not say.
+
+    A language model that was trained on the papers' prompts is asked these, for it knows no others.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "answer": "task", "support": "utility"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
+        "quiz": AnswerQuizIfSure,
+        "answer": AnswerFromDocuments,
+        "support": JudgeSupport,
+    }
+
+    quiz: dspy.Predict
+    answer: dspy.Predict
+    support: dspy.Predict
+
+    @property
+    def own_prompts(self) -> bool:
+        """Whether the language model of the task is asked the prompts of this stage."""
+        return not trained_on_prompts(self.answer.lm or dspy.settings.lm)
+
+    def shown(self, passage: Passage) -> str:
+        """A passage as the language model reads it."""
+        return passage.headed if self.own_prompts else passage.rendered
+
+    async def run(
+        self,
+        session: Session,
+        question: str,
+        answer: str,
+        passages: Sequence[str],
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        number: int | None = None,
+    ) -> tuple[bool | None, str]:
+        """Whether passages carry an answer: they have its words, or else the judge of utility says so, in one call.
+
+        Args:
+            session: The calls of the question.
+            question: Quiz or question, resolved.
+            answer: What was drawn from the passages.
+            passages: As the language model read them.
+            answer_type: What kind of answer is wanted; whether a yes or a choice is in passages, words do not tell.
+            choices: The options of a choice.
+            number: The quiz's number, for degradations.
+
+        Returns:
+            Whether they do, None where the judge could not be asked; and by what that was found.
+        """
+        if answer_type == "short" and not choices:
+            lacking = words_lacking(answer, passages)
+            if not lacking:
+                return True, "the passages have its words"
+            why = f"the passages lack “{' '.join(lacking)}”"
+        else:
+            why = "its words prove nothing"
+        asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
+        try:
+            found = (await ask(session, self.support, "utility", "judge_support", number, **asked)).support
+        except CallError as error:
+            session.note("judge_support", error.cause, error.message, "took the answer unchecked", number)
+            return None, f"{why}; the judge could not be asked"
+        return found != "no", f"{why}; judged: {found}"
+
+
+def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
+    """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms.
+
+    Args:
+        answer: A short answer; a yes or a no has words of its own.
+        passages: What it was drawn from.
+    """
+    there = {_AS_DIGITS.get(word, word) for text in passages for word in words_of(text)}
+    words = content_words(answer) or words_of(answer)
+    return [word for word in dict.fromkeys(words) if not stands_in(_AS_DIGITS.get(word, word), there)]

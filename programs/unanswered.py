@@ -1,0 +1,103 @@
+"""What the documents do not say: the finding, and the sentences that tell it in the language of the question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from keqa.programs.records import FoundQuiz, MissingQuiz, PassageVerdict, QuizRecord, Unanswered, UnansweredKind
+from keqa.programs.subjects import language_of
+
+WaysOut = Literal["say", "guess", "raise"]
+"""What a program does where the documents do not say what was asked: says so, answers as its paper does, or raises."""
+
+_LONGEST = 200
+# Of each language: what begins the message, what begins that of sources that contradict each other, the three kinds,
+# what is known besides, and how a quiz is quoted.
+_PARTS: dict[str, tuple[str, str, dict[UnansweredKind, str], str, str]] = {}
+
+
+def _language(
+    code: str, missing: str, unsettled: str, nothing: str, unsupported: str, contradict: str, known: str, quote: str
+) -> None:
+    kinds: dict[UnansweredKind, str] = {
+        "nothing found": nothing,
+        "nothing supports an answer": unsupported,
+        "sources contradict each other": contradict,
+    }
+    _PARTS[code] = missing, unsettled, kinds, known, quote
+
+
+# fmt: off
+_language("en", "Not in your documents: ", "Your documents do not settle it: ", "nothing was found on {}",
+          "nothing that was found answers {}", "the sources contradict each other on {}", "Known", "“{}”")
+_language("de", "Nicht in Ihren Dokumenten: ", "Ihre Dokumente entscheiden es nicht: ", "zu {} wurde nichts gefunden",
+          "nichts Gefundenes beantwortet {}", "die Quellen widersprechen sich bei {}", "Bekannt", "„{}“")
+_language("fr", "Pas dans vos documents : ", "Vos documents ne le tranchent pas : ", "rien n’a été trouvé sur {}",
+          "rien de ce qui a été trouvé ne répond à {}", "les sources se contredisent sur {}", "Connu", "« {} »")
+_language("es", "No está en sus documentos: ", "Sus documentos no lo deciden: ", "no se encontró nada sobre {}",
+          "nada de lo encontrado responde a {}", "las fuentes se contradicen sobre {}", "Conocido", "«{}»")
+_language("it", "Non è nei suoi documenti: ", "I suoi documenti non lo decidono: ", "non è stato trovato nulla su {}",
+          "nulla di quanto trovato risponde a {}", "le fonti si contraddicono su {}", "Noto", "«{}»")
+_language("pt", "Não está nos seus documentos: ", "Os seus documentos não decidem: ", "nada foi encontrado sobre {}",
+          "nada do que foi encontrado responde a {}", "as fontes contradizem-se sobre {}", "Conhecido", "“{}”")
+_language("nl", "Niet in uw documenten: ", "Uw documenten geven geen uitsluitsel: ", "over {} is niets gevonden",
+          "niets van wat is gevonden beantwoordt {}", "de bronnen spreken elkaar tegen over {}", "Bekend", "“{}”")
+_language("pl", "Nie ma tego w Państwa dokumentach: ", "Państwa dokumenty tego nie rozstrzygają: ",
+          "nie znaleziono niczego na temat {}", "nic ze znalezionego nie odpowiada na {}",
+          "źródła są sprzeczne co do {}", "Wiadomo", "„{}”")
+_language("ru", "Этого нет в ваших документах: ", "Ваши документы этого не решают: ", "ничего не найдено по вопросу {}",
+          "ничто из найденного не отвечает на {}", "источники противоречат друг другу по вопросу {}",
+          "Известно", "«{}»")
+_language("zh", "您的文档中没有：", "您的文档无法确定：", "没有找到与{}有关的内容", "找到的内容都没有回答{}",
+          "关于{}，各来源相互矛盾", "已知", "“{}”")
+_language("ja", "文書にはありません：", "文書からは決められません：", "{}については何も見つかりませんでした",
+          "見つかったものは{}に答えていません", "{}について出典が互いに矛盾しています", "わかっていること", "「{}」")
+_language("ar", "ليس في مستنداتك: ", "مستنداتك لا تحسم الأمر: ", "لم يُعثر على شيء عن {}",
+          "لا شيء مما عُثر عليه يجيب عن {}", "المصادر يناقض بعضها بعضًا في {}", "المعروف", "«{}»")
+# fmt: on
+
+
+def unanswered_of(question: str, quizzes: Sequence[QuizRecord], last: QuizRecord) -> Unanswered:
+    """The finding that the documents do not say what was asked.
+
+    Args:
+        question: Made to stand alone.
+        quizzes: Its quizzes; none where it is its own only quiz.
+        last: The question itself, which was asked of the documents at the end and is missing, too.
+    """
+    missing = [quiz.missing for quiz in quizzes if quiz.missing is not None] or [last.missing]
+    found = [
+        FoundQuiz(quiz=quiz.index, asked=quiz.resolved or quiz.text, answer=quiz.answer, source=quiz.source)
+        for quiz in quizzes
+        if quiz.answer is not None and not quiz.abstained
+    ]
+    lacking = [one for one in missing if one is not None]
+    message = message_of(question, lacking, found)
+    kind = lacking[0].kind
+    return Unanswered(kind=kind, asked=question, missing=lacking, found=found, guess=last.guess, message=message)
+
+
+def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[FoundQuiz] = ()) -> str:
+    """A sentence or two that say what is missing, and what is known of the rest, in the language of the question."""
+    absent, unsettled, kinds, known, quote = _PARTS.get(language_of(question), _PARTS["en"])
+    contradicted = all(one.kind == "sources contradict each other" for one in missing)
+    listed = "; ".join(
+        kinds[one.kind].format(quote.format(_short(one.asked)))
+        + (f" ({' / '.join(one.answers)})" if one.answers else "")
+        for one in missing
+    )
+    rest = "; ".join(f"{_short(one.asked)} {_short(one.answer)}" for one in found)
+    stop, space = ("。", "") if "：" in absent else (".", " ")
+    message = f"{unsettled if contradicted else absent}{listed}{stop}"
+    return f"{message}{space}{known}: {rest}." if rest else message
+
+
+def label_of(passage: PassageVerdict) -> str:
+    """What a passage that was looked at is called: its title, and where it stands."""
+    place = str(passage.place) or passage.passage_id
+    return f"{passage.title} ({place})" if passage.title and passage.title != place else place
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

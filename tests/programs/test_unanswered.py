@@ -1,0 +1,256 @@
+"""What the documents do not say is a finding of its own, and never a guess."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+import keqa
+from keqa.errors import ConfigurationError, NotInDocumentsError
+from keqa.programs.keqa import KEQA
+from keqa.programs.records import MissingQuiz
+from keqa.programs.stages.documents import words_lacking
+from keqa.programs.unanswered import message_of
+from keqa.retrievers.base import Passage
+from keqa.retrievers.place import Place
+
+SALARY = "What is the salary of Jonas Albrecht?"
+
+
+def replies(helpful=(), answers=None, quizzes=None, memory=("12 June 2023", "Oslo", "40,000", "Ann", "17")):
+    """A language model that remembers nothing for sure, and finds passages helpful that hold one of some texts."""
+    drawn = iter(memory * 20)
+
+    def reply(name, inputs, config):
+        match name:
+            case "DecomposeQuestion":
+                return {"quizzes": json.dumps(quizzes or [inputs["question"]])}
+            case "AnswerQuiz" | "AnswerQuizIfSure":
+                return {"answer": next(drawn)}
+            case "JudgeConsistency":
+                return {"same": "False"}
+            case "JudgeUtility":
+                return {"helpful": str(any(text in inputs["passage"] for text in helpful))}
+            case "AnswerWithKnowledge" | "AnswerFromDocuments":
+                return {"answer": next((a for q, a in (answers or {}).items() if q in inputs["question"]), "UNKNOWN")}
+            case "Summarize":
+                return {"explanation": "So.", "answer": next(iter((answers or {"": "UNKNOWN"}).values()))}
+            case "JudgeSupport":
+                return {"support": "no"}
+        raise AssertionError(name)
+
+    return reply
+
+
+@pytest.fixture
+def own(scripted, retriever):
+    """Makes a program over documents of one's own."""
+
+    def make(*texts, reply=None, **settings):
+        lm, engine = scripted(reply or replies())
+        searched = retriever(*texts)
+        searched.own_documents = True
+        return KEQA(searched, lms=keqa.build_roles(lm), **settings), engine
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "message"),
+    [
+        ((), "nothing found", f"Not in your documents: nothing was found on “{SALARY}”."),
+        (("Trains to Bremen are paid.",), "nothing found", f"Not in your documents: nothing was found on “{SALARY}”."),
+        (
+            ("Jonas Albrecht works in Bremen.",),
+            "nothing supports an answer",
+            f"Not in your documents: nothing that was found answers “{SALARY}”.",
+        ),
+    ],
+)
+def test_over_documents_of_ones_own_nothing_is_guessed(own, texts, kind, message):
+    prediction = own(*texts)[0](SALARY)
+    found = prediction.unanswered
+    assert (prediction.answer, prediction.record.answer_source, prediction.sources) == (message, "unanswered", [])
+    assert (found.kind, found.asked, found.message, found.found) == (kind, SALARY, message, [])
+    assert [(one.quiz, one.asked, one.kind, one.searched) for one in found.missing] == [(0, SALARY, kind, [SALARY])]
+    assert found.missing[0].read == [f"p{place}" for place in range(len(texts))]
+    assert not prediction.record.guessed
+
+
+def test_the_papers_way_is_to_guess_and_is_marked_as_a_guess(own):
+    prediction = own("Jonas Albrecht works in Bremen.", unanswered="guess")[0](SALARY)
+    assert (prediction.answer, prediction.record.answer_source) == ("12 June 2023", "largest_cluster")
+    assert prediction.record.guessed
+    assert prediction.unanswered is None
+
+
+def test_it_is_raised_where_that_is_wanted(own):
+    program, _ = own("Jonas Albrecht works in Bremen.", unanswered="raise")
+    with pytest.raises(NotInDocumentsError, match="nothing that was found answers") as raised:
+        program(SALARY)
+    assert raised.value.record.answer_source == "unanswered"
+    assert pickle.loads(pickle.dumps(raised.value)).unanswered == raised.value.unanswered
+    (outcome,) = program.answer_many([SALARY])
+    assert isinstance(outcome.error, NotInDocumentsError)
+    assert outcome.record.unanswered.kind == "nothing supports an answer"
+
+
+def test_which_quiz_is_missing_and_what_is_known_of_the_others(own):
+    quizzes = ["Where does Jonas Albrecht live?", "Who is the mayor of #1?", "How old is #2?"]
+    reply = replies(("lives",), {"Where does Jonas": "Bremen"}, quizzes)
+    program, _ = own("Jonas Albrecht lives in Bremen.", reply=reply)
+    found = program("How old is the mayor of the place where Jonas Albrecht lives?").unanswered
+    assert [(one.quiz, one.asked, one.kind) for one in found.missing] == [
+        (2, "Who is the mayor of Bremen?", "nothing supports an answer")
+    ]
+    assert [(one.quiz, one.asked, one.answer) for one in found.found] == [
+        (1, "Where does Jonas Albrecht live?", "Bremen")
+    ]
+    assert found.message == (
+        "Not in your documents: nothing that was found answers “Who is the mayor of Bremen?”. "
+        "Known: Where does Jonas Albrecht live? Bremen."
+    )
+
+
+def test_a_question_that_is_answered_as_a_whole_is_answered(own):
+    quizzes = ["Where does Jonas Albrecht live?", "Who is the mayor of #1?"]
+    whole = "Who is the mayor of the place where Jonas Albrecht lives?"
+    program, _ = own("Jonas Albrecht lives under mayor Ann Ok.", reply=replies(("lives",), {whole: "Ann Ok"}, quizzes))
+    prediction = program(whole)
+    assert (prediction.answer, prediction.record.answer_source) == ("Ann Ok", "fallback")
+    assert prediction.unanswered is None
+
+
+@pytest.mark.parametrize(
+    ("marked", "given", "way"),
+    [(True, None, "say"), (False, None, "guess"), (False, "say", "say"), (True, "guess", "guess")],
+)
+def test_what_is_done_goes_by_the_documents(retriever, marked, given, way):
+    searched = retriever()
+    searched.own_documents = marked
+    assert KEQA(searched, unanswered=given).way_out == way
+    assert KEQA(None, unanswered=given).way_out == (given or "guess")
+
+
+def test_the_testbed_and_a_function_are_told_apart():
+    assert KEQA(keqa.open_encyclopedia()).way_out == "guess"
+    assert KEQA(lambda query: [Passage("1", "", "It.")]).way_out == "say"
+
+
+def test_to_have_no_guess_is_another_setting():
+    with pytest.raises(ConfigurationError, match="unanswered='say'"):
+        KEQA(None, on_nothing_helpful="abstain")
+
+
+@pytest.mark.parametrize(
+    ("question", "begins"),
+    [
+        ("Who leads it?", "Not in your documents: "),
+        ("Wer leitet Projekt Hafen?", "Nicht in Ihren Dokumenten: "),
+        ("Qui dirige le projet ?", "Pas dans vos documents : "),
+        ("¿Quién dirige el proyecto?", "No está en sus documentos: "),
+        ("Chi guida il progetto?", "Non è nei suoi documenti: "),
+        ("Quem lidera o projeto?", "Não está nos seus documentos: "),
+        ("Welke persoon leidt het project?", "Niet in uw documenten: "),
+        ("Kto kieruje projektem?", "Nie ma tego w Państwa dokumentach: "),
+        ("Кто руководит проектом?", "Этого нет в ваших документах: "),
+        ("谁领导这个项目？", "您的文档中没有："),
+        ("プロジェクトを率いるのは誰ですか", "文書にはありません："),
+        ("من يقود المشروع؟", "ليس في مستنداتك: "),
+        ("Hvem leder projektet?", "Not in your documents: "),
+    ],
+)
+def test_it_is_said_in_the_language_of_the_question(question, begins):
+    assert message_of(question, [MissingQuiz(quiz=0, asked=question, kind="nothing found")]).startswith(begins)
+
+
+def test_what_the_documents_speak_of_is_read_and_not_remembered(own):
+    told = {"Who built": "Ida Holm"}
+    sure = replies(("lighthouse",), told, memory=("William Hague",))
+    lighthouse = "Who built the lighthouse of Skarn?"
+    program, engine = own("The lighthouse of Skarn was built by Ida Holm.", reply=sure)
+    record = program(lighthouse).record
+    assert (record.answer, record.answer_source, engine.count["AnswerQuizIfSure"]) == ("Ida Holm", "passages", 0)
+    assert record.quizzes[0].stopped == "nothing was drawn, for the documents speak of skarn"
+    program.look_first = False
+    assert program(lighthouse).record.answer_source == "memory"
+    # Of what no document speaks, the language model is examined.
+    program.look_first = True
+    record = program("Who wrote Hamlet?").record
+    assert (record.answer, record.answer_source, record.guessed) == ("William Hague", "memory", False)
+
+
+def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
+    reply = replies(("works",), {SALARY: "Mercury (planet)", "Where": "bremen", "Does": "yes"})
+    program, engine = own("Jonas Albrecht works in Bremen.", reply=reply)
+    record = program(SALARY).record
+    assert record.unanswered.kind == "nothing supports an answer"
+    assert record.unanswered.guess == "Mercury (planet)"
+    assert record.unanswered.missing[0].why == (
+        "of the 1 passages kept came “Mercury (planet)”, but the passages lack “mercury planet”; judged: no"
+    )
+    quiz = program("Where does Jonas Albrecht work?").record.quizzes[0]
+    assert (quiz.supported, quiz.support) == (True, "the passages have its words")
+    assert engine.count["JudgeSupport"] == 1
+    assert program("Does Jonas Albrecht work?", answer_type="yes/no").unanswered is not None
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "lacking"),
+    [
+        ("3 Autos", "Sie haben drei Auto.", ["3"]),
+        ("three harbours", "It has 3 harbours.", []),
+        ("12 harbours", "It has three harbours.", ["12"]),
+        ("港口项目", "张伟负责港口项目。", []),
+        ("铁路", "张伟负责港口项目。", ["铁路"]),
+        ("Anna Berg", "It is led by Anna Lee.", ["berg"]),
+        ("Mitarbeitern", "Das gilt für alle Mitarbeiter.", []),
+        ("the", "It is the end.", []),
+    ],
+)
+def test_the_words_that_passages_lack(answer, text, lacking):
+    assert words_lacking(answer, [text]) == lacking
+
+
+def test_title_place_and_date_stand_above_a_passage_over_documents_of_ones_own(scripted):
+    place = Place("rules/travel.md", None, "Hotels", "2024-05-31")
+    passage = Passage("1", "Travel rules", "A night in Bremen costs 120 euros at most.", place)
+    lm, engine = scripted(replies(("120",), {"night": "120 euros"}))
+    program = KEQA(lambda query: [passage], lms=keqa.build_roles(lm))
+    assert program("What may a night in Bremen cost?").answer == "120 euros"
+    headed = "Travel rules | rules/travel.md, Hotels | 2024-05-31\nA night in Bremen costs 120 euros at most."
+    assert engine.asked("JudgeUtility")[0]["passage"] == headed
+    assert json.loads(engine.asked("AnswerFromDocuments")[0]["passages"]) == [headed]
+    program.unanswered = "guess"
+    assert program("What may a night in Bremen cost?").answer == "120 euros"
+    assert "2024-05-31" not in engine.prompts[-1]
+    assert engine.count["AnswerWithKnowledge"] == 1
+
+
+def test_a_language_model_that_was_trained_on_the_papers_prompts_is_asked_these(retriever):
+    searched = retriever("Ann lives in Isburg.")
+    searched.own_documents = True
+    program = KEQA(searched, lms=keqa.build_roles("keqa/tiny"))
+    assert program.way_out == "say"
+    assert not program.documents.own_prompts
+
+
+def test_a_saved_program_keeps_what_it_does(own, tmp_path):
+    program, _ = own("It.", unanswered="raise", look_first=False)
+    program.documents.answer.demos = [{"question": "Who?", "passages": ["It."], "answer": "Ann"}]
+    keqa.save(program, tmp_path / "program")
+    loaded = keqa.load(tmp_path / "program", program.retriever, program.lms)
+    assert (loaded.unanswered, loaded.look_first, loaded.way_out) == ("raise", False, "raise")
+    assert [dict(demo)["answer"] for demo in loaded.documents.answer.demos] == ["Ann"]
+    # What is compiled over one's own documents runs over others, and where it guesses has no prompts for them.
+    program.unanswered = None
+    keqa.save(program, tmp_path / "own")
+    assert keqa.load(tmp_path / "own", None).documents is None
+    assert keqa.load(tmp_path / "own", program.retriever, program.lms).documents.answer.demos
+    state = KEQA(None)
+    state.load_state(program.dump_state())
+    assert state.documents is None
+    program.load_state(KEQA(None).dump_state())
+    assert program.documents.answer.demos == []
