@@ -32,6 +32,7 @@ _LEAST_WORDS = 2
 _MORE_WORDS = 4
 # Passages are a hundred words long; records of a corpus may be books.
 _LONGEST = 20_000
+_HEADINGS = re.compile(r"^#{1,6} [^\n]*(?:\n|\Z)", re.MULTILINE)
 _FUNCTION_WORDS = ENGLISH | CHINESE
 
 
@@ -102,8 +103,9 @@ def says_otherwise(text: str, supporting: str, answer: str) -> str:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a passage on one line each."""
-    return stripped_sentences(text[:_LONGEST])
+    """The sentences of a passage on one line each, without the headings above them, unless these are all."""
+    text = text[:_LONGEST]
+    return stripped_sentences(_HEADINGS.sub("\n\n", text)) or stripped_sentences(text)
 
 
 def _as_written(text: str, sentence: str) -> str:

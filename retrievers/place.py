@@ -42,9 +42,9 @@ class Place:
 
     Attributes:
         file: The file, as its path below the folder that was indexed; empty where the passage is a record.
-        page: Number of the page on which its middle stands, from 1, or of the slide; None where there are none.
-        heading: The last heading before its middle; may be empty.
-        date: When the document was last changed, as it says itself, such as ``2024-05-31``; may be empty.
+        page: Number of the page on which it stands, from 1, or of the slide; None where there are none.
+        heading: The last heading before it; may be empty.
+        date: Of what date it is, as its document says, such as ``2024-05-31`` or ``2024-05``; may be empty.
     """
 
     file: str = ""

@@ -28,6 +28,8 @@ _LAST_ROW: Final = 1_048_576
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
 _SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
 _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
+# An asterisk of the text is escaped, and that of a list has a space behind it.
+_SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
 
@@ -182,8 +184,8 @@ def _cell(value: Any) -> str:
 
 
 def _plain(markdown: str) -> str:
-    """Markdown with its structure, and without what a reader does not read: escapes, marks for bold, pictures."""
-    text = _PICTURE.sub(r"\1", markdown).replace("**", "")
+    """Markdown with its structure, and without what a reader does not read: escapes, marks of emphasis, pictures."""
+    text = _SLANTED.sub(r"\1", _PICTURE.sub(r"\1", markdown).replace("**", ""))
     lines = (line for line in text.split("\n") if line.strip("|- ") or not line.startswith("|"))
     return _ESCAPE.sub(r"\1", "\n".join(lines))
 

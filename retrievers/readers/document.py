@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
-import dataclasses
-import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from keqa.retrievers.place import LONGEST_HEADING, Place, placed
-from keqa.retrievers.readers.common import LONGEST_TITLE
+from keqa.retrievers.readers.common import LONGEST_TITLE, plain_stem
+from keqa.retrievers.readers.dates import date_in_name, stated_date, year_in_name
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import clean_text, one_line
 
@@ -27,6 +26,9 @@ _NO_TITLE = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# So much of a section may say of what date it is.
+_SECTION_HEAD = 400
+_TOP, _TOP_SECTIONS = 4000, 50
 _DATE = re.compile(r"(?:D:)?(\d{4})(?:-?(\d{2})(?:-?(\d{2}))?)?")
 
 
@@ -54,7 +56,8 @@ class Document:
     Attributes:
         title: As its content has it; may be empty.
         sections: In order; together they are its text.
-        date: When it was last changed, as it says itself; may be empty.
+        date: When it was last changed, as its properties say; may be empty.
+        front: Of what date it is, as its front matter says; may be empty.
         records: Whether sections have nothing to do with each other, as rows of a table, and share no passage.
         lost: What of it could not be read although the rest could, and what to do, for the user; may be empty.
     """
@@ -62,39 +65,69 @@ class Document:
     title: str
     sections: Sequence[Section]
     date: str = ""
+    front: str = ""
     records: bool = False
     lost: str = ""
 
     def passages(self, file: str, words: int) -> Iterator[tuple[str, str, Place]]:
         """Titles (empty where it is the document's), texts and places of its passages.
 
+        A passage is of one section, so that it has one page and one heading, which stands in a line of its own before
+        the first passage under it, as in Markdown. Where nothing follows a heading on its page, it goes with the next.
+
         Args:
             file: What its places name it.
             words: Target length of a passage.
         """
-        sections = [dataclasses.replace(one, text=clean_text(one.text)) for one in self.sections]
+        cut: list[tuple[str, list[str], Section]] = []
+        above: list[str] = []
+        for section in self.sections:
+            if above and cut[-1][2].page != section.page:
+                cut[-1][1].append("\n".join(above))
+                above = []
+            text = clean_text(section.text)
+            lead, body = ("", text) if self.records else _lead(text, section.heading)
+            pieces = split_text(body, words)
+            above += [lead] if lead else []
+            if pieces and above:
+                pieces[0], above = "\n".join([*above, pieces[0]]), []
+            cut.append((text, pieces, section))
+        if above:
+            # Headings at the end go with what stands before them.
+            same = [pieces for _, pieces, section in cut if pieces and section.page == cut[-1][2].page]
+            pieces = same[-1] if same else cut[-1][1]
+            pieces[-1:] = ["\n".join([*pieces[-1:], *above])]
+        date_of = self._dates(file)
+        for text, pieces, section in cut:
+            title = one_line(clean_text(section.title))[:LONGEST_TITLE]
+            date = date_of(text)
+            given = {"file": file, "page": section.page, "heading": section.heading, "date": date}
+            place = placed(given)
+            yield from ((title, piece, place) for piece in pieces)
+
+    def _dates(self, file: str) -> Callable[[str], str]:
+        """What gives the date of a section of some text."""
+        stem = plain_stem(Path(file))
+        if given := self.front or date_in_name(stem):
+            return lambda text: given
         if self.records:
-            for section in sections:
-                title = one_line(clean_text(section.title))[:LONGEST_TITLE]
-                place = self._place(file, section)
-                yield from ((title, piece, place) for piece in split_text(section.text, words))
-            return
-        # White space aside, the passages are the text: a character's number among the others says where it stands.
-        ends = list(itertools.accumulate(_characters(section.text) for section in sections))
-        start = 0
-        for piece in split_text("".join(section.text for section in sections), words):
-            size = _characters(piece)
-            section = sections[bisect.bisect_right(ends, start + size // 2)]
-            yield "", piece, self._place(file, section)
-            start += size
-
-    def _place(self, file: str, section: Section) -> Place:
-        given = {"file": file, "page": section.page, "heading": section.heading, "date": self.date}
-        return placed(given)
+            # What stands above the head of a table is in the heading; a column of dates is not the table's.
+            top = next((section.heading for section in self.sections), "")
+        else:
+            top = "\n".join(section.text for section in self.sections[:_TOP_SECTIONS])
+        whole = stated_date(clean_text(top[:_TOP])) or year_in_name(stem) or self.date
+        return lambda text: (not self.records and stated_date(text[:_SECTION_HEAD])) or whole
 
 
-def _characters(text: str) -> int:
-    return len("".join(text.split()))
+def _lead(text: str, heading: str) -> tuple[str, str]:
+    """The heading that a section begins with, as a line of Markdown, and the rest; empty where it begins otherwise."""
+    text = text.lstrip()
+    first, _, rest = text.partition("\n")
+    if heading_of(first):
+        return one_line(first), rest
+    # Its words may be apart there. One that goes on, as one that is never closed does, is text.
+    begins = heading and re.match(r"\s*".join(map(re.escape, "".join(heading.split()))) + r"[^\S\n]*(?:\n|$)", text)
+    return (f"# {heading}", text[begins.end() :]) if begins else ("", text)
 
 
 def given_title(*candidates: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]
 
+from keqa.retrievers.readers.dates import stated_date
 from keqa.retrievers.readers.document import heading_of, iso_date
 
 Entries = list[tuple[str, str]]
@@ -25,6 +26,11 @@ _LONGEST: Final = 16 << 10
 _LOADER: Final = yaml.SafeLoader
 # What many people write and YAML refuses, as where a title has a colon in it: a name at the beginning of a line.
 _ENTRY: Final = re.compile(r"(\w[\w .-]{0,60}):(?:[ \t]+(.*))?")
+# What entries call the date of a document; what says when it was changed comes first.
+_DATES: Final = """
+    updated last_updated lastupdated last_modified lastmod lastmodified modified revised last_reviewed as_of effective
+    effective_date effective_from valid_from date datum stand published published_at publish_date pubdate issued created
+""".split()
 _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
@@ -50,14 +56,17 @@ def front_matter(text: str) -> tuple[str, str, str]:
     if entries is None:
         return "", "", text
     title = next((value for name, value in entries if name.lower() == "title" and value), "")
-    date = next((value for name, value in entries if name.lower() == "date" and iso_date(value)), "")
+    named = {re.sub(r"[ -]", "_", name.lower()): value for name, value in reversed(entries)}
+    # As metadata has it, or as people write it.
+    dated = (iso_date(named[name]) or stated_date(f"as of {named[name]}") for name in _DATES if name in named)
+    date = next(filter(None, dated), "")
     taken = [(name, value) for name, value in entries if value and not _is_said(name, value, title, date)]
     others = "\n".join(f"{name}: {value}" if name else value for name, value in taken)
-    return title, iso_date(date), f"{others}\n\n{body}" if others else body
+    return title, date, f"{others}\n\n{body}" if others else body
 
 
 def _is_said(name: str, value: str, title: str, date: str) -> bool:
-    return (name.lower(), value) in (("title", title), ("date", date))
+    return (name.lower(), value) == ("title", title) or (name.lower() == "date" and iso_date(value) == date != "")
 
 
 def _entries(front: str, *, toml: bool) -> Entries | None:

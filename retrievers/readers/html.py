@@ -142,8 +142,9 @@ def _end(text: str, opening: re.Match[str]) -> int:
 
 
 def _is_title(element: Tag) -> bool:
-    """Whether an element is the title of the page, where it stands in the head."""
-    return element.name == "title" and element.parent is not None and element.parent.name == "head"
+    """Whether an element is the title of the page, where it stands in the head, whose tags may be left out."""
+    above = element.parent
+    return element.name == "title" and above is not None and above.name in ("head", "html", "[document]")
 
 
 def _never_closed(page: BeautifulSoup, text: str) -> list[str]:

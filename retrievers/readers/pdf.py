@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,14 @@ from keqa.errors import MissingExtraError
 from keqa.retrievers.place import LONGEST_HEADING
 from keqa.retrievers.readers.common import LONGEST_TITLE, UnreadError
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
-from keqa.retrievers.text import one_line
+from keqa.retrievers.text import one_line, plain
 
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+# A page that ends within a sentence, or a word, and what of the next one is its end.
+_GOES_ON = re.compile(r"([a-z,;])(-?)\s*$")
+_REST = re.compile(r"\s*(?=[a-z])[^.!?…]{0,400}[.!?…]+[\"')\]»”]*(?=\s|$)")
+# What stands before a heading of the outline in the text: its number.
+_NUMBERING = 8
 # Outlines of more entries, or deeper ones, are passed over: no reader's table of contents is like that.
 _MOST_ENTRIES = 20_000
 _DEEPEST = 50
@@ -64,24 +70,53 @@ def read_pdf(data: bytes, path: Path) -> Document:
     return Document(title, _sections(pages, _headings(reader)), iso_date(changed))
 
 
-def _sections(pages: list[str], headings: dict[int, str]) -> list[Section]:
-    sections = []
-    heading = ""
+def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[Section]:
+    """The pages, each cut where one of its headings stands; a sentence that goes on is of the page where it begins."""
+    sections: list[Section] = []
+    heading = carried = ""
     for number, text in enumerate(pages, start=1):
-        heading = headings.get(number - 1, heading)
-        text = _HYPHENATED.sub("", text)
-        following = pages[number][:1] if number < len(pages) else ""
-        if re.search(r"[a-z]-$", text) and re.match("[a-z]", following):
-            # A word that continues on the next page.
-            sections.append(Section(text[:-1], heading, number))
-        else:
-            sections.append(Section(text + "\n", heading, number))
+        text = _HYPHENATED.sub("", text[len(carried) :])
+        following, carried = pages[number] if number < len(pages) else "", ""
+        if (goes_on := _GOES_ON.search(text)) and (rest := _REST.match(following)):
+            carried = rest[0]
+            text = text[: goes_on.end(1)] + ("" if goes_on[2] else " ") + carried
+        for found, part in _under_headings(text, headings.get(number - 1, [])):
+            heading = found or heading
+            sections.append(Section(f"{part}\n", heading, number))
     return sections
 
 
-def _headings(reader: Any) -> dict[int, str]:
-    """What the outline says begins on a page, by the page's number from 0: the first entry of each."""
-    found: dict[int, str] = {}
+def _under_headings(text: str, headings: Sequence[str]) -> list[tuple[str, str]]:
+    """What stands under each heading of a page, which is a line or two of it; what stands above them has none.
+
+    Of those that stand nowhere the first is that of the whole page, where it has no other.
+    """
+    lines = text.splitlines(keepends=True)
+    bare = [plain(line) for line in lines]
+    parts, begun, above = [], 0, ""
+    for heading in headings:
+        wanted = plain(heading)
+        for place in range(begun, len(lines)):
+            line = bare[place]
+            if line.endswith(wanted) and len(line) <= len(wanted) + _NUMBERING:
+                end = place + 1
+            elif wanted == plain(" ".join(bare[place : place + 2])):
+                end = place + 2
+            else:
+                continue
+            parts.append((above, "".join(lines[begun:place])))
+            # In a line of its own, as the outline has it.
+            lines[place:end] = [f"{heading}\n", *[""] * (end - place - 1)]
+            begun, above = place, heading
+            break
+    if not parts and headings:
+        above = headings[0]
+    return [*(part for part in parts if part[1].strip()), (above, "".join(lines[begun:]))]
+
+
+def _headings(reader: Any) -> dict[int, list[str]]:
+    """What the outline says begins on a page, by the page's number from 0."""
+    found: dict[int, list[str]] = {}
     try:
         waiting = [(entry, 0) for entry in reversed(reader.outline)]
         for _ in range(_MOST_ENTRIES):
@@ -94,7 +129,7 @@ def _headings(reader: Any) -> dict[int, str]:
             number = reader.get_destination_page_number(entry)
             heading = one_line(str(entry.title))[:LONGEST_HEADING]
             if number is not None and number >= 0 and heading:
-                found.setdefault(number, heading)
+                found.setdefault(number, []).append(heading)
     # An outline is a help; one that cannot be read takes nothing from the text.
     except Exception:
         return found

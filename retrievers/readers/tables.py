@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,17 @@ _MOST_ABOVE: Final = 10
 _LONGEST_ABOVE: Final = 200
 # So many of the rows below a head have no more cells than it, and more than one.
 _LIKE_THE_HEAD: Final = 0.8
+
+# Columns of a table of persons, whose column `title` says what somebody is.
+_PERSONAL: Final = frozenset(
+    """
+    name,first name,last name,firstname,lastname,forename,surname,given name,family name,full name,fullname,employee
+    employee name,person,staff,salary,email,e mail,phone,vorname,nachname,mitarbeiter,telefon,gehalt,prénom,nom,apellido
+    nombre,имя,фамилия,сотрудник,姓名,员工,氏名
+    """.strip()
+    .replace("\n    ", ",")
+    .split(",")
+)
 
 Numbered = tuple[int, list[str]]
 """The number of a row, and its cells."""
@@ -80,7 +92,7 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     if not body:
         return [Section("; ".join(filter(None, names)), _heading(sheet, first))], ""
     known = [name.lower() for name in names]
-    text, title = _text_column(known, [row for _, row in body[:_HEAD]]), _first(TITLE_NAMES, known)
+    text, title = _text_column(known, [row for _, row in body[:_HEAD]]), _title_column(known)
     sections = []
     for number, row in body:
         own = row[title] if title is not None and title < len(row) else ""
@@ -141,6 +153,14 @@ def _heading(sheet: str, number: int) -> str:
 
 def _first(wanted: Sequence[str], names: Sequence[str]) -> int | None:
     return next((names.index(name) for name in wanted if name in names), None)
+
+
+def _title_column(names: Sequence[str]) -> int | None:
+    """The column of what rows are called: a title beside a name is that of a person, unless the rows are texts."""
+    persons = (
+        not _PERSONAL.isdisjoint(re.sub("[_-]", " ", name) for name in names) and _first(TEXT_NAMES, names) is None
+    )
+    return _first([name for name in TITLE_NAMES if not (persons and name == "title")], names)
 
 
 def _text_column(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:

@@ -27,6 +27,12 @@ def test_the_sentences_that_carried_an_answer(question, answer, found):
     assert supporting_sentences(TEXT, question, answer) == found
 
 
+def test_headings_are_no_part_of_a_sentence():
+    text = "# Rules\n## Fees of a ship\nA ship pays forty talers. It pays at once."
+    assert supporting_sentences(text, "What are the fees of a ship?", "forty talers") == ["A ship pays forty talers."]
+    assert supporting_sentences("## Fees", "What are the fees?", None) == ["## Fees"]
+
+
 def test_selected_evidence_decides():
     evidence = ["It has two harbours.", "A sentence of another passage."]
     assert supporting_sentences(TEXT, "Who?", "Heidi Fenman", evidence) == ["It has two harbours."]

@@ -63,7 +63,9 @@ def test_a_book_has_chapters_an_author_and_a_date(tmp_path):
     )
     found = read(tmp_path / "b.epub", data)
     assert [(one.title, one.text) for one in found] == [
-        ("The Harbour", "The Harbour Ann Lee # One It rained. ## Two Sun.")
+        ("The Harbour", "The Harbour Ann Lee"),
+        ("The Harbour", "# One\nIt rained."),
+        ("The Harbour", "## Two\nSun."),
     ]
     assert found[0].place.date == "1998-02-01"
 
@@ -85,9 +87,22 @@ def test_the_title_of_a_pdf_is_what_is_set_largest_where_nobody_gave_one(tmp_pat
     assert [one.title for one in read(tmp_path / "x.pdf", files.pdf([page], stated))] == ["The Mill of Aldermoor"]
 
 
-def test_a_word_divided_between_pages_is_one(tmp_path):
-    found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long har-")], [(10, "bour wall.")]]))
-    assert [one.text for one in found] == ["A long harbour wall."]
+def test_a_sentence_divided_between_pages_is_of_the_first(tmp_path):
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, "A long har-")], [(10, "bour wall. It is old.")]]))
+    assert [(one.text, one.place.page) for one in found] == [("A long harbour wall.", 1), ("It is old.", 2)]
+    found = read(tmp_path / "x.pdf", files.pdf([[(10, "The harbour")], [(10, "has a wall.")], [(10, "Old")]]))
+    assert [(one.text, one.place.page) for one in found] == [("The harbour has a wall.", 1), ("Old", 3)]
+
+
+def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
+    found = read(tmp_path / "a.md", b"# Rules\n## Fees\nA ship pays.\n## Boats\nNone.\n## Rafts\n")
+    assert [(one.text, one.place.heading) for one in found] == [
+        ("# Rules\n## Fees\nA ship pays.", "Fees"),
+        ("## Boats\nNone.\n## Rafts", "Boats"),
+    ]
+    slides = read(tmp_path / "a.pptx", files.pptx([("Toll: 40 talers", ""), ("End", "Thanks.")]))
+    assert [(one.text, one.place.page) for one in slides] == [("# Toll: 40 talers", 1), ("# End\nThanks.", 2)]
+    assert [one.text for one in read(tmp_path / "b.md", b"# Alone\n")] == ["# Alone"]
 
 
 def test_csv_with_a_column_of_text(tmp_path):

@@ -13,9 +13,9 @@ def read(path, text):
 
 def test_a_document_that_begins_with_a_rule_loses_nothing(tmp_path):
     text = "---\n\nWelcome to the harbour. The office is at Pier 7.\n\n---\n\n## Holidays\n\nClosed in May.\n"
-    ((title, found, _),) = read(tmp_path / "harbour.md", text)
-    assert title == "Holidays"
-    assert "Welcome to the harbour. The office is at Pier 7." in found
+    (title, before, _), (_, found, heading) = read(tmp_path / "harbour.md", text)
+    assert (title, heading) == ("Holidays", "Holidays")
+    assert "Welcome to the harbour. The office is at Pier 7." in before
     assert "Closed in May." in found
 
 
@@ -70,4 +70,7 @@ def test_toml_is_read_alike():
 
 def test_entries_stand_at_the_beginning_of_the_document(tmp_path):
     text = "---\ntitle: Birds\nauthor: Jana Wombeck\n---\n# One\n\nThe nightjar sleeps.\n"
-    assert read(tmp_path / "a.md", text) == [("Birds", "author: Jana Wombeck # One The nightjar sleeps.", "One")]
+    assert read(tmp_path / "a.md", text) == [
+        ("Birds", "author: Jana Wombeck", ""),
+        ("Birds", "# One\nThe nightjar sleeps.", "One"),
+    ]

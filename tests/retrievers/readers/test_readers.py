@@ -236,8 +236,8 @@ def test_a_folder_of_documents(tmp_path):
     (tmp_path / ".hidden.txt").write_text("x")
     notices = []
     assert read(tmp_path, notice=notices.append) == [
-        Passage("b.md#1", "Front", "# Head Some *text*."),
-        Passage("c.html#1", "Page & co", "Head Hello world! one two"),
+        Passage("b.md#1", "Front", "# Head\nSome *text*."),
+        Passage("c.html#1", "Page & co", "# Head\nHello world! one two"),
         Passage("one_note.txt#1", "one note", "A plain note."),
         Passage("sub/d.PDF#1", "d", "Text in a PDF."),
     ]

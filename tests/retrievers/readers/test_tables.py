@@ -62,3 +62,18 @@ def test_the_first_row_of_any_other_table_is_its_head(text, first):
 def test_a_long_title_leaves_room_for_the_number_of_the_row():
     (found,) = table("long " * 100 + "\nship,built\nAurora,1921")
     assert found[0] == ("long " * 100)[:200] + ", row 3"
+
+
+@pytest.mark.parametrize(
+    ("head", "column"),
+    [
+        ("title,year", 0),
+        ("title,text,name", 0),
+        ("name,title,salary", 0),
+        ("First name,Last_Name,title", None),
+        ("title,author name,year", 0),
+    ],
+)
+def test_the_title_of_a_person_is_not_what_a_row_is_called(head, column):
+    (section,), _ = table_sections([head.split(","), ["one", "two", "three"]])
+    assert section.title == ("" if column is None else ["one", "two", "three"][column])
