@@ -3,8 +3,9 @@
 It knows nothing of the company. From passages it reads what its rules find: the newest where the passages show dates,
 else the first. Where they tell nothing it refuses half of the time, in one of many wordings and in the language of the
 question, and guesses otherwise; so it does from memory, where half of its guesses are the same each time. Where a
-prompt names a word for not knowing, it keeps to that three times of four. As a judge it errs once in eight. All of it
-depends on the prompt and the model's name alone, so that two versions of a program meet the same models.
+prompt names a word for not knowing, or for passages that contradict each other, it keeps to that three times of four.
+As a judge it errs once in eight. All of it depends on the prompt and the model's name alone, so that two versions of a
+program meet the same models.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from servers.openai_server import markers
 
@@ -81,6 +82,13 @@ _SAYING_SO = re.compile(r"\b(?:UNKNOWN|NOT FOUND|NOT STATED|NOT IN THE DOCUMENTS
 _BROKEN = {asked.question: asked.quizzes for asked in QUESTIONS if asked.quizzes}
 
 
+class _Told(NamedTuple):
+    """What a prompt says: the word for not knowing, and whether that is to be said of contradictions, too."""
+
+    word: str
+    of_contradictions: bool
+
+
 def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
     """What the model says to a request; for `OpenAIServer`."""
     system, last = str(messages[0]["content"]), str(messages[-1]["content"])
@@ -88,23 +96,24 @@ def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> li
     given = {name: value.strip() for name, value in _FIELD.findall(last)}
     described = system.partition("Your output fields are:")[2].partition("All interactions")[0]
     outputs = re.findall(r"^\d+\. `(\w+)` \((.+?)\):", described, re.MULTILINE)
-    told = _SAYING_SO.search(system)
+    found = _SAYING_SO.search(system)
+    told = _Told(found.group() if found else "", "contradict" in system)
     texts = []
     for number in range(n):
         # Requests for more samples of the same are further draws.
         seed = f"{model}|{number}|{last}"
-        texts.append(
-            markers(**{name: _value(name, kind, given, seed, told and told.group()) for name, kind in outputs})
-        )
+        texts.append(markers(**{name: _value(name, kind, given, seed, told) for name, kind in outputs}))
     return texts
 
 
-def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: str | None) -> str:
+def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Told) -> str:
     quiz = given.get("quiz") or given.get("question") or ""
     if name == "quizzes":
         return json.dumps(list(_BROKEN.get(quiz, (quiz,))), ensure_ascii=False)
     if kind.startswith("list[bool]"):
         return json.dumps([_helps(passage, quiz, seed) for passage in _listed(given.get("passages", ""))])
+    if name == "support":
+        return "fully" if _judged(name, given, quiz, seed) else "no"
     if kind == "bool":
         return str(_judged(name, given, quiz, seed))
     if name == "answer" and "answered_quizzes" in given:
@@ -133,18 +142,20 @@ def _helps(passage: str, quiz: str, seed: str) -> bool:
     return found if not found and not shared else found != _errs(f"{passage}|{seed}")
 
 
-def _answer(passages: Sequence[str], quiz: str, seed: str, told: str | None) -> str:
+def _answer(passages: Sequence[str], quiz: str, seed: str, told: _Told) -> str:
     read = [(max(_DATE.findall(passage), default=""), value) for passage in passages if (value := _read(passage, quiz))]
     if read:
-        # The first of the newest: of those without a date, the first.
-        return max(read, key=lambda pair: pair[0])[1]
+        newest = [value for date, value in read if date == max(read)[0]]
+        if told.of_contradictions and len(set(newest)) > 1 and _drawn(f"obeys|{seed}", 4):
+            return told.word
+        return newest[0]
     language = (
         "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else "de" if re.match(r"(?:Wie|Was|Wer|Wann) ", quiz) else "en"
     )
     model = seed.partition("|")[0]
     if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
-        if told and _drawn(f"obeys|{seed}", 4):
-            return told
+        if told.word and _drawn(f"obeys|{seed}", 4):
+            return told.word
         return _of(REFUSALS[language], seed)
     guesses = next(pool for asked, pool in _GUESSES.items() if re.search(asked, quiz, re.IGNORECASE))
     return _of(guesses, f"{model}|{quiz}" if _drawn(f"sure|{model}|{quiz}", 2) else seed)
