@@ -101,7 +101,9 @@ class WaveExamination(SharedExamination):
         if not count:
             return
         start = len(found.draws)
-        whole = Assessment(found.quiz, found.number, found.answer_type, found.choices, found.tries, place=found.place)
+        kind = found.answer_type, found.choices
+        settings = {"place": found.place, "predictor": found.predictor}
+        whole = Assessment(found.quiz, found.number, *kind, found.tries, **settings)
         # In a ledger of its own: what all draws take is not what these take.
         making = copy.copy(session)
         making.ledger, making.degradations = Ledger(), []
@@ -114,7 +116,7 @@ class WaveExamination(SharedExamination):
             found.draws.append(replace(whole.draws[position], abstained=False, cluster=None))
             if whole.probabilities:
                 found.probabilities[position] = whole.probabilities.get(position)
-            with Event(session.ledger, role, reached.get(), session.step_of(self.quiz)):
+            with Event(session.ledger, role, reached.get(), session.step_of(found.predictor or self.quiz)):
                 pass
         await self._place(session, found, start)
 

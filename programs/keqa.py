@@ -220,13 +220,18 @@ class KEQA(Program):
 
     def fit_documents(self) -> None:
         """Have the prompts for documents of one's own exactly where they are asked."""
-        if self.declines and self.documents is None:
-            self.documents = OwnDocuments(self.bound)
-            task, utility = self.answering.answer.lm, self.picking.judge.lm
-            for predictor, lm in zip(self.documents.predictors(), (task, task, utility), strict=True):
-                predictor.lm, predictor.fixed = lm, self.demonstrations
-        elif not self.declines:
+        if not self.declines:
             self.documents = None
+            return
+        made = self.documents or OwnDocuments(self.bound)
+        likes = {"quiz": self.examination.quiz, "answer": self.answering.answer, "support": self.picking.judge}
+        for name, like in likes.items():
+            asked = getattr(made, name)
+            if self.documents is None:
+                asked.lm, asked.fixed = like.lm, self.demonstrations
+            # What was learned for the papers' prompts holds for those of the same fields.
+            asked.like = like if asked.signature.fields.keys() == like.signature.fields.keys() else None
+        self.documents = made
 
     @property
     def way_out(self) -> WaysOut:
@@ -298,7 +303,8 @@ class KEQA(Program):
         """Algorithm 2; see `Program.solve`."""
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
-            quizzes = await self.decomposition.acall(asked.question, session=session)
+            own = {} if self.documents is None else {"own": True}
+            quizzes = await self.decomposition.acall(asked.question, session=session, **own)
             for quiz in quizzes:
                 session.report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
         flow = QuizFlow(session, asked, self, self.examine)

@@ -44,9 +44,11 @@ class Predictor(dspy.Predict):
         fixed: Whether it shows the fixed demonstrations of its signature while it has none of its own; they are never
             among its `demos`, so that they are neither saved nor taken for something that was learned.
         prompt: The name of the signature that it was made with.
+        like: Another predictor of the same fields, whose learned demonstrations it shows while it has none of its own.
     """
 
     fixed = True
+    like: Predictor | None = None
 
     def __init__(self, signature: Any, **arguments: Any) -> None:
         """Set up; see ``dspy.Predict``."""
@@ -114,9 +116,16 @@ def demos_of(predictor: dspy.Predict, lm: Any = None) -> list[Any]:
         predictor: Which.
         lm: The language model of the call; the predictor's where None.
     """
-    if predictor.demos or not (isinstance(predictor, Predictor) and predictor.fixed):
-        return list(predictor.demos)
+    learned = learned_demos(predictor)
+    if learned or not (isinstance(predictor, Predictor) and predictor.fixed):
+        return learned
     return list(fixed_for(predictor.prompt, predictor.signature, lm or predictor.lm or dspy.settings.lm))
+
+
+def learned_demos(predictor: dspy.Predict) -> list[Any]:
+    """The demonstrations that a predictor learned, or else those of the one that it is like."""
+    like = getattr(predictor, "like", None)
+    return list(predictor.demos or ([] if like is None else like.demos))
 
 
 def checked_states(

@@ -25,6 +25,7 @@ UnansweredKind = Literal["nothing found", "nothing supports an answer", "sources
 _NO_FAILURES = frozenset(
     {
         "ContextWindowExceededError",
+        "CopiedDemonstrationError",
         "EmptyChainError",
         "EmptyDecomposition",
         "LaterReference",

@@ -7,8 +7,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 
+from keqa.metrics.answers import tokens
+from keqa.programs.contradicting import differing_value, newer
 from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord
-from keqa.programs.supporting import says_otherwise, supporting_sentences
+from keqa.programs.supporting import as_written, sentences_of, supporting_sentences
 
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
 """What an answer that rests on passages comes from; any other comes from memory."""
@@ -51,7 +53,7 @@ class Disagreement(BaseModel):
     Attributes:
         source: What the answer was drawn from.
         sentence: Its sentence that holds the answer.
-        other: Another source of the same quiz.
+        other: Another source of the same quiz, or one that was left out as an older one.
         other_sentence: Its sentence that says otherwise.
     """
 
@@ -62,7 +64,10 @@ class Disagreement(BaseModel):
 
     def __str__(self) -> str:
         """In one sentence."""
-        first, second = (f"{one.label}{f', {one.date}' if one.date else ''}" for one in (self.source, self.other))
+        first, second = (
+            f"{one.label}{f', {one.date}' if one.date else ''}{', which is older,' if newer(than, one.date) else ''}"
+            for one, than in ((self.source, self.other.date), (self.other, self.source.date))
+        )
         return f"Sources may disagree: {first} says “{self.sentence}” and {second} says “{self.other_sentence}”"
 
 
@@ -109,9 +114,9 @@ def sources_of(record: QuestionRecord) -> list[Source]:
         record: The record of the question.
     """
     found: dict[tuple[str, str, str], Source] = {}
-    for number, passages, _ in _carrying(record):
-        for passage in passages:
-            source = _source(passage)
+    for number, passages, _, _ in _carrying(record):
+        for passage in filter(lambda passage: passage.kept, passages):
+            source = source_of(passage)
             source = found.setdefault((source.id, source.title, source.text), source)
             # What was drawn from it for another quiz may be in another sentence.
             source.sentences += [one for one in passage.sentences if one not in source.sentences]
@@ -121,47 +126,56 @@ def sources_of(record: QuestionRecord) -> list[Source]:
 
 
 def disagreements_of(record: QuestionRecord) -> list[Disagreement]:
-    """Sources of one quiz that seem to say different things, each pair once; see `keqa.programs.supporting`.
+    """Sources of one quiz that seem to say different things, each pair once; see `keqa.programs.contradicting`.
 
     Args:
         record: The record of the question.
     """
     found: dict[tuple[str, str], Disagreement] = {}
-    for _, passages, answer in _carrying(record):
-        if answer is None:
-            continue
+    for _, passages, asked, answer in _carrying(record):
         pairs = ((one, other) for one in passages for other in passages if _document(one) != _document(other))
-        for one, other in pairs:
+        for one, other in pairs if answer is not None else ():
             pair = (min(one.passage_id, other.passage_id), max(one.passage_id, other.passage_id))
-            for sentence in one.sentences if pair not in found else ():
-                if otherwise := says_otherwise(other.text, sentence, answer):
-                    found[pair] = Disagreement(
-                        source=_source(one), sentence=sentence, other=_source(other), other_sentence=otherwise
-                    )
-                    break
+            if pair not in found and (said := _says_otherwise(one, other, asked, answer or "")):
+                found[pair] = Disagreement(
+                    source=source_of(one), sentence=said[0], other=source_of(other), other_sentence=said[1]
+                )
     return list(found.values())
 
 
-def _carrying(record: QuestionRecord) -> list[tuple[int | None, list[PassageVerdict], str | None]]:
-    """The passages that carried the answer, by the quiz that was answered from them, and its answer."""
+def _says_otherwise(one: PassageVerdict, other: PassageVerdict, asked: str, answer: str) -> tuple[str, str] | None:
+    """A sentence that carried the answer, and the sentence of another passage that has something else in its place."""
+    for sentence in one.sentences:
+        for part in sentences_of(other.text):
+            if not set(tokens(differing_value(sentence, part, asked))).isdisjoint(tokens(answer)):
+                return sentence, as_written(other.text, part)
+    return None
+
+
+def _carrying(record: QuestionRecord) -> list[tuple[int | None, list[PassageVerdict], str, str | None]]:
+    """What carried the answer: of each quiz its number, its passages, what it asks and its answer.
+
+    Passages that were left out for a newer one are among them.
+    """
     if record.answer_source not in _FROM_PASSAGES:
         return []
     if record.answer_source == "fallback":
         fallback = record.fallback
         if fallback is None or fallback.source != "passages":
             return []
-        return [(None, _kept(fallback.passages), fallback.answer)]
+        return [(None, _used(fallback.passages), fallback.resolved or fallback.text, fallback.answer)]
     quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages"]
-    own: list[tuple[int | None, list[PassageVerdict], str | None]]
-    own = [(quiz.index, _kept(quiz.passages), quiz.answer) for quiz in quizzes]
-    return [*own, (None, _kept(record.passages), record.answer)]
+    own: list[tuple[int | None, list[PassageVerdict], str, str | None]]
+    own = [(quiz.index, _used(quiz.passages), quiz.resolved or quiz.text, quiz.answer) for quiz in quizzes]
+    return [*own, (None, _used(record.passages), record.standalone or record.question, record.answer)]
 
 
-def _kept(passages: list[PassageVerdict]) -> list[PassageVerdict]:
-    return [passage for passage in passages if passage.kept]
+def _used(passages: list[PassageVerdict]) -> list[PassageVerdict]:
+    return [passage for passage in passages if passage.kept or passage.older_than]
 
 
-def _source(passage: PassageVerdict) -> Source:
+def source_of(passage: PassageVerdict) -> Source:
+    """A passage as a source."""
     return Source(id=passage.passage_id, **passage.model_dump(include=_COPIED))
 
 

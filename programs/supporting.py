@@ -1,4 +1,4 @@
-"""The sentences of a passage that carried an answer, and sentences of other passages that say otherwise.
+"""The sentences of a passage that carried an answer.
 
 Which sentence an LM drew an answer from, nobody can look up; asking it once more would cost a call and could be made
 up. So it is found in the text, by rules that anyone can check:
@@ -26,10 +26,6 @@ from keqa.retrievers.text import one_line
 _MOST = 3
 # A sentence that holds the answer is passed over where another one that does shares twice as much with the question.
 _NEARLY = 0.5
-# Of the words beside the answer, what another sentence must have as well to be about the same.
-_SAME = 0.8
-_LEAST_WORDS = 2
-_MORE_WORDS = 4
 # Passages are a hundred words long; records of a corpus may be books.
 _LONGEST = 20_000
 _HEADINGS = re.compile(r"^#{1,6} [^\n]*(?:\n|\Z)", re.MULTILINE)
@@ -51,7 +47,7 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
     parts = sentences_of(text)
     chosen = {one_line(sentence) for sentence in evidence}
     if selected := [part for part in parts if any(part in one or one in part for one in chosen)]:
-        return [_as_written(text, part) for part in selected[:_MOST]]
+        return [as_written(text, part) for part in selected[:_MOST]]
     bags = [_words(part) for part in parts]
     spread = Counter(word for bag in bags for word in bag)
     weight = {word: math.log(1 + len(bags) / count) for word, count in spread.items()}
@@ -65,41 +61,10 @@ def supporting_sentences(text: str, question: str, answer: str | None, evidence:
         best = max(near.values())
         ranked = sorted(near, key=lambda place: (-near[place], place))
         kept = sorted(place for place in ranked[:_MOST] if near[place] >= _NEARLY * best)
-        return [_as_written(text, parts[place]) for place in kept]
+        return [as_written(text, parts[place]) for place in kept]
     scores = [shared(bag, asked | _words(answer or "")) for bag in bags]
     best = max(scores, default=0.0)
-    return [_as_written(text, parts[scores.index(best)])] if best > 0 else []
-
-
-def says_otherwise(text: str, supporting: str, answer: str) -> str:
-    """The sentence of a passage that says what another says, but for the answer; empty where none does.
-
-    It has nearly all words of the other sentence beside the answer, not the whole answer, and something in its place: a
-    name or a number. So it finds only what is said in the same words, and is a hint and no proof.
-
-    Args:
-        text: The passage.
-        supporting: A sentence of another passage.
-        answer: What that sentence holds.
-    """
-    said = tokens(answer)
-    if not _holds(supporting, said):
-        return ""
-    beside = _words(supporting) - set(said)
-    if len(beside) < _LEAST_WORDS:
-        return ""
-    for part in sentences_of(text):
-        words = _words(part)
-        instead = words - beside - set(said)
-        same = len(words & beside) >= _SAME * len(beside)
-        if (
-            same
-            and 0 < len(instead) <= len(said) + _MORE_WORDS
-            and not words.issuperset(said)
-            and _names(part, instead)
-        ):
-            return _as_written(text, part)
-    return ""
+    return [as_written(text, parts[scores.index(best)])] if best > 0 else []
 
 
 def sentences_of(text: str) -> list[str]:
@@ -108,7 +73,7 @@ def sentences_of(text: str) -> list[str]:
     return stripped_sentences(_HEADINGS.sub("\n\n", text)) or stripped_sentences(text)
 
 
-def _as_written(text: str, sentence: str) -> str:
+def as_written(text: str, sentence: str) -> str:
     """A sentence with the white space that it has in the text."""
     found = re.search(r"\s+".join(map(re.escape, sentence.split())), text)
     return found.group() if found else sentence
@@ -122,12 +87,3 @@ def _holds(sentence: str, answer: Sequence[str]) -> bool:
     """Whether a sentence has the words of an answer, in their order and without others between."""
     words, size = tokens(sentence), len(answer)
     return size > 0 and any(words[at : at + size] == answer for at in range(len(words) - size + 1))
-
-
-def _names(sentence: str, words: set[str]) -> bool:
-    """Whether one of some words is a name or a number, as it is written in a sentence."""
-    for written in sentence.split()[1:]:
-        bare = tokens(written)
-        if words.intersection(bare) and (written.lstrip("\"'“„«(")[:1].isupper() or any(map(str.isdigit, written))):
-            return True
-    return any(not word.isascii() and not word.islower() for word in words)

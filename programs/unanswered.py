@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from keqa.programs.records import FoundQuiz, MissingQuiz, PassageVerdict, QuizRecord, Unanswered, UnansweredKind
+from keqa.programs.records import FoundQuiz, MissingQuiz, QuizRecord, Unanswered, UnansweredKind
 from keqa.programs.subjects import language_of
 
 WaysOut = Literal["say", "guess", "raise"]
@@ -91,12 +91,6 @@ def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[Fo
     stop, space = ("。", "") if "：" in absent else (".", " ")
     message = f"{unsettled if contradicted else absent}{listed}{stop}"
     return f"{message}{space}{known}: {rest}." if rest else message
-
-
-def label_of(passage: PassageVerdict) -> str:
-    """What a passage that was looked at is called: its title, and where it stands."""
-    place = str(passage.place) or passage.passage_id
-    return f"{passage.title} ({place})" if passage.title and passage.title != place else place
 
 
 def _short(text: str) -> str:

@@ -16,6 +16,7 @@ import dspy
 
 from keqa.programs.runtime.answered import refusing_empty, says_nothing
 from keqa.programs.runtime.attempts import ANSWER, attempted
+from keqa.programs.runtime.copied import COPIED
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.retrievers.splitting import stripped_sentences
@@ -54,7 +55,7 @@ async def predict_with_retry(
     """
 
     def stands_in(error: CallError) -> dspy.Prediction | None:
-        line = salvaged(session, error, stage, number)
+        line = None if error.cause == COPIED else salvaged(session, error, stage, number)
         return None if line is None else dspy.Prediction(answer=line)
 
     return await attempted(session, ask, stage, number, draws=ANSWER, stands_in=stands_in)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
+from keqa.programs.predictor_state import learned_demos
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import Branch, CallLimiter, reached
 from keqa.programs.runtime.cost import Event, Ledger
@@ -30,6 +32,7 @@ from keqa.signatures.markers import without_completed
 
 T = TypeVar("T")
 
+_ENDED = re.compile(r"\[++\s*+#++\s*+completed\b\s*+#*+\s*+\]*+")
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
 
@@ -146,8 +149,9 @@ class Session:
         recorded = partial(_recorded, event, meter, listener)
         if demos is None and self._hidden is not None:
             hidden, signature = self._hidden, predictor.signature
-            left = [demo for demo in predictor.demos if not hidden(demo, signature)]
-            demos = (lambda: left) if len(left) < len(predictor.demos) else None
+            learned = learned_demos(predictor)
+            left = [demo for demo in learned if not hidden(demo, signature)]
+            demos = (lambda: left) if len(left) < len(learned) else None
         try:
             with keeping(lm) as kept:
                 prediction = await self._called(predictor, lm, arguments, demos, recorded)
@@ -271,8 +275,10 @@ def _recorded(event: Event, meter: Meter, listener: Listener) -> Iterator[None]:
 
 
 def text_of(value: object) -> str:
-    """A text output as the program uses it: stripped, without the marker at its end that an adapter left in."""
-    return without_completed(str(value or "")).strip()
+    """A text output as the program uses it: stripped, and up to the marker of its end, however that is written."""
+    text = without_completed(str(value or "")).strip()
+    before, marker, _ = _ENDED.sub("\0", text, count=1).partition("\0")
+    return before.strip() if marker and before.strip() else text
 
 
 def _refuse_bare(predictor: dspy.Predict, prediction: dspy.Prediction) -> None:

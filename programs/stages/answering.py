@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import dspy
@@ -10,6 +10,7 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.programs.runtime.answered import refusing_empty
 from keqa.programs.runtime.attempts import ANSWER
+from keqa.programs.runtime.copied import Copies
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
@@ -30,6 +31,7 @@ class FromPassages:
         predictor: dspy.Predict,
         passages: Sequence[str],
         number: int | None = None,
+        copies: Copies | None = None,
         **arguments: Any,
     ) -> None:
         """Set up the call.
@@ -39,10 +41,11 @@ class FromPassages:
             predictor: Which to call; it has an input `passages`.
             passages: As the language model reads them, best first.
             number: The quiz's number, for degradations.
+            copies: Refuses an answer that was copied from a demonstration.
             **arguments: As for `Session.predict`; an answer that says nothing is refused.
         """
         self._session, self._predictor, self._arguments = session, predictor, arguments
-        self._passages, self._number = passages, number
+        self._passages, self._number, self._copies = passages, number, copies
         self.count = len(passages)
 
     async def __call__(self, attempt: int) -> dspy.Prediction:
@@ -54,12 +57,19 @@ class FromPassages:
         usable = None
         if "answer" in self._predictor.signature.output_fields:
             choices = self._arguments.get("choices", ())
-            usable = refusing_empty(choices, numbered=bool(self._passages), last=attempt == ANSWER)
+            usable = self._refusing(refusing_empty(choices, numbered=bool(self._passages), last=attempt == ANSWER))
+        settings = {} if self._copies is None else self._copies.demos(attempt)
         while True:
             try:
                 passages = list(self._passages[: self.count])
                 return await self._session.predict(
-                    self._predictor, "task", attempt=attempt, usable=usable, passages=passages, **self._arguments
+                    self._predictor,
+                    "task",
+                    attempt=attempt,
+                    usable=usable,
+                    passages=passages,
+                    **settings,
+                    **self._arguments,
                 )
             except CallError as error:
                 if not error.overflow or self.count < 2:
@@ -68,6 +78,18 @@ class FromPassages:
                 action = f"tried the best {self.count // 2} of {self.count} passages"
                 self._session.note("answer", error.cause, error.message, action, self._number, harmless=True)
                 self.count //= 2
+
+    def _refusing(self, empty: Callable[[dspy.Prediction], None]) -> Callable[[dspy.Prediction], None]:
+        """What refuses empty answers, and copied ones where these are looked for."""
+        copies = self._copies
+        if copies is None:
+            return empty
+
+        def check(prediction: dspy.Prediction) -> None:
+            empty(prediction)
+            copies.refuse(text_of(prediction.answer))
+
+        return check
 
 
 class Answering(Stage):
@@ -109,5 +131,7 @@ class Answering(Stage):
         """
         inputs = {"question": question, "answer_type": answer_type, "choices": list(choices)}
         knowledge = {"evidence": list(evidence), "triples": list(triples)}
-        call = FromPassages(session, predictor or self.answer, passages, number, **knowledge, **inputs)
+        # The papers' prompts are asked as their papers do.
+        copies = None if predictor is None else Copies(predictor, [question, *choices, *passages, *evidence, *triples])
+        call = FromPassages(session, predictor or self.answer, passages, number, copies, **knowledge, **inputs)
         return text_of((await predict_with_retry(session, call, number)).answer)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import dspy
+
 from keqa.data.quiz_references import Quiz, parse
 from keqa.metrics.answers import normalize
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.attempts import ask, attempted
 from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.programs.runtime.copied import Copies
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
@@ -37,19 +40,20 @@ class Decomposition(Stage):
         self.decompose = Predictor(DecomposeQuestion)
         self.max_quizzes = max_quizzes
 
-    async def run(self, session: Session, question: str) -> list[Quiz]:
+    async def run(self, session: Session, question: str, *, own: bool = False) -> list[Quiz]:
         """Decompose a question.
 
         Args:
             session: The calls of the question.
             question: Its text.
+            own: Whether quizzes that were copied from a demonstration are refused.
 
         Returns:
             At least one quiz. One that is the question has no references: a "#1" in it is the user's own.
         """
         whole = [Quiz(1, question)]
         try:
-            prediction = await ask(session, self.decompose, "task", "decompose", question=question)
+            prediction = await self._decomposed(session, question, own)
         except CallError as error:
             session.note("decompose", error.cause, error.message, "took the question for the single quiz")
             return whole
@@ -64,3 +68,18 @@ class Decomposition(Stage):
             session.note("decompose", "TooManyQuizzes", message, f"kept the first {self.max_quizzes}")
             quizzes = quizzes[: self.max_quizzes]
         return whole if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes
+
+    async def _decomposed(self, session: Session, question: str, own: bool) -> dspy.Prediction:
+        if not own:
+            return await ask(session, self.decompose, "task", "decompose", question=question)
+        copies = Copies(self.decompose, [question])
+
+        def usable(prediction: dspy.Prediction) -> None:
+            for quiz in prediction.quizzes or []:
+                copies.refuse(str(quiz), names=True)
+
+        async def call(attempt: int) -> dspy.Prediction:
+            settings = {"attempt": attempt, "usable": usable, **copies.demos(attempt)}
+            return await session.predict(self.decompose, "task", question=question, **settings)
+
+        return await attempted(session, call, "decompose")

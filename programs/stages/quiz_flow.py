@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
@@ -12,17 +13,26 @@ from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import fraction_text
+from keqa.programs.contradicting import contradictions, without_older
 from keqa.programs.gates import VoteGate
-from keqa.programs.records import ClusterRecord, MissingQuiz, PassageVerdict, QuizRecord, QuizSource, SampleRecord
+from keqa.programs.records import (
+    ClusterRecord,
+    MissingQuiz,
+    PassageVerdict,
+    QuizRecord,
+    QuizSource,
+    SampleRecord,
+    UnansweredKind,
+)
 from keqa.programs.runtime.attempts import searched
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExamined
 from keqa.programs.runtime.session import Session
+from keqa.programs.sources import source_of
 from keqa.programs.stages.assessment import Assessment
 from keqa.programs.stages.picking import unjudged, with_kept
 from keqa.programs.stages.selection import with_key_sentences
 from keqa.programs.subjects import spoken_of
-from keqa.programs.unanswered import label_of
 from keqa.retrievers.base import Hit, Passage
 
 if TYPE_CHECKING:
@@ -45,6 +55,14 @@ _UNANSWERED = "left the quiz unanswered"
 
 class _SearchError(CallError):
     """A search failed, which does not mean that nothing was found."""
+
+
+def _contradicting(quiz: str, passages: Sequence[PassageVerdict]) -> list[str]:
+    """What two of some passages say otherwise of a quiz, each with its place; nothing where none do."""
+    for first, second in combinations(passages, 2):
+        if found := next(contradictions(first.text, second.text, quiz), None):
+            return [f"“{found.first}” ({source_of(first).label})", f"“{found.second}” ({source_of(second).label})"]
+    return []
 
 
 def _told_by(passage: Passage | PassageVerdict) -> str:
@@ -155,6 +173,8 @@ class QuizFlow:
         top = program.on_nothing_helpful == "top_passage" and not program.declines
         if hits and top and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
+        if program.declines:
+            verdicts = without_older(text, verdicts)
         if program.extract_sentences is not None:
             keep, similarity = program.extract_sentences, program.selection.similarity
             hits, verdicts = with_key_sentences(text, hits, verdicts, keep, similarity)
@@ -221,14 +241,19 @@ class QuizFlow:
         else:
             support = fields.get("support")
             why = f"of the {kept} passages kept came “{answer}”{f', but {support}' if support else ''}"
+        kind: UnansweredKind = "nothing supports an answer" if about or kept else "nothing found"
+        answers = _contradicting(text, [one for one in passages if one.kept])
+        if answers:
+            kind, why = "sources contradict each other", f"{why}; and neither of what contradicts each other is newer"
         return MissingQuiz(
             # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
             quiz=0 if text == self.asked.question else quiz.index,
             asked=text,
-            kind="nothing supports an answer" if about or kept else "nothing found",
+            kind=kind,
             searched=[text] if self.program.given_retriever is not None else [],
-            read=[label_of(one) for one in passages],
+            read=[source_of(one).label for one in passages],
             why=why,
+            answers=answers,
         )
 
     async def _from_memory(

@@ -23,7 +23,11 @@ from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.retrievers.base import Hit, Passage
 
-_FIELDS = {frozenset(getattr(signatures, name).fields): getattr(signatures, name) for name in signatures.__all__}
+# Those for documents of one's own have the fields of the papers', which are asked here.
+_FIELDS = {
+    frozenset(getattr(signatures, name).fields): getattr(signatures, name)
+    for name in sorted(signatures.__all__, key=lambda name: name not in ("AnswerFromDocuments", "AnswerQuizIfSure"))
+}
 _OBJECTIVE = "your objective is:"
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.programs.supporting import says_otherwise, supporting_sentences
+from keqa.programs.supporting import supporting_sentences
 
 TEXT = (
     "Carmouth lies at the sea. Its mayor is Heidi Fenman, who\nwas born in 1950. Heidi Fenman likes tea. "
@@ -51,28 +51,12 @@ def test_chinese_is_compared_by_character():
     assert supporting_sentences(text, "谁是市长？", "李安") == ["市长是李安。"]
 
 
-def test_another_sentence_says_otherwise():
-    said = "The mayor of Carmouth is Heidi Fenman."
-    other = "It rains. The mayor of Carmouth is Flora Isvik. It snows."
-    assert says_otherwise(other, said, "Heidi Fenman") == "The mayor of Carmouth is Flora Isvik."
-    assert says_otherwise("The wall is 13 metres high.", "The wall is 12 metres high.", "12 metres")
-    for same in (
-        "The mayor of Carmouth, Heidi Fenman, sings.",
-        "The mayor of Ulm is Bo.",
-        "The mayor of Carmouth.",
-        "",
-    ):
-        assert says_otherwise(same, said, "Heidi Fenman") == ""
-    assert says_otherwise(other, said, "Bo") == ""
-
-
 @settings(max_examples=100)
 @given(st.text("ab.!? \n北京。A1", max_size=200), st.text("ab 北京A1", max_size=10))
 def test_sentences_are_parts_of_the_text(text, answer):
     for sentence in supporting_sentences(text, "a b 北京", answer):
         assert sentence
         assert sentence in text
-        says_otherwise(text, sentence, answer)
 
 
 def test_a_very_long_record_takes_no_time():

@@ -254,3 +254,30 @@ def test_a_saved_program_keeps_what_it_does(own, tmp_path):
     assert state.documents is None
     program.load_state(KEQA(None).dump_state())
     assert program.documents.answer.demos == []
+
+
+def test_an_answer_copied_from_a_demonstration_is_asked_again_without(own):
+    def reply(name, inputs, config):
+        if name == "AnswerFromDocuments":
+            first = engine.count[name] == 1
+            return {"answer": "Mercury [## completed ## ]" if first else "CFO Ida Holm [ ## completed"}
+        return replies(("Meridian",))(name, inputs, config)
+
+    program, engine = own("The CFO of Meridian Rail is Ida Holm.", reply=reply)
+    record = program("Who is the CFO of Meridian Rail?").record
+    assert record.answer == "CFO Ida Holm"
+    asked = [prompt for prompt, (name, _, _) in zip(engine.prompts, engine.calls, strict=True) if "FromDoc" in name]
+    assert ["Mercury" in prompt for prompt in asked] == [True, False]
+    assert {(note.cause, note.touches) for note in record.degradations} == {("CopiedDemonstrationError", False)}
+
+
+def test_a_quiz_copied_from_a_demonstration_is_asked_again(own):
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            copied = engine.count["DecomposeQuestion"] == 1
+            return {"quizzes": json.dumps(["Who wrote Hamlet?"] if copied else [inputs["question"]])}
+        return replies()(name, inputs, config)
+
+    program, engine = own("The CFO is Ida Holm.", reply=reply)
+    assert [quiz.text for quiz in program(SALARY).record.quizzes] == [SALARY]
+    assert engine.count["DecomposeQuestion"] == 2

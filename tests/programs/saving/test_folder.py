@@ -49,7 +49,9 @@ def index(own_index):
 @pytest.fixture
 def program() -> KEQA:
     """A program with something found for every part."""
-    made = KEQA(None, reference=UtilityReference(k=6).fit(ENTRIES), tries=4, threshold="3/4", top_k=3)
+    made = KEQA(
+        None, reference=UtilityReference(k=6).fit(ENTRIES), tries=4, threshold="3/4", top_k=3, unanswered="guess"
+    )
     decompose = made.decomposition.decompose
     decompose.demos = [dspy.Example(question="Who is Bö 安?", quizzes=["Who is Bö?"], augmented=True)]
     decompose.signature = decompose.signature.with_instructions("Take the question apart.")

@@ -1,0 +1,172 @@
+"""Sentences that say different things of the same, by their words alone, and which of them is the newer.
+
+Two sentences contradict each other where one value, a name or a number, stands in the place of another and nearly all
+else is the same. Where two such places differ, they speak of two things: of two projects each has its own head. So do
+they where what differs is what was asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from keqa.programs.records import PassageVerdict
+from keqa.programs.subjects import content_words, stands_in, words_of
+from keqa.programs.supporting import as_written, sentences_of
+from keqa.retrievers.stopwords import CHINESE
+
+_CJK = r"\u3040-\u30ff\u3400-\u9fff"
+_TOKEN = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[.,:'’-][^\W_{_CJK}]+)*")
+_IS_CJK = re.compile(f"[{_CJK}]")
+_CJK_GAP = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
+_CJK_FUNCTION = CHINESE | set("为由在于和与")
+# Passages are a hundred words long; records of a corpus may be books.
+_SENTENCES = 40
+# How many other words than a number two sentences may differ in, and what of the question's words they must share.
+_OTHER_WORDS, _SAME = 4, 0.5
+_LEAST_WORDS = 2
+_STEM = 3
+_DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """What two texts say otherwise.
+
+    Attributes:
+        first: A sentence of the one, as it is written there.
+        second: The sentence of the other that says otherwise.
+        value: What stands in the first where the other has something else.
+    """
+
+    first: str
+    second: str
+    value: str
+
+
+def contradictions(first: str, second: str, asked: str) -> Iterator[Contradiction]:
+    """Where two texts contradict each other on what was asked.
+
+    Args:
+        first: A passage.
+        second: Another.
+        asked: The quiz.
+    """
+    others = sentences_of(second)[:_SENTENCES]
+    for one in sentences_of(first)[:_SENTENCES]:
+        for other in others:
+            value = differing_value(one, other, asked)
+            if value:
+                yield Contradiction(as_written(first, one), as_written(second, other), value)
+
+
+def differing_value(first: str, second: str, asked: str) -> str:
+    """The one value of a sentence in whose place another sentence has another; empty where they do not differ so.
+
+    Args:
+        first: The sentence whose value is wanted.
+        second: The other.
+        asked: What both are to tell.
+    """
+    one, other = _TOKEN.findall(first), _TOKEN.findall(second)
+    left, right = ({word.casefold() for word in words} for words in (one, other))
+    if left == right or len(left & right) < _LEAST_WORDS:
+        return ""
+    content = {*content_words(first), *content_words(second)}
+
+    def is_value(word: str) -> bool:
+        if _IS_CJK.match(word):
+            return word not in _CJK_FUNCTION
+        return _numeric([word]) or (word[0].isupper() and not content.isdisjoint(words_of(word)))
+
+    compared = _compared(one, other, is_value, content)
+    if compared is None:
+        return ""
+    (here, there), same, others = compared
+    # What is called otherwise may be something else; another number in much the same words is another number.
+    if others > (_OTHER_WORDS if _numeric(here) and _numeric(there) else 0):
+        return ""
+    wanted, differing, shared = content_words(asked), _bag([*here, *there]), _bag(same)
+    if any(stands_in(word, differing) for word in wanted):
+        return ""
+    enough = sum(stands_in(word, shared) for word in wanted) >= _SAME * len(wanted)
+    return _joined(here) if enough and len(shared) >= _LEAST_WORDS else ""
+
+
+def _compared(
+    one: Sequence[str], other: Sequence[str], is_value: Callable[[str], bool], content: set[str]
+) -> tuple[tuple[Sequence[str], Sequence[str]], list[str], int] | None:
+    """The two values in whose place sentences differ, the words that they share, and how many others they do not.
+
+    None where they differ in no value, in several, or where one says what it is said of and the other does not.
+    """
+    values: list[tuple[Sequence[str], Sequence[str]]] = []
+    same: list[str] = []
+    others = 0
+    left, right = ([word.casefold() for word in words] for words in (one, other))
+    for kind, begin, end, start, stop in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        here, there = one[begin:end], other[start:stop]
+        valued = [any(map(is_value, words)) for words in (here, there)]
+        since_when = kind != "replace" and _numeric([*here, *there])
+        if kind == "equal":
+            same += left[begin:end]
+        elif all(valued):
+            values.append((here, there))
+        elif any(valued) and not since_when:
+            return None
+        elif not since_when and not _alike(here, there, content):
+            others += max(len(here), len(there))
+    return (values[0], same, others) if len(values) == 1 else None
+
+
+def _numeric(words: Sequence[str]) -> bool:
+    return any(char.isdigit() for word in words for char in word)
+
+
+def _alike(here: Sequence[str], there: Sequence[str], content: set[str]) -> bool:
+    """Whether words differ in their form alone, or are function words."""
+    forms = len(here) == len(there) and all(
+        one.casefold()[:_STEM] == other.casefold()[:_STEM] for one, other in zip(here, there, strict=True)
+    )
+    return forms or content.isdisjoint(words_of(" ".join([*here, *there])))
+
+
+def _joined(words: Sequence[str]) -> str:
+    return _CJK_GAP.sub("", " ".join(words))
+
+
+def _bag(words: Sequence[str]) -> set[str]:
+    return set(words_of(_joined(words)))
+
+
+def newer(first: str, second: str) -> bool | None:
+    """Whether one date is later than another; None where they do not tell, as 2024 and 2024-05 do not."""
+    if not (_DATE.fullmatch(first) and _DATE.fullmatch(second)):
+        return None
+    size = min(len(first), len(second))
+    return None if first[:size] == second[:size] else first[:size] > second[:size]
+
+
+def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:
+    """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place.
+
+    Args:
+        quiz: Resolved text.
+        verdicts: As picked.
+    """
+    found = list(verdicts)
+    for place, older in enumerate(verdicts):
+        if not older.kept:
+            continue
+        for other, later in enumerate(verdicts):
+            if not newer(later.date, older.date) or next(contradictions(older.text, later.text, quiz), None) is None:
+                continue
+            why = f"{later.title or later.file or later.passage_id}, of {later.date}, says otherwise and is newer"
+            found[place] = older.model_copy(update={"kept": False, "why": why, "older_than": later.passage_id})
+            if not later.kept and not found[other].older_than:
+                why = f"newer than {older.title or older.file or older.passage_id}, which says otherwise"
+                found[other] = later.model_copy(update={"kept": True, "why": why})
+            break
+    return found

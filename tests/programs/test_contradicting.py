@@ -1,0 +1,160 @@
+"""Of two documents that say different things of the same, the newer counts and the older is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import keqa
+from keqa.programs.contradicting import contradictions, differing_value, newer
+from keqa.programs.keqa import KEQA
+from keqa.programs.sources import disagreements_of
+from keqa.retrievers.base import Passage
+from keqa.retrievers.place import Place
+
+# By language: what is asked, what an older and a newer file say, and what a file says of something else.
+FACTS = {
+    "en": [
+        ("What is the limit for a hotel in {0}?", "A hotel in {0} may cost {1} euros per night."),
+        ("Who leads the project {0}?", "The project {0} is led by {2}."),
+        ("When does the canteen in {0} open?", "The canteen in {0} opens at {1} every day. Lunch is free."),
+        ("How many people work in {0}?", "It rained. {1} people work in {0}."),
+        ("Who is the contact for {0}?", "The contact for {0} is {2}, first floor."),
+    ],
+    "de": [
+        ("Was darf eine Nacht im Hotel in {0} kosten?", "Eine Nacht im Hotel in {0} darf {1} Euro kosten."),
+        ("Wer leitet das Projekt {0}?", "Das Projekt {0} leitet {2}."),
+        ("Wann öffnet die Kantine in {0}?", "Die Kantine in {0} öffnet um {1} Uhr. Mittags ist es voll."),
+        ("Wie viele Menschen arbeiten in {0}?", "Es regnet. In {0} arbeiten {1} Menschen."),
+        ("Wer ist Ansprechpartner für {0}?", "Ansprechpartner für {0} ist {2}."),
+    ],
+    "fr": [
+        ("Quel est le plafond d’une nuit à {0} ?", "Le plafond d’une nuit à {0} est de {1} euros."),
+        ("Qui dirige le projet {0} ?", "Le projet {0} est dirigé par {2}."),
+        ("À quelle heure ouvre la cantine de {0} ?", "La cantine de {0} ouvre à {1} heures."),
+        ("Combien de personnes travaillent à {0} ?", "Il pleut. À {0} travaillent {1} personnes."),
+        ("Qui est le contact pour {0} ?", "Le contact pour {0} est {2}, au premier étage."),
+    ],
+    "zh": [
+        ("{0}的酒店每晚上限是多少？", "{0}的酒店每晚上限是{1}元。"),
+        ("谁负责{0}项目？", "{0}项目由{2}负责。"),
+        ("{0}的食堂几点开门？", "{0}的食堂{1}点开门。"),
+        ("有多少人在{0}工作？", "今天下雨。有{1}人在{0}工作。"),
+        ("{0}的联系人是谁？", "{0}的联系人是{2}。"),
+    ],
+}
+PLACES = {"zh": ("不来梅", "基尔", "汉堡", "罗马"), "": ("Bremen", "Kiel", "Harbour", "Roma")}
+PEOPLE = {"zh": ("张伟", "李娜"), "": ("Anna Berg", "Ben Carl")}
+PAIRS = [(language, asked, told, turn) for turn in (0, 2) for language, facts in FACTS.items() for asked, told in facts]
+
+
+def pair(language, asked, told, turn, *, same=True):
+    """A question, and what an older and a newer document say of it, or of two different things."""
+    places, people = (named.get(language, named[""]) for named in (PLACES, PEOPLE))
+    here, there = places[turn], places[turn if same else turn + 1]
+    values = (("120", "150"), ("8", "17"))[turn // 2]
+    return asked.format(here), told.format(here, values[0], people[0]), told.format(there, values[1], people[1])
+
+
+@pytest.mark.parametrize(("language", "asked", "told", "turn"), PAIRS)
+def test_the_newer_counts_and_the_older_is_named(scripted, language, asked, told, turn):
+    question, older, newest = pair(language, asked, told, turn)
+    passages = [
+        Passage("old", "Rules", older, Place("rules-2021.md", date="2021-03-01")),
+        Passage("new", "Rules", newest, Place("rules-2024.md", date="2024-05")),
+    ]
+
+    def reply(name, inputs, config):
+        # A language model that takes the first passage that it is shown, and a judge that likes the older one.
+        if name == "AnswerFromDocuments":
+            return {"answer": json.loads(inputs["passages"])[0].split("\n")[1]}
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        return {"helpful": str("2021" in inputs["passage"] or turn == 0)}
+
+    lm, _ = scripted(reply)
+    record = KEQA(lambda query: passages, lms=keqa.build_roles(lm))(question).record
+    assert record.answer == newest
+    assert [one.older_than for one in record.quizzes[0].passages] == ["new", ""]
+    (found,) = disagreements_of(record)
+    assert (found.source.id, found.other.id) == ("new", "old")
+    assert "rules-2021.md), 2021-03-01, which is older, says" in str(found)
+
+
+@pytest.mark.parametrize(("language", "asked", "told", "turn"), PAIRS)
+def test_two_subjects_do_not_disagree(language, asked, told, turn):
+    question, first, second = pair(language, asked, told, turn, same=False)
+    for one, other in ((first, second), (second, first)):
+        assert list(contradictions(one, other, question)) == []
+        assert list(contradictions(one, other, "")) == []
+
+
+def test_without_dates_and_an_answer_the_sources_contradict_each_other(scripted):
+    question, first, second = pair(*PAIRS[1])
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        return {"answer": answer} if name == "AnswerFromDocuments" else {"helpful": "True"}
+
+    lm, _ = scripted(reply)
+    passages = [Passage("a", "A", first), Passage("b", "B", second)]
+    program = KEQA(lambda query: passages, lms=keqa.build_roles(lm))
+    answer = "UNKNOWN"
+    found = program(question).unanswered
+    assert found.kind == "sources contradict each other"
+    assert found.missing[0].answers == [f"“{first}” (A (a))", f"“{second}” (B (b))"]
+    assert found.message == (
+        "Your documents do not settle it: the sources contradict each other on “Who leads the project Bremen?” "
+        f"(“{first}” (A (a)) / “{second}” (B (b)))."
+    )
+    # Where the language model decides, its answer stands, and the others are told of both.
+    answer = "Anna Berg"
+    record = program(question).record
+    assert record.answer == "Anna Berg"
+    assert [(one.source.id, one.other.id) for one in disagreements_of(record)] == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "asked", "value"),
+    [
+        ("The wall is 12 metres high.", "The wall is 13 metres high.", "How high is the wall?", "12"),
+        ("Hotels up to 120 euros.", "Since March 2024 hotels up to 150 euros.", "Up to what are hotels paid?", "120"),
+        ("Eine Nacht darf 120 Euro kosten.", "Eine Nacht kostet höchstens 150 Euro.", "Was kostet eine Nacht?", ""),
+        ("The mayor is Ann Lee.", "The mayor, Ann Lee, sings.", "Who is the mayor?", ""),
+        ("The fee in Kiel is 5 euros.", "The fee is 6 euros.", "What is the fee?", ""),
+        ("In 2023 the fee was 5 euros.", "In 2024 the fee is 6 euros.", "What is the fee?", ""),
+        ("We have an office in Kiel.", "We opened an office in Bonn.", "Where is an office?", ""),
+        ("It is Ann.", "It is Bo.", "Who is the mayor?", ""),
+        ("", "The mayor is Bo.", "Who is the mayor?", ""),
+    ],
+)
+def test_one_value_in_the_place_of_another(first, second, asked, value):
+    assert differing_value(first, second, asked) == value
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("2024-05-31", "2024-05-30", True),
+        ("2021", "2024-01", False),
+        ("2024", "2024-05", None),
+        ("", "2024", None),
+        ("May 2024", "2021", None),
+    ],
+)
+def test_the_newer_of_two_dates(first, second, expected):
+    assert newer(first, second) is expected
+
+
+@settings(max_examples=100)
+@given(
+    st.text("aB.!? \n北京1是", max_size=100), st.text("aB.!? \n北京1是", max_size=100), st.text("aB 北京1", max_size=9)
+)
+def test_any_text_can_be_compared(first, second, asked):
+    for found in contradictions(first, second, asked):
+        assert found.first in first
+        assert found.second in second
