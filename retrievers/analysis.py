@@ -1,8 +1,10 @@
-"""How text becomes terms: an analyzer for English, one for Chinese with English in it, one for each other language."""
+"""How text becomes terms: words are stemmed by the language of their passage; without spaces, characters in pairs."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.base import Passage
-from keqa.retrievers.languages import STEMMED, spaced_language, without_stop_words, words_of_any_script
+from keqa.retrievers.languages import STEMMED, languages_of_word, spaced_language, words_of_any_script
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
-from keqa.retrievers.text import UNSPACED, clean_text, unspaced_share
+from keqa.retrievers.text import JOINED, UNSPACED, clean_text, unspaced_share
 
 if TYPE_CHECKING:
     import tantivy
@@ -28,11 +30,11 @@ MAX_QUERY_TERMS = 512
 _CHINESE_SHARE = 0.05
 # Above this one, other languages are taken for names and quotations.
 _MOSTLY_CHINESE = 0.5
-# Above this share of passages in Chinese, an index that was taken for English finds too little.
-_REPORTED_CHINESE_SHARE = 0.01
 _LONGEST_TERM = 40
 _HAN_SPLITTING = r"[\p{Han}]|[\p{Alphabetic}\p{N}&&[^\p{Han}]]+"
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+_RUN = re.compile(f"[{JOINED}]+")
+_HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class AnalyzerSettings:
 
     Attributes:
         version: Raised whenever a change makes terms of old indexes and new queries differ.
-        language: ``"en"``; ``"zh"`` where each Han character is a term, which serves text mixed with English too; or
-            one of `keqa.retrievers.languages.STEMMED`, which serves text mixed with Chinese.
+        language: That of passages of which it is unclear: ``"en"``, ``"zh"``, or one of
+            `keqa.retrievers.languages.STEMMED`.
         tokenizer: Name of the tokenizer inside the index.
         title_weight: What a match in the title counts beside one in the text.
     """
@@ -53,10 +55,14 @@ class AnalyzerSettings:
     title_weight: float
 
 
+# The terms of a passage are made here, by its own language, and the engine parts them where there are spaces.
 _SETTINGS: dict[str, AnalyzerSettings] = {
-    "en": AnalyzerSettings(version=1, language="en", tokenizer="en_stem", title_weight=0.5),
-    "zh": AnalyzerSettings(version=1, language="zh", tokenizer="keqa_zh", title_weight=0.5),
-    **{code: AnalyzerSettings(1, cast(Language, code), f"keqa_{code}", title_weight=0.5) for code in STEMMED},
+    code: AnalyzerSettings(2, cast(Language, code), "whitespace", title_weight=0.5) for code in ("en", "zh", *STEMMED)
+}
+# Of indexes of earlier versions, all passages of which were taken for one language; the engine has an analyzer for it.
+_EARLIER: dict[str, AnalyzerSettings] = {
+    code: dataclasses.replace(one, version=1, tokenizer="en_stem" if code == "en" else f"keqa_{code}")
+    for code, one in _SETTINGS.items()
 }
 
 LANGUAGES: Final = tuple(_SETTINGS)
@@ -105,32 +111,28 @@ def is_chinese(text: str) -> bool:
     return not text.isascii() and _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
 
 
-def warning_of_chinese(chinese: int, count: int, language: str | None) -> str:
-    """The warning about passages in Chinese in an index for English; empty where there are hardly any."""
-    if language != "en" or chinese <= _REPORTED_CHINESE_SHARE * count:
-        return ""
-    return (
-        f"{chinese} of {count} passages are in Chinese, in an index for English: "
-        "build it with language zh, which serves both"
-    )
-
-
-def analyzer(language: Language, *, stem: bool = True) -> tantivy.TextAnalyzer:
-    """Return the analyzer of a language, with or without its stemmer.
+@lru_cache(maxsize=64)
+def analyzer(language: Language, *, stem: bool = True, fold: bool = True) -> tantivy.TextAnalyzer:
+    """Return the analyzer of a language, with or without its stemmer, and its folding.
 
     The English one does exactly what Tantivy's own ``en_stem`` does.
     """
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
-    if language in STEMMED:
-        builder = TextAnalyzerBuilder(words_of_any_script()).filter(Filter.remove_long(_LONGEST_TERM))
-        builder = builder.filter(Filter.lowercase())
-        builder = builder.filter(Filter.stemmer(STEMMED[language])) if stem else builder
-        # Last: stemmers distinguish endings by their accents.
-        return builder.filter(Filter.ascii_fold()).build()
-    tokenizer = Tokenizer.simple() if language == "en" else Tokenizer.regex(_HAN_SPLITTING)
+    han = Tokenizer.regex(_HAN_SPLITTING)
+    tokenizer = words_of_any_script() if language in STEMMED else Tokenizer.simple() if language == "en" else han
     builder = TextAnalyzerBuilder(tokenizer).filter(Filter.remove_long(_LONGEST_TERM)).filter(Filter.lowercase())
-    return (builder.filter(Filter.stemmer("english")) if stem else builder).build()
+    return _stemming(language, builder, stem=stem, fold=fold).build()
+
+
+def _stemming(
+    language: Language, builder: tantivy.TextAnalyzerBuilder, *, stem: bool = True, fold: bool = True
+) -> tantivy.TextAnalyzerBuilder:
+    from tantivy import Filter
+
+    builder = builder.filter(Filter.stemmer(STEMMED.get(language, "english"))) if stem else builder
+    # Last: stemmers distinguish endings by their accents.
+    return builder.filter(Filter.ascii_fold()) if fold and language in STEMMED else builder
 
 
 def register(index: tantivy.Index, settings: AnalyzerSettings) -> None:
@@ -139,44 +141,81 @@ def register(index: tantivy.Index, settings: AnalyzerSettings) -> None:
     Raises:
         RetrievalError: This version does not know the settings.
     """
-    if _SETTINGS.get(settings.language) != settings:
+    if settings not in (_SETTINGS.get(settings.language), _EARLIER.get(settings.language)):
         raise RetrievalError(f"the index was built with analyzer settings that this version does not know: {settings}")
-    if settings.tokenizer != "en_stem":
+    if settings.tokenizer.startswith("keqa_"):
         index.register_tokenizer(settings.tokenizer, analyzer(settings.language))
 
 
-@lru_cache(maxsize=32)
-def _query_analyzers(language: Language) -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer]:
-    return analyzer(language, stem=False), analyzer(language, stem=True)
+def _spoken(language: str) -> Language:
+    """The language whose words are stemmed where one is written; English words stand in any other."""
+    return cast(Language, language if language in STEMMED else "en")
 
 
-def query_terms(query: str, language: Language) -> list[str]:
-    """Return the terms that a query is searched for, in order, each once.
+@lru_cache(maxsize=1 << 16)
+def _term(word: str, language: Language) -> str:
+    """A word as it is in lower case, as the term that it is in a passage in some language."""
+    from tantivy import TextAnalyzerBuilder, Tokenizer
 
-    Any text is a query: nothing in it is an operator. Stop words are dropped unless nothing else is left ("The
-    Who"). The result is empty only where the query has neither letters nor digits.
+    terms = _stemming(language, TextAnalyzerBuilder(Tokenizer.raw())).build().analyze(word)
+    return str(terms[0]) if terms else word
+
+
+def index_terms(text: str, language: str) -> list[str]:
+    """The terms of a passage.
+
+    Args:
+        text: Clean.
+        language: That of the passage; see `keqa.retrievers.languages.language_of_text`.
     """
-    # The two analyzers differ in their last filter only, which changes terms but neither adds nor drops one.
-    words = plain_words(query, language)
-    terms: Sequence[str] = _query_analyzers(language)[1].analyze(clean_text(query))
-    stop = stop_words(language)
-    if language in STEMMED:
-        content = without_stop_words(language).analyze(clean_text(query))
-        stop = frozenset(words) - frozenset(_folding().analyze(" ".join(content)))
-    kept = [term for word, term in zip(words, terms, strict=True) if word not in stop]
-    return list(dict.fromkeys(kept or terms))[:MAX_QUERY_TERMS]
+    words, joined = _joined_terms(text)
+    return [*analyzer(_spoken(language)).analyze(words), *joined]
 
 
-@lru_cache(maxsize=1)
-def _folding() -> tantivy.TextAnalyzer:
-    from tantivy import Filter, TextAnalyzerBuilder
+def _joined_terms(text: str) -> tuple[str, list[str]]:
+    """The words that spaces part, and the terms of other writing: pairs of characters, and single ones of Han."""
+    if text.isascii() or _RUN.search(text) is None:
+        return text, []
+    terms = []
+    for run in _RUN.findall(text):
+        terms += _HAN.findall(run)
+        terms += [run] if len(run) == 1 and not _HAN.match(run) else [run[at : at + 2] for at in range(len(run) - 1)]
+    return _RUN.sub(" ", text), terms
 
-    return TextAnalyzerBuilder(words_of_any_script()).filter(Filter.ascii_fold()).build()
+
+def query_terms(query: str, *languages: str) -> list[str]:
+    """Return the terms that a query is searched for, each once.
+
+    Any text is a query: nothing in it is an operator. Its words are stemmed as those of each language are. The stop
+    words of the languages that it may be in are dropped unless nothing else is left ("The Who"). The result is empty
+    only where the query has neither letters nor digits.
+
+    Args:
+        query: The query.
+        *languages: Those of the passages that are searched.
+    """
+    words, joined = _joined_terms(clean_text(query))
+    spoken = dict.fromkeys(map(_spoken, languages))
+    plain = {code: _words(words, stemmed=code in STEMMED) for code in spoken}
+    # A long query is cut, and then for all languages at the same place.
+    found = sorted((place, word, code) for code in spoken for place, word in enumerate(plain[code]))
+    known = Counter(code for word in {word for _, word, _ in found} for code in languages_of_word(word))
+    most = max((known[code] for code in spoken), default=0)
+    likely = {code for code in spoken if 0 < known[code] == most}
+    kept = [_term(word, code) for _, word, code in found if not (likely & languages_of_word(word))]
+    kept += [term for term in joined if not CHINESE.issuperset(term)]
+    kept = kept or [*(_term(word, code) for _, word, code in found), *joined]
+    return list(dict.fromkeys(kept))[:MAX_QUERY_TERMS]
+
+
+def _words(text: str, *, stemmed: bool) -> Sequence[str]:
+    words: Sequence[str] = analyzer("de" if stemmed else "en", stem=False, fold=False).analyze(text)
+    return words
 
 
 def plain_words(query: str, language: Language) -> Sequence[str]:
     """Return the words of a query in lower case, as they are before stop words are dropped and the rest is stemmed."""
-    words: Sequence[str] = _query_analyzers(language)[0].analyze(clean_text(query))
+    words: Sequence[str] = analyzer(language, stem=False).analyze(clean_text(query))
     return words
 
 

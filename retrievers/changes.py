@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from keqa.retrievers.base import Passage
 from keqa.retrievers.files import Changes, FileEntry, FileTable
+from keqa.retrievers.languages import by_frequency, language_of_text
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import IndexManifest, SourceHash
 
@@ -121,13 +123,16 @@ class FolderChanger(Changer):
             self._table.close()
 
 
-def manifest_after(before: _M, change: Change, replaced: Collection[str], /, **entries: Any) -> _M:
+def manifest_after(
+    before: _M, change: Change, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
+) -> _M:
     """The manifest of an index after a change, the same in every engine.
 
     Args:
         before: The manifest until then.
         change: The change.
         replaced: The ids of passages that others take the place of.
+        leaving: The passages that go, those that are replaced among them.
         **entries: What the engine itself says.
     """
     source_hash = before.source_hash
@@ -138,8 +143,14 @@ def manifest_after(before: _M, change: Change, replaced: Collection[str], /, **e
         for passage in change.new:
             running.add(passage)
         source_hash = running.hexdigest()
+    languages: Counter[str] = Counter(before.languages)
+    if languages:
+        # An index of an earlier version knows none.
+        languages.update(language_of_text(one.text, before.main_language) for one in change.new)
+        languages.subtract(language_of_text(one.text, before.main_language) for one in leaving)
     return replace(
         before,
+        languages=by_frequency(languages),
         passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
         source_hash=source_hash,
         sources=change.sources,

@@ -102,9 +102,11 @@ class Engine:
 def entries_of(manifest: Any) -> dict[str, Any]:
     """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
-    for name in ("left_out", "deleted"):
+    for name in ("left_out", "languages", "deleted"):
         if name in entries and not getattr(manifest, name):
             del entries[name]
+    if earlier := getattr(manifest, "earlier", ""):
+        entries["note"] = earlier
     return {name: value for name, value in entries.items() if name not in _OF_FILES}
 
 

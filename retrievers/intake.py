@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from array import array
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.adapters import as_passage, text_expected
-from keqa.retrievers.analysis import LANGUAGES, is_chinese, language_of, warning_of_chinese
+from keqa.retrievers.analysis import LANGUAGES, language_of
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.files import FileTable, Origin
-from keqa.retrievers.languages import STEMMED
+from keqa.retrievers.languages import by_frequency, described, language_of_text
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
 from keqa.retrievers.text import clean_text
@@ -71,9 +72,9 @@ class Intake:
         if not self.head:
             raise InputError("there are no passages to index: the corpus is empty")
         self.language = None if language is None else language_of(language, self.head, languages)
-        self._found = language == "auto"
         self._ids = SeenIds()
-        self._chinese = 0
+        self._languages: Counter[str] = Counter()
+        self._main = language_of("auto", self.head) if self.language is None else self.language
 
     def __iter__(self) -> Iterator[Passage]:
         """The passages as they are indexed.
@@ -89,8 +90,7 @@ class Intake:
                 passage = dataclasses.replace(passage, id=unique)
             self.source_hash.add(passage)
             self.count += 1
-            if self.language == "en":
-                self._chinese += is_chinese(passage.text)
+            self._languages[language_of_text(passage.text, self._main)] += 1
             if self.table is not None and origin is not None:
                 self.table.add(origin, passage.id)
             yield passage
@@ -109,17 +109,15 @@ class Intake:
             "sources": tuple(sources),
             # Passages of a program need not know what they leave out.
             "left_out": left_out if isinstance(left_out, LeftOut) else LeftOut(),
+            "languages": by_frequency(self._languages),
         }
 
     def report(self, notice: Notice) -> None:
         """Say what the user should know of them."""
         if self.renamed:
             notice(f"{self.renamed} passages had an id that was taken and got a suffix such as ~2")
-        if self._found and self.language in STEMMED:
-            name = STEMMED[self.language].capitalize()
-            notice(f"the passages are in {name}: words are stemmed and folded for it; --language names another")
-        if warning := warning_of_chinese(self._chinese, self.count, self.language):
-            notice(warning)
+        if self._languages.keys() - {"en"}:
+            notice(f"languages of the passages: {described(self._languages)}")
 
 
 def _with_origins(passages: Iterable[Any]) -> Iterator[tuple[Passage, Origin | None]]:

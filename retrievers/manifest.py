@@ -19,7 +19,9 @@ from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""Since 2, passages stand at one place, have the dates that texts and names of files say, and are of many languages."""
+_READ: Final = (1, SCHEMA_VERSION)
 EMBEDDED: Final = "embedded"
 DENSE: Final = "dense"
 FORMAT: Final = "keqa-index"
@@ -33,7 +35,7 @@ _LONGEST_TEXT = 4096
 _LARGEST_NUMBER = 2**62
 
 # Entries that a manifest has only where they say something.
-_WHERE_SAID = ("left_out", "deleted", "change")
+_WHERE_SAID = ("left_out", "languages", "deleted", "change")
 
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
@@ -56,6 +58,7 @@ class IndexManifest:
         created: When the index was built, in UTC.
         data: Folder of the search engine's files, inside the index folder.
         left_out: What of the sources is not in the index.
+        languages: Those of its passages, with how many are in each; none in an index of an earlier version.
     """
 
     ENGINE: ClassVar[str]
@@ -69,6 +72,7 @@ class IndexManifest:
     created: str
     data: str
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    languages: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return the manifest as it is written to disk; the embedded engine is not named."""
@@ -115,6 +119,21 @@ class IndexManifest:
         text = read_text(folder, name)
         return None if text is None else cls.from_json(text, str(folder / name))
 
+    @property
+    def main_language(self) -> str:
+        """The language of passages of which it is unclear."""
+        return next(iter(self.languages), "en")
+
+    @property
+    def earlier(self) -> str:
+        """What an index of files that an earlier version built is without; empty where it is of this one."""
+        if self.schema_version == SCHEMA_VERSION or not self.sources:
+            return ""
+        return (
+            "built by an earlier version: passages may span pages and headings, are all taken for one language, and "
+            "have no dates that texts and file names say. `keqa index` builds it again"
+        )
+
     def check_count(self, found: int, where: str, again: str = "Build it again") -> None:
         """Make sure that an index holds as many passages as its manifest says.
 
@@ -160,6 +179,11 @@ class Manifest(IndexManifest):
         return self.deleted > (0 if self.passages <= _SMALL else _MOST_DELETED * self.passages)
 
     @property
+    def main_language(self) -> str:
+        """The language of the analyzer."""
+        return self.analyzer.language
+
+    @property
     def language(self) -> str:
         """Language of the analyzer, such as ``"en"``."""
         return self.analyzer.language
@@ -189,7 +213,7 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise RetrievalError(f"{where} is not the manifest of an index (it describes something else)")
     engine, version = values.pop("engine", EMBEDDED), values.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in _READ:
         raise RetrievalError(
             f"{where} has schema version {str(version)[:20]}, this version of KEQA reads {SCHEMA_VERSION}: "
             "build the index again, or use the version that built it"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.base import default_notice
 from keqa.retrievers.documents import DOCUMENTS, is_documents
 from keqa.retrievers.engines import ENGINES, Engine, engine_of_scheme
 from keqa.retrievers.hybrid import HybridRetriever
@@ -24,6 +25,9 @@ Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever |
 JOINT = ","
 """Joins the addresses of a hybrid: it is in no name of an Elasticsearch index, and in few names of folders."""
 
+
+# Of which indexes this process has said that an earlier version built them.
+_SAID: set[str] = set()
 
 MODEL = "@"
 """Stands between the folder of a dense index and the model of its questions."""
@@ -150,4 +154,9 @@ def engine_of(address: str, model: str | None = None) -> tuple[Engine, str, str 
 
 def _open(address: str, model: str | None) -> Any:
     engine, place, named = engine_of(address, model)
-    return engine.open(place, named)
+    opened = engine.open(place, named)
+    earlier = getattr(getattr(opened, "manifest", None), "earlier", "")
+    if earlier and place not in _SAID:
+        _SAID.add(place)
+        default_notice(f"{place} was {earlier}")
+    return opened

@@ -57,8 +57,8 @@ def build_index(
         passages: Read once and never held in memory: `Passage`, or texts and mappings with ``text`` and, where wanted,
             ``title``, ``id``, ``file``, ``page``, ``heading`` and ``date``.
         out: Folder of the index; new, empty, or an index to be replaced.
-        language: ``"en"``, ``"zh"``, the code of another language that has a Snowball stemmer, such as ``"de"``, or
-            ``"auto"`` to decide by the first passages.
+        language: Of passages that do not say it themselves: ``"en"``, ``"zh"``, the code of another language that has
+            a Snowball stemmer, such as ``"de"``, or ``"auto"`` to decide by the first passages.
         progress: Called with the number of passages so far, now and then and at the end.
         notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
         sources: Where the passages come from, for the manifest.
@@ -124,7 +124,7 @@ def _write(
     with writing(index, folder, _WRITER_HEAP, _WRITER_THREADS) as writer:
         for count, passage in enumerate(passages, start=1):
             try:
-                writer.add_document(make_document(passage, schema))
+                writer.add_document(make_document(passage, schema, settings))
             except BaseException:
                 # Only now: to be ready for an error costs as much as the hash of a passage.
                 with engine_errors(f"passage {passage.id!r} could not be indexed"):
@@ -183,7 +183,9 @@ class _TantivyChanger(FolderChanger):
         """Commit deletions and additions together, announcing the manifest that will be true after the commit."""
         before, folder = self.manifest, self._folder
         replaced = self.held([passage.id for passage in change.new])
-        after = manifest_after(before, change, replaced, deleted=before.deleted + len(change.gone) + len(replaced))
+        leaving = self.stored([*change.gone, *replaced]).values()
+        deleted = before.deleted + len(leaving)
+        after = manifest_after(before, change, replaced, leaving, deleted=deleted)
         self.announce(change, after.source_hash, folder / before.data)
         if change.gone or change.new:
             self._write(change, replaced, after)
@@ -226,7 +228,7 @@ class _TantivyChanger(FolderChanger):
             for passage_id in (*change.gone, *replaced):
                 writer.delete_documents_by_term("doc_id", passage_id)
             for passage in change.new:
-                writer.add_document(make_document(passage, opened.schema))
+                writer.add_document(make_document(passage, opened.schema, after.analyzer))
             write_atomically(folder / NEXT_MANIFEST, after.to_json())
             _commit(writer)
 

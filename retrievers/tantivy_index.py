@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import AnalyzerSettings, query_terms, register
+from keqa.retrievers.analysis import AnalyzerSettings, index_terms, query_terms, register
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
+from keqa.retrievers.languages import language_of_text
 from keqa.retrievers.layout import NEXT_MANIFEST, open_current, read_bytes
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.place import unpacked
@@ -27,6 +28,9 @@ _LARGEST_META = 16 << 20
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
 _TIES = 32
+# Title and text as they are; no character of theirs is the one between them.
+_WRITTEN = "written"
+_BETWEEN = "\0"
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def writing(index: tantivy.Index, folder: Path, heap: int, threads: int) -> Iter
 
 
 def make_schema(settings: AnalyzerSettings, *, place: bool = True) -> tantivy.Schema:
-    """Return the schema: id, title and text, all stored, terms with frequencies but without positions.
+    """Return the schema: the id, the terms of title and text with frequencies but without positions, what is stored.
 
     Args:
         settings: Of the analyzer.
@@ -81,18 +85,25 @@ def make_schema(settings: AnalyzerSettings, *, place: bool = True) -> tantivy.Sc
 
     builder = SchemaBuilder()
     builder.add_text_field("doc_id", stored=True, tokenizer_name="raw", index_option="basic")
+    earlier = settings.version == 1
     for name in ("title", "text"):
-        builder.add_text_field(name, stored=True, tokenizer_name=settings.tokenizer, index_option="freq")
+        builder.add_text_field(name, stored=earlier, tokenizer_name=settings.tokenizer, index_option="freq")
+    if not earlier:
+        builder.add_bytes_field(_WRITTEN, stored=True, indexed=False)
     if place:
         builder.add_bytes_field("place", stored=True, indexed=False)
     return builder.build()
 
 
-def make_document(passage: Passage, schema: tantivy.Schema) -> tantivy.Document:
+def make_document(passage: Passage, schema: tantivy.Schema, settings: AnalyzerSettings) -> tantivy.Document:
     """Return a passage, already clean, as the engine takes it; without its place where the schema has none."""
     from tantivy import Document
 
     fields: dict[str, str | bytes] = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
+    if settings.version > 1:
+        language = language_of_text(passage.text, settings.language)
+        fields |= {name: " ".join(index_terms(str(fields[name]), language)) for name in ("title", "text")}
+        fields[_WRITTEN] = f"{passage.title}{_BETWEEN}{passage.text}".encode()
     if passage.place:
         fields["place"] = passage.place.packed().encode()
     return Document.from_dict(fields, schema)
@@ -186,7 +197,7 @@ class TantivyRetriever(SharedRetriever):
         """Return at most ``k`` passages, best first; equal scores are ordered by id."""
         checked_k(k)
         opened = self._opened
-        terms = query_terms(query, opened.manifest.analyzer.language)
+        terms = query_terms(query, *(opened.manifest.languages or [opened.manifest.analyzer.language]))
         if not terms:
             return []
         with engine_errors(f"searching the index in {self._folder} failed"):
@@ -221,9 +232,15 @@ class TantivyRetriever(SharedRetriever):
 
 def stored_passage(document: tantivy.Document) -> Passage:
     """Return the passage that a document of the engine holds."""
+    written = document.get_first(_WRITTEN)
+    if written is None:
+        # Of an index of an earlier version.
+        title, text = str(document.get_first("title") or ""), str(document.get_first("text") or "")
+    else:
+        title, _, text = bytes(written).decode(errors="replace").partition(_BETWEEN)
     return Passage(
         id=str(document.get_first("doc_id")),
-        title=str(document.get_first("title") or ""),
-        text=str(document.get_first("text") or ""),
+        title=title,
+        text=text,
         place=unpacked(bytes(document.get_first("place") or b"").decode(errors="replace")),
     )

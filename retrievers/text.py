@@ -9,6 +9,9 @@ from functools import lru_cache
 # Han ideographs with their extensions, and kana: written without spaces, so each character is counted.
 UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 
+# Those, and Hangul, Thai, Lao, Burmese and Khmer: what is a word there, spaces do not say.
+JOINED = UNSPACED + r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3\uff66-\uff9f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+
 # Lengths are counted in fifths of an English word, so that they stay whole numbers: a Chinese sentence needs about
 # five characters where its translation needs three words.
 WORD_LENGTH = 5

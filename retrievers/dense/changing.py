@@ -75,7 +75,8 @@ class _DenseChanger(FolderChanger):
         replaced = self._rows_of([passage.id for passage in change.new])
         leaving = {*self._rows_of(change.gone).values(), *replaced.values()}
         written = self._write(change.new, leaving) if change.new or change.gone else before.change
-        after = manifest_after(before, change, replaced, change=written)
+        gone = self.stored([*change.gone, *replaced]).values()
+        after = manifest_after(before, change, replaced, gone, change=written)
         self.announce(change, after.source_hash, self._data)
         write_atomically(self._folder / MANIFEST, after.to_json())
         self._files = open_files(self._folder)

@@ -83,7 +83,8 @@ class _ElasticsearchChanger:
         encoder = self._encoder() if change.new and isinstance(before, VectorManifest) else None
         replicas, load = indexes.replicas(before.data), Load.change(before)
         deleted = before.deleted + len(replaced) + len(change.gone)
-        after = manifest_after(before, change, replaced, data=load.data, deleted=deleted)
+        leaving = self.stored([*change.gone, *replaced]).values()
+        after = manifest_after(before, change, replaced, leaving, data=load.data, deleted=deleted)
         earlier = indexes.earlier(before.data)
         indexes.clone(before.data, load, after)
         for result in written(self._client, self._address, _actions(load, change, encoder), _BATCH):

@@ -4,7 +4,16 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers import Passage
-from keqa.retrievers.analysis import LANGUAGES, MAX_QUERY_TERMS, analyzer, language_of, query_terms, settings_for
+from keqa.retrievers.analysis import (
+    LANGUAGES,
+    MAX_QUERY_TERMS,
+    analyzer,
+    index_terms,
+    language_of,
+    query_terms,
+    settings_for,
+)
+from keqa.retrievers.languages import language_of_text
 
 any_text = st.text(st.characters(exclude_categories=()))
 
@@ -26,9 +35,25 @@ def test_operators_are_plain_text():
     assert query_terms('Who said "to be…? OR foo:bar^2 -(x', "en") == ["said", "foo", "bar", "2", "x"]
 
 
-def test_chinese_is_one_term_a_character_and_latin_stays_whole():
-    assert query_terms("谁是iPhone 15的发明者？", "zh") == ["iphon", "15", "发", "明", "者"]
+def test_chinese_is_searched_by_characters_and_pairs_and_latin_stays_whole():
+    asked = query_terms("谁是iPhone 15的发明者？", "zh")
+    assert asked == ["iphon", "15", "发", "明", "者", "的发", "发明", "明者"]
     assert query_terms("谁", "zh") == ["谁"]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("ひらがなの本", "がな"), ("서울은 수도이다", "수도"), ("กรุงเทพมหานคร", "เท"), ("首都东京", "东京")],
+)
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+def test_what_has_no_spaces_is_found_in_every_language(language, text, asked):
+    assert set(query_terms(asked, language)) & set(index_terms(text, language))
+
+
+def test_a_query_is_stemmed_as_each_language_and_loses_the_stop_words_of_its_own():
+    assert set(query_terms("Wer baut die Häuser?", "en", "de")) == {"wer", "baut", "häuser", "haus"}
+    assert set(query_terms("When did she die in Houses?", "en", "de")) == {"die", "hous"}
+    assert query_terms("The Who", "en", "de", "zh") == ["the", "who"]
 
 
 def test_a_huge_question_is_cut():
@@ -64,7 +89,7 @@ def test_german_is_stemmed_and_folded_and_knows_chinese():
     asked = query_terms("Wie heißt die Straße, in der die Müllers wohnten?", "de")
     assert asked == ["heisst", "strass", "mull", "wohnt"]
     assert query_terms("STRASSE der Mullers", "de") == ["strass", "mull"]
-    assert query_terms("北京 Übung", "de") == ["北", "京", "ubung"]
+    assert query_terms("北京 Übung", "de") == ["ubung", "北", "京", "北京"]
     # Nothing but function words is searched for as it is.
     assert query_terms("für über", "de") == ["fur", "uber"]
     assert query_terms("l'école générale", "fr")[-2:] == query_terms("ecole generale", "fr")
@@ -94,6 +119,27 @@ TEXTS = {
 @pytest.mark.parametrize("language", TEXTS)
 def test_a_language_is_found_by_its_function_words_and_letters(language):
     assert language_of("auto", [Passage("1", "", TEXTS[language])]) == language
+
+
+MORE = {
+    "ja": "東京は日本の首都であり、世界でも最も大きな都市の一つです。",
+    "ko": "서울은 대한민국의 수도이며 가장 큰 도시이다.",
+    "th": "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย",
+    "zh": "北京是中华人民共和国的首都。",
+}
+
+
+@pytest.mark.parametrize("main", ["en", "de", "ru", "zh"])
+@pytest.mark.parametrize("language", [*TEXTS, *MORE])
+def test_the_language_of_a_passage_is_found_whatever_that_of_the_index(language, main):
+    assert language_of_text({**TEXTS, **MORE}[language], main) == language
+
+
+def test_a_passage_that_does_not_say_it_is_of_the_language_of_the_index():
+    assert language_of_text("Ulm; 161; N4", "de") == "de"
+    assert language_of_text("Ulm; 161; N4", "zh") == "en"
+    # A name in another language.
+    assert language_of_text("La Roche sur Yon is a town in the west of France.") == "en"
 
 
 def test_a_mixed_corpus_goes_to_the_analyzer_that_serves_most_of_it():

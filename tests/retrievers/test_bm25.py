@@ -109,13 +109,13 @@ def test_chinese_is_detected_kept_in_the_manifest_and_searchable_after_opening(b
     assert [ids(hits) for hits in retriever.search_many(queries, 1)] == [["1"], ["2"], ["3"]]
 
 
-def test_chinese_in_an_english_index_is_reported(build):
+def test_chinese_in_an_english_index_is_found_and_reported(build):
     notices = []
     passages = [Passage("1", "", "English."), Passage("2", "", "北京是中国的首都。")]
-    build(passages, language="en", notice=notices.append)
-    assert notices == [
-        "1 of 2 passages are in Chinese, in an index for English: build it with language zh, which serves both"
-    ]
+    retriever = build(passages, language="en", notice=notices.append)
+    assert notices == ["languages of the passages: English 1, Chinese 1"]
+    assert retriever.manifest.languages == {"en": 1, "zh": 1}
+    assert ids(retriever.search("中国的首都是哪里？")) == ["2"]
 
 
 def test_many_threads_get_what_one_thread_gets(retriever):

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.retrievers import CachingRetriever, Passage, build_index, open_index
+from keqa.retrievers import CachingRetriever, Passage, add_passages, build_index, delete_passages, open_index
+from keqa.retrievers.analysis import _EARLIER
 from keqa.retrievers.dense.passages import PassageFile, write_passages
 from keqa.retrievers.elasticsearch.mapping import document, field_mappings, passage_of
 from keqa.retrievers.manifest import SourceHash
+from keqa.retrievers.opening import facts_of
 from keqa.retrievers.place import NOWHERE, Place, place_beside, placed, unpacked
-from keqa.retrievers.tantivy_index import TantivyRetriever, make_schema
+from keqa.retrievers.tantivy_index import make_schema
 
 PLACE = Place("sub/Bericht ß.pdf", 3, "Ergebnisse", "2024-05-31")
 PASSAGES = [Passage("a", "T", "the harbour wall", PLACE), Passage("b", "U", "the mill")]
@@ -64,13 +66,37 @@ def test_every_engine_keeps_the_place(tmp_path):
     assert field_mappings()["properties"]["place"] == {"type": "keyword", "index": False, "doc_values": False}
 
 
-def test_an_index_of_an_earlier_version_has_no_places_and_is_opened(tmp_path, monkeypatch):
-    earlier = functools.partial(make_schema, place=False)
-    monkeypatch.setattr("keqa.retrievers.tantivy_build.make_schema", earlier)
-    build_index(PASSAGES, tmp_path / "index")
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+@pytest.mark.parametrize("place", [True, False])
+def test_an_index_of_an_earlier_version_is_searched_and_changed_and_said_once(
+    tmp_path, monkeypatch, caplog, language, place
+):
+    folder = tmp_path / "index"
+    monkeypatch.setattr("keqa.retrievers.tantivy_build.make_schema", functools.partial(make_schema, place=place))
+    monkeypatch.setattr("keqa.retrievers.tantivy_build.settings_for", _EARLIER.__getitem__)
+    build_index([*PASSAGES, Passage("c", "", "北京")], folder, language=language, sources=["x.txt"])
     monkeypatch.undo()
-    found = TantivyRetriever.open(tmp_path / "index").search("harbour", 1)
-    assert [(hit.passage.id, hit.passage.place) for hit in found] == [("a", NOWHERE)]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["languages"]
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "schema_version": 1}))
+    for _ in range(2):
+        found = open_index(folder).search("the harbour", 1)
+        assert [(hit.passage, hit.passage.place) for hit in found] == [(PASSAGES[0], PLACE if place else NOWHERE)]
+    assert len([one for one in caplog.messages if "was built by an earlier version" in one]) == 1
+    assert facts_of(folder)[0]["note"].startswith("built by an earlier version")
+    assert add_passages(folder, [Passage("d", "", "quagga")]).languages == {}
+    delete_passages(folder, ["b"])
+    assert [open_index(folder).search(word, 1)[0].passage.id for word in ("quagga", "harbour")] == ["d", "a"]
+    assert build_index(PASSAGES, folder, overwrite=True).earlier == ""
+
+
+def test_a_change_counts_the_languages(tmp_path):
+    texts = {"a": "The harbour is old.", "b": "Der Hafen ist alt und liegt in der Stadt.", "c": "港口很旧。"}
+    build_index([Passage(one, "", text) for one, text in texts.items()], tmp_path / "i")
+    more = [Passage("c", "", "The wall is new."), Passage("d", "", "Порт старый, и он не в городе.")]
+    assert add_passages(tmp_path / "i", more, replace=True).languages == {"en": 2, "de": 1, "ru": 1}
+    assert delete_passages(tmp_path / "i", ["b"]).languages == {"en": 2, "ru": 1}
+    assert [hit.passage.id for hit in open_index(tmp_path / "i").search("старые порты", 1)] == ["d"]
 
 
 def test_a_place_makes_no_other_passage_and_another_source():
@@ -90,7 +116,7 @@ def test_an_index_in_german_finds_what_is_written_otherwise(tmp_path):
     passages = [Passage(str(number), "", text) for number, text in enumerate(texts)]
     manifest = build_index(passages, tmp_path / "index", notice=notices.append)
     assert (manifest.language, len(notices)) == ("de", 1)
-    assert "the passages are in German" in notices[0]
+    assert notices == ["languages of the passages: German 2"]
     found = open_index(tmp_path / "index")
     assert [hit.passage.id for hit in found.search("strasse mullers")] == ["0"]
     assert [hit.passage.id for hit in found.search("Wem gehört das Schloss?")] == ["1"]
