@@ -5,8 +5,8 @@
 company, xquad, testbed: questions that the documents answer, then the six kinds of UAEval4RAG (Peng et al., 2025), made
 of the index's names and nouns by templates, without a language model. Of xquad half of the paragraphs are left out and
 asked about, too; of the testbed's encyclopedia half of the entities. chinesesquad: its answerable and its unanswerable
-questions over all its paragraphs. rgb: each question with its positive, its wrong (counterfactual) and its negative
-documents alone. Finished questions are kept in the work folder, and a later start resumes.
+questions over all its paragraphs. rgb: questions with their positive, their wrong (counterfactual) or their
+negative documents alone. Finished questions are kept in the work folder, and a later start resumes.
 
 right: of answerable questions · unanswered: of the others, those that were declined · acceptable: those declined
 as their kind asks for: an underspecified question is asked back, and one for a picture or a sound is told that these
@@ -105,6 +105,11 @@ class Row(NamedTuple):
 
 
 ANSWERABLE: Final = "in the documents"
+_RGB: Final = (
+    (ANSWERABLE, "positive"),
+    ("the wrong one in the documents", "positive_wrong"),
+    ("negative documents alone", "negative"),
+)
 
 
 def made(passages: Sequence[keqa.Passage], count: int, seed: int = 0) -> Iterator[Row]:
@@ -161,18 +166,17 @@ def chinesesquad(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]
 
 
 def rgb(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """RGB's English questions, each with its positive, its wrong and its negative documents alone."""
+    """RGB's English questions, a third each with their positive, their wrong and their negative documents alone."""
     lines = (data / "rgb" / "en_fact.json").read_text(encoding="utf-8").splitlines()
+    records = random.Random(0).sample([json.loads(line) for line in lines if line], min(count, len(lines)))
     rows = []
-    for record in random.Random(0).sample([json.loads(line) for line in lines if line], max(1, count // 3)):
-        given = record["answer"] if isinstance(record["answer"], list) else [record["answer"]]
-        spelled = [one for part in given for one in (part if isinstance(part, list) else [part])]
-        for kind, field, answers in (
-            (ANSWERABLE, "positive", spelled),
-            ("the wrong one in the documents", "positive_wrong", [record["fakeanswer"]]),
-            ("negative documents alone", "negative", []),
-        ):
-            rows.append(Row(kind, record["query"], tuple(answers), tuple(record[field][:3])))
+    for number, record in enumerate(records):
+        kind, field = _RGB[number % len(_RGB)]
+        given = record["fakeanswer"] if field == "positive_wrong" else record["answer"]
+        parts = given if isinstance(given, list) else [given]
+        spelled = [one for part in parts for one in (part if isinstance(part, list) else [part])]
+        answers = () if field == "negative" else tuple(spelled)
+        rows.append(Row(kind, record["query"], answers, tuple(record[field][:3])))
     return [], rows
 
 
