@@ -11,8 +11,8 @@ negative documents alone. Finished questions are kept in the work folder, and a 
 right: of answerable questions · unanswered: of the others, those that were declined · acceptable: those declined
 as their kind asks for: an underspecified question is asked back, and one for a picture or a sound is told that these
 cannot be had; by rules here, by a language model in the paper · joint: .7 right and .3 acceptable. The second table has
-what would be if answers that are not from memory were declined where fewer than a share of their words stand in
-the passages that were kept.
+what would be if support were not looked at, or if answers that are not from memory were declined where fewer than a
+share of their words stand in the passages that were kept, without a judge.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _QUOTED: Final = re.compile(r"[“„«].*?[”“»]")
 _NAME: Final = re.compile(r"(?<=[a-z,;] )[A-Z][\w'-]+ [A-Z][\w'-]+\b")
 _NOUN: Final = re.compile(r"\b(?:the|a|an) ([a-z]{4,})\b")
 _SYLLABLES: Final = ("bro", "vel", "kas", "ti", "mur", "don", "qua", "zer")
-_SHARES: Final = (0.0, 0.5, 0.75, 1.0)
+_SHARES: Final = {"as it ran": None, "not looked at": 0.0, "half of the words": 0.5, "all words": 1.0}
 _RIGHT: Final = 0.7
 _NOT_BY_DECLINING: Final = {"underspecified": _ASKS_BACK, "modality-limited": _NO_MEDIA}
 
@@ -225,6 +225,9 @@ def _sample(rows: list[Row], count: int) -> list[Row]:
     return random.Random(0).sample(rows, min(count, len(rows)))
 
 
+_Asked = list[tuple[Row, Mapping[str, Any]]]
+
+
 class Verdict(NamedTuple):
     """What became of a question.
 
@@ -234,7 +237,6 @@ class Verdict(NamedTuple):
         right: Whether that was said.
         declined: Whether none was given.
         acceptable: Whether it was declined as its kind asks for.
-        support: The share of the words of a quiz's answer that stand in the passages kept for it, of the least one.
         calls: Replies drawn.
     """
 
@@ -243,37 +245,46 @@ class Verdict(NamedTuple):
     right: bool
     declined: bool
     acceptable: bool
-    support: float
     calls: int
 
 
-def judged(row: Row, record: Mapping[str, Any]) -> Verdict:
-    """Read a record of a run file."""
-    answer = record["answer"] or ""
-    declined = not answer or record["answer_source"] == "unanswered" or is_abstention(answer)
+def judged(row: Row, record: Mapping[str, Any], share: float | None = None) -> Verdict:
+    """Read a record of a run file, as it is or as it would be by a share of words; see `_said`."""
+    answer = _said(record, share)
     own = _QUOTED.sub("", answer)
+    declined = not own or is_abstention(answer)
     asked_for = _NOT_BY_DECLINING.get(row.kind)
     acceptable = bool(asked_for.search(own)) if asked_for else declined
     declined = declined or acceptable
     right = not declined and bool(row.answers) and contains_answer(answer, row.answers)
     calls = sum(role["samples"] for role in record["cost"]["by_role"].values())
-    return Verdict(row.kind, bool(row.answers), right, declined, acceptable, _support(record), calls)
+    return Verdict(row.kind, bool(row.answers), right, declined, acceptable, calls)
 
 
-def _support(record: Mapping[str, Any]) -> float:
-    """The least of its parts: 1 of an answer from memory that the gate took for known, and 0 where nothing was kept."""
+def _said(record: Mapping[str, Any], share: float | None) -> str:
+    """The answer; empty where it was declined.
+
+    With a share, answers that were declined for want of support are taken back, and those not from memory are declined
+    of which fewer words than the share stand in the passages kept.
+    """
     parts = [record["fallback"]] if record["fallback"] else record["quizzes"]
-    return min((_share(part) for part in parts if part["source"] != "memory"), default=1.0)
+    declined = record["answer_source"] == "unanswered"
+    if share is None or (declined and not any(part.get("supported") is False for part in parts)):
+        return "" if declined else record["answer"] or ""
+    if min((_share(part) for part in parts if part["source"] != "memory"), default=1.0) < share:
+        return ""
+    return (record["unanswered"]["guess"] if declined else record["answer"]) or ""
 
 
 def _share(part: Mapping[str, Any]) -> float:
     read = {word for one in part["passages"] if one["kept"] for word in tokens(one["text"])}
-    words = {word for word in tokens(part["answer"] or "") if word not in ENGLISH | CHINESE}
+    answer = part["answer"] or part.get("guess") or ""
+    words = {word for word in tokens(answer) if word not in ENGLISH | CHINESE}
     return len(words & read) / len(words) if words else 0.0
 
 
-def run(name: str, lm: str, work: Path, data: Path, count: int, settings: Mapping[str, Any]) -> list[Verdict]:
-    """Ask what is not asked yet, and judge all."""
+def run(name: str, lm: str, work: Path, data: Path, count: int, settings: Mapping[str, Any]) -> _Asked:
+    """Ask what is not asked yet, and return all with their records."""
     passages, rows = SETS[name](data, count)
     work.mkdir(parents=True, exist_ok=True)
     asking = work / "questions.jsonl"
@@ -299,19 +310,17 @@ def run(name: str, lm: str, work: Path, data: Path, count: int, settings: Mappin
     program = keqa.KEQA(retriever, lms=keqa.build_roles(lm, max_tokens=None if lm == "keqa/tiny" else 64), **settings)
     keqa.evaluate(program, asking, out=work / "run.jsonl", in_flight=8 if lm == "keqa/tiny" else 1)
     kept = [json.loads(line) for line in (work / "run.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [judged(rows[int(line["id"])], line["record"]) for line in kept if line.get("record")]
+    return [(rows[int(line["id"])], line["record"]) for line in kept if line.get("record")]
 
 
-def figures(verdicts: Sequence[Verdict], share: float = 0.0) -> dict[str, float]:
-    """The ratios, if answers with less support than a share were declined."""
-    declined = [one.declined or one.support < share for one in verdicts]
-    right = [one.right and not no for one, no in zip(verdicts, declined, strict=True) if one.answerable]
-    others = [(one, no) for one, no in zip(verdicts, declined, strict=True) if not one.answerable]
-    unanswered = [no for _, no in others]
-    acceptable = [
-        one.acceptable or (no and one.kind not in ("underspecified", "modality-limited")) for one, no in others
-    ]
-    ratios = {"right": _mean(right), "unanswered": _mean(unanswered), "acceptable": _mean(acceptable)}
+def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
+    """The ratios of UAEval4RAG."""
+    others = [one for one in verdicts if not one.answerable]
+    ratios = {
+        "right": _mean([one.right for one in verdicts if one.answerable]),
+        "unanswered": _mean([one.declined for one in others]),
+        "acceptable": _mean([one.acceptable for one in others]),
+    }
     return ratios | {"joint": _RIGHT * ratios["right"] + (1 - _RIGHT) * ratios["acceptable"]}
 
 
@@ -331,7 +340,8 @@ def main() -> None:
     settings = {name: json.loads(value) for name, _, value in (given.partition("=") for given in options.set)}
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
-        verdicts = run(options.name, options.lm, work, options.data, options.count, settings)
+        asked = run(options.name, options.lm, work, options.data, options.count, settings)
+    verdicts = [judged(row, record) for row, record in asked]
     console = Console(width=120)
     shown = Table(
         "kind", "asked", "right", "declined", "acceptable", "calls", title=f"{options.name}, {options.lm}, {settings}"
@@ -344,9 +354,10 @@ def main() -> None:
         calls = fmean(one.calls for one in held)
         shown.add_row(kind, str(len(held)), *map(str, sums), f"{calls:.1f}")
     console.print(shown)
-    curve = Table("declined below", "right", "unanswered", "acceptable", "joint")
-    for share in _SHARES:
-        curve.add_row(f"{share:.2f}", *(f"{value:.2f}" for value in figures(verdicts, share).values()))
+    curve = Table("support", "right", "unanswered", "acceptable", "joint")
+    for name, share in _SHARES.items():
+        found = figures([judged(row, record, share) for row, record in asked])
+        curve.add_row(name, *(f"{value:.2f}" for value in found.values()))
     console.print(curve)
 
 

@@ -54,14 +54,20 @@ def test_what_is_acceptable_goes_by_the_kind(kind, answer, declined, acceptable)
     assert (verdict.declined, verdict.acceptable) == (declined, acceptable)
 
 
-def test_an_answer_without_support_counts_as_declined_above_its_share():
-    asked = Row(ANSWERABLE, "What is the limit?", ("150 euros",))
-    verdicts = [
-        judged(asked, record("150 euros")),
-        judged(asked, record("150 euros", source="memory", kept="Nothing.")),
-        judged(Row("out of database", "?"), record("90 euros")),
-        judged(Row("false presupposition", "?"), record("Not in your documents.", answer_source="unanswered")),
+def test_an_answer_of_other_words_counts_as_declined_above_a_share():
+    limit = Row(ANSWERABLE, "What is the limit?", ("150 euros",))
+    unsupported = record("Not in your documents.", answer_source="unanswered", source="unanswered")
+    unsupported["quizzes"][0] |= {"answer": None, "guess": "90 euros", "supported": False}
+    asked = [
+        (limit, record("150 euros")),
+        (limit, record("150 euros", source="memory", kept="Nothing.")),
+        (Row("out of database", "?"), record("80 euros")),
+        (Row("false presupposition", "?"), unsupported | {"unanswered": {"guess": "90 euros"}}),
     ]
 
-    assert figures(verdicts) == {"right": 1, "unanswered": 0.5, "acceptable": 0.5, "joint": pytest.approx(0.85)}
-    assert figures(verdicts, 1.0) == {"right": 1, "unanswered": 1, "acceptable": 1, "joint": pytest.approx(1)}
+    def ratios(share):
+        return figures([judged(row, found, share) for row, found in asked])
+
+    assert ratios(None) == {"right": 1, "unanswered": 0.5, "acceptable": 0.5, "joint": pytest.approx(0.85)}
+    assert ratios(0.0) == {"right": 1, "unanswered": 0, "acceptable": 0, "joint": pytest.approx(0.7)}
+    assert ratios(1.0) == {"right": 1, "unanswered": 1, "acceptable": 1, "joint": pytest.approx(1)}
