@@ -87,19 +87,22 @@ class Program(Stage):
         abstention: Withholds answers that are too probably wrong, where the program is to hold a risk; see
             `keqa.evaluation.risk.hold_risk`. It is neither saved nor loaded: it holds for the language models and the
             retriever that it was calibrated with.
-        way_out: What is done where the documents do not say what was asked; see `keqa.programs.keqa.KEQA`.
     """
 
     method: ClassVar[str]
     learned: LearnedQuestions = NOTHING
     demonstrations: bool = True
     abstention: Abstention | None = None
-    way_out: WaysOut = "guess"
 
     def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
         super().__init__(CallLimiter(workers))
         self.max_question_chars = max_question_chars
         self._lms = NoCopy(lms)
+
+    @property
+    def way_out(self) -> WaysOut:
+        """What is done where the documents do not say what was asked; a method that knows of no such thing guesses."""
+        return "guess"
 
     async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
         """Answer a question by writing its story.

@@ -28,9 +28,9 @@ _QUESTION_WORDS = {
 _BY_QUESTION_WORD = {word: language for language, words in _QUESTION_WORDS.items() for word in words.split()}
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6
-# How many of the names of a quiz passages have that speak of it; of one without names, how many of its words one has,
-# and in a script without spaces, of its pairs of characters.
-_HALF, _MOST = 0.5, 2 / 3
+# Of the words of a quiz without names, how many a passage has that speaks of it; in a script without spaces, of its
+# pairs of characters.
+_MOST, _HALF = 2 / 3, 0.5
 
 
 def language_of(text: str) -> str:
@@ -71,12 +71,13 @@ def names_of(text: str) -> list[list[str]]:
     return found
 
 
-def spoken_of(quiz: str, passages: Iterable[str]) -> list[str]:
+def spoken_of(quiz: str, passages: Iterable[str], *, least: float = 2 / 3) -> list[str]:
     """What of a quiz passages speak of: the names of it that stand in one of them, or else its words.
 
     Args:
         quiz: Resolved text.
         passages: With title and heading.
+        least: The share of the names that has to stand there.
 
     Returns:
         Names or words; none where too few of them stand there for the passages to be about the quiz.
@@ -85,11 +86,11 @@ def spoken_of(quiz: str, passages: Iterable[str]) -> list[str]:
     names = names_of(quiz)
     if any(not word.isdigit() for name in names for word in name):
         there = [name for name in names if any(all(stands_in(word, bag) for word in name) for bag in bags)]
-        return [" ".join(name) for name in there] if len(there) >= _HALF * len(names) else []
+        return [" ".join(name) for name in there] if len(there) >= least * len(names) else []
     words = list(dict.fromkeys(content_words(quiz)))
     shared = max(([word for word in words if stands_in(word, bag)] for bag in bags), key=len, default=[])
-    least = _HALF if _CJK.search(quiz) else _MOST
-    return shared if shared and len(shared) >= least * len(words) else []
+    enough = len(shared) >= (_HALF if _CJK.search(quiz) else _MOST) * len(words)
+    return shared if shared and enough else []
 
 
 def stands_in(word: str, words: Iterable[str]) -> bool:

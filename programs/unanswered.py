@@ -66,16 +66,17 @@ def unanswered_of(question: str, quizzes: Sequence[QuizRecord], last: QuizRecord
         quizzes: Its quizzes; none where it is its own only quiz.
         last: The question itself, which was asked of the documents at the end and is missing, too.
     """
-    missing = [quiz.missing for quiz in quizzes if quiz.missing is not None] or [last.missing]
+    missing = [one.missing for one in quizzes if one.missing is not None]
+    if not missing and last.missing is not None:
+        missing = [last.missing]
     found = [
         FoundQuiz(quiz=quiz.index, asked=quiz.resolved or quiz.text, answer=quiz.answer, source=quiz.source)
         for quiz in quizzes
         if quiz.answer is not None and not quiz.abstained
     ]
-    lacking = [one for one in missing if one is not None]
-    message = message_of(question, lacking, found)
-    kind = lacking[0].kind
-    return Unanswered(kind=kind, asked=question, missing=lacking, found=found, guess=last.guess, message=message)
+    message = message_of(question, missing, found)
+    kind = missing[0].kind
+    return Unanswered(kind=kind, asked=question, missing=missing, found=found, guess=last.guess, message=message)
 
 
 def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[FoundQuiz] = ()) -> str:

@@ -175,6 +175,8 @@ _OF_QUIZ: dict[str, tuple[str, Callable[[Settled, Mapping[str, Any], Mapping[str
     "examination.same": ("quiz", _judge_consistency),
     "picking.judge": ("quiz", _judge_utility),
     "answering.answer": ("question", _answer),
+    "documents.quiz": ("quiz", _answer_quiz),
+    "documents.answer": ("question", _answer),
 }
 """By the predictor, the input that is the quiz, and what is said where its gold answer is known."""
 

@@ -91,13 +91,17 @@ def tunable(program: Program, optimizer: str) -> list[str]:
     if not isinstance(program, KEQA):
         stay = frozenset() if optimizer == "gepa" else judges(program)
         return [name for name, _ in program.named_predictors() if name not in stay]
+    # Over one's own documents other prompts are asked in the place of two of the papers'.
+    own = program.documents is not None and program.documents.own_prompts
     switched_on = {
         "decomposition.decompose": program.decompose,
-        "examination.quiz": program.examine,
+        "documents.quiz": program.examine and own,
+        "examination.quiz": program.examine and not own,
         "examination.same": program.examine and optimizer == "gepa",
         "picking.judge": program.pick and optimizer == "gepa",
         "selection.construct": program.select is not None,
-        "answering.answer": True,
+        "documents.answer": own,
+        "answering.answer": not own,
         "summarizing.summarize": program.decompose,
     }
     return [name for name, on in switched_on.items() if on]

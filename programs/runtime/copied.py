@@ -29,9 +29,9 @@ class Copies:
         self._inputs = {word for text in inputs for word in words_of(text)}
         self._found = False
 
-    def demos(self, attempt: int) -> dict[str, Callable[[], Sequence[Any]]]:
-        """The argument of `Session.predict` that leaves the demonstrations out, once something was copied from one."""
-        return {"demos": list} if self._found and attempt else {}
+    def demos(self, attempt: int) -> Callable[[], Sequence[Any]] | None:
+        """Finds no demonstrations for `Session.predict` once something was copied from one; None where any may do."""
+        return list if self._found and attempt else None
 
     def refuse(self, text: str, *, names: bool = False) -> None:
         """Refuse a text that was copied.

@@ -58,7 +58,7 @@ class FromPassages:
         if "answer" in self._predictor.signature.output_fields:
             choices = self._arguments.get("choices", ())
             usable = self._refusing(refusing_empty(choices, numbered=bool(self._passages), last=attempt == ANSWER))
-        settings = {} if self._copies is None else self._copies.demos(attempt)
+        demos = None if self._copies is None else self._copies.demos(attempt)
         while True:
             try:
                 passages = list(self._passages[: self.count])
@@ -68,7 +68,7 @@ class FromPassages:
                     attempt=attempt,
                     usable=usable,
                     passages=passages,
-                    **settings,
+                    demos=demos,
                     **self._arguments,
                 )
             except CallError as error:

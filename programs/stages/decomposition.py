@@ -79,7 +79,9 @@ class Decomposition(Stage):
                 copies.refuse(str(quiz), names=True)
 
         async def call(attempt: int) -> dspy.Prediction:
-            settings = {"attempt": attempt, "usable": usable, **copies.demos(attempt)}
-            return await session.predict(self.decompose, "task", question=question, **settings)
+            demos = copies.demos(attempt)
+            return await session.predict(
+                self.decompose, "task", attempt=attempt, usable=usable, demos=demos, question=question
+            )
 
         return await attempted(session, call, "decompose")

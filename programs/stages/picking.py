@@ -233,7 +233,7 @@ class Picking(Stage):
         reference = self.reference
         demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
         try:
-            asked = {"quiz": quiz, "passage": shown(hit.passage)}
+            asked: dict[str, Any] = {"quiz": quiz, "passage": shown(hit.passage)}
             prediction = await ask(session, self.judge, "utility", "judge_utility", number, demos=demos, **asked)
         except CallError as error:
             message = f"{error.message} (passage {hit.passage.id})"

@@ -232,7 +232,7 @@ class QuizFlow:
 
     def _missing(self, quiz: Quiz, text: str, fields: dict[str, Any], answer: str | None) -> MissingQuiz:
         passages: list[PassageVerdict] = fields["passages"]
-        about = spoken_of(text, [_told_by(one) for one in passages])
+        about = spoken_of(text, [_told_by(one) for one in passages], least=0.5)
         kept = sum(one.kept for one in passages)
         if not about:
             why = f"none of the {len(passages)} passages found is about it" if passages else "no passage was found"

@@ -74,6 +74,23 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
     json.dumps(report.about())
 
 
+def test_compiling_over_documents_of_ones_own(setting, compiled, tmp_path):
+    world = setting(unanswered="say", look_first=False)
+    found = compiled(world)
+    assert found.report.trials[-1].score > found.report.trials[0].score
+    assert found.program.answering.answer.demos
+    assert found.program.documents.answer.demos == []
+    found.save(tmp_path / "program")
+    program = keqa.load(tmp_path / "program", world.program.retriever, world.program.lms)
+    assert program.unanswered == "say"
+    # What was learned for the paper's prompt is shown in that of one's own documents.
+    assert program(question=world.val[0].question).answer == "Ann Spouse6"
+    world.engine.reply = lambda name, inputs, config: (
+        {"helpful": "False"} if name == "JudgeUtility" else world.town(name, inputs, config)
+    )
+    assert program(question=world.val[0].question).unanswered.kind == "nothing supports an answer"
+
+
 @pytest.mark.slow
 def test_the_saved_program_answers_alike(setting, compiled, tmp_path):
     world = setting()

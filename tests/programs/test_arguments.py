@@ -76,6 +76,7 @@ class OwnGate:
         ({"max_question_chars": 10**9}, "from 1 to 1,000,000, not 1000000000"),
         ({"select": "both"}, "KEQA: select must be True, False, 'beside' or 'instead', not 'both'"),
         ({"on_nothing_helpful": "?"}, "must be 'largest_cluster', 'closed_book' or 'top_passage', not '?'"),
+        ({"unanswered": "no"}, "KEQA: unanswered must be 'say', 'guess', 'raise' or None, not 'no'"),
         ({"extract_sentences": 0}, "KEQA: extract_sentences must be a whole number from 1 to 1,000 or None, not 0"),
         ({"reference": "own"}, "KEQA: reference must be a utility reference, or a function"),
         ({"similarity": 3}, "KEQA: similarity must be a function of triples and sentences"),
@@ -107,6 +108,11 @@ def test_a_method_that_searches_says_that_it_has_no_retriever(scripted):
     lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
     with dspy.context(lm=lm), pytest.raises(ConfigurationError, match="has no retriever"):
         baselines.AlwaysRetrieve(None)("Where?")
+
+
+def test_a_wrong_retriever_is_named_by_its_type():
+    with pytest.raises(ConfigurationError, match="takes or None, not a value of the type object;"):
+        KEQA(object())
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
