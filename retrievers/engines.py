@@ -166,7 +166,8 @@ def _on_server(given: Mapping[str, Any]) -> str:
 _OUT = BuildOption("out", "Folder of the index.", Path, short="-o", locates=True)
 _LANGUAGE = BuildOption(
     "language",
-    "auto to decide by the text, en, zh, or (embedded only) another Snowball language by its code, such as de.",
+    "Of passages that do not say it themselves: auto for the most frequent one, en, zh, or (embedded only) another "
+    "Snowball language by its code, such as de.",
     shown="auto",
 )
 _MODEL_OPTIONS = (

@@ -63,6 +63,7 @@ _OF_JOINED: Final = {
     "th": re.compile(f"[{JOINED}]"),
 }
 _OF_LETTERS: Final = {**_SCRIPTS, "ru": re.compile(r"[\u0400-\u04ff]")}
+_OTHER_SCRIPT: Final = re.compile(rf"[\u0370-\u06ff{JOINED}]")
 _LATIN: Final = tuple(code for code in ("en", *STEMMED) if code not in _OF_LETTERS)
 _WORD: Final = re.compile(r"[^\W\d_]+")
 # So many words of a passage are looked at, and so many of them at least are function words of its language, which is
@@ -128,7 +129,7 @@ def language_of_text(text: str, main: str = "en") -> str:
         A code of `NAMES`.
     """
     text = text[:_LOOKED_AT]
-    if not text.isascii() and (letters := len(_LETTER.findall(text))):
+    if not text.isascii() and _OTHER_SCRIPT.search(text) and (letters := len(_LETTER.findall(text))):
         if len(_OF_JOINED["th"].findall(text)) >= _JOINED_SHARE * letters:
             counts = {code: len(script.findall(text)) for code, script in _OF_JOINED.items()}
             # Japanese has kana in every sentence, and all that is left is counted last.
@@ -138,9 +139,11 @@ def language_of_text(text: str, main: str = "en") -> str:
             if 2 * len(script.findall(text)) >= letters:
                 return code
     main = main if main in _LATIN else "en"
-    words = _WORD.findall(text.lower())
+    # Most passages of most indexes need no more than this.
+    words = text.lower().split()
     if main == "en" and sum(map(ENGLISH.__contains__, words)) >= _CLEARLY * len(words):
         return main
+    words = _WORD.findall(text.lower())
     found = Counter(code for word in words for code in languages_of_word(word))
     best = max(_LATIN, key=lambda code: (found[code], code == main))
     enough = found[best] >= max(_LEAST_WORDS, _CLEARLY * len(words))

@@ -49,8 +49,8 @@ def build(
         list[Path],
         typer.Argument(
             metavar="SOURCE...",
-            help="Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .md, .csv and .txt, or files: JSONL, JSON "
-            "[{title, text}], DPR .tsv.",
+            help="Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .csv and .txt, or files: JSONL, "
+            "JSON [{title, text}], DPR .tsv.",
             show_default=False,
         ),
     ],

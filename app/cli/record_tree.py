@@ -89,8 +89,10 @@ def cost_line(cost: Cost) -> str:
         asked = f"{_count(cost.samples, 'LM call')} in {_count(cost.lm_requests, 'request')}"
     parts = [asked + (f" ({roles})" if roles else "")]
     cached = sum(role.cached for role in cost.by_role.values())
-    if cached:
-        parts.append(f"{cached} from the cache")
+    if cached and not cost.calls:
+        parts = [f"{_count(max(cost.samples, cached), 'LM call')}, all answered from the cache"]
+    elif cached:
+        parts.append(f"{cached} more from the cache")
     failed = sum(role.failed for role in cost.by_role.values())
     if failed:
         parts.append(f"{failed} failed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from keqa.cli.console import results, show_figures, warn
@@ -16,7 +16,7 @@ from keqa.evaluation.tally import Tally
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
 _IMPAIRED = (
     "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
-    "Untouched are the questions that neither failed nor are impaired, with F1, EM and ACC over these alone."
+    "Untouched are the questions that neither failed nor are impaired, with their scores over these alone."
 )
 _UNTOUCHED = "Untouched by failures: all {} questions."
 
@@ -26,8 +26,10 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     impaired = any(row.tally.impaired for row in rows)
     touched = impaired or any(row.tally.failed for row in rows)
     counts = ("failed", *(["impaired"] if impaired else []))
-    apart = ("untouched", *(f"untouched {name}" for name in _SCORES)) if touched else ()
-    names = (*_SCORES, *counts, *apart, "retrievals", "LM calls", "sent", "tokens")
+    # Only yes/no questions and choices have an accuracy.
+    scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
+    apart = ("untouched", *(f"untouched {name}" for name in scores)) if touched else ()
+    names = (*scores, *counts, *apart, "retrievals", "LM calls", "sent", "tokens")
     shown = []
     for row in rows:
         tally = row.tally
@@ -35,9 +37,9 @@ def run_table(rows: Sequence[Row]) -> Rendered:
             GridRow(
                 (
                     text(f"{row.spec.label}{MARK if tally.learned_from else ''}"),
-                    *(number(tally.mean(name)) for name in _SCORES.values()),
+                    *(number(tally.mean(name)) for name in scores.values()),
                     *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
-                    *(_untouched(tally) if touched else ()),
+                    *(_untouched(tally, scores.values()) if touched else ()),
                     number(tally.a_question(tally.cost.retrievals), 2),
                     number(tally.a_question(tally.cost.samples), 1),
                     number(tally.a_question(tally.cost.calls), 1),
@@ -57,10 +59,10 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     return Rendered(Grid("runs", "", columns, tuple(shown), notes))
 
 
-def _untouched(tally: Tally) -> Iterator[Cell]:
+def _untouched(tally: Tally, scores: Iterable[str]) -> Iterator[Cell]:
     """How many questions no failure touched, and the scores over them."""
     yield Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
-    for name in _SCORES.values():
+    for name in scores:
         yield number(tally.untouched_mean(name))
 
 

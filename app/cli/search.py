@@ -36,7 +36,7 @@ def search(
         show_json({"query": query, "milliseconds": milliseconds, "hits": as_json_rows(hits)})
         return
     results().print(hits_table(hits))
-    results().print(f"{len(hits)} passages in {milliseconds:.1f} ms", style="dim")
+    results().print(f"{len(hits)} passage{'s' * (len(hits) != 1)} in {milliseconds:.1f} ms", style="dim")
 
 
 def timed(retriever: Retriever, query: str, k: int) -> tuple[list[Hit], float]:
@@ -57,12 +57,13 @@ def hits_table(hits: Sequence[Hit]) -> Table:
     table.add_column("", justify="right")
     table.add_column("score", justify="right")
     table.add_column("passage", overflow="fold")
-    table.add_column("id", overflow="fold")
     for rank, hit in enumerate(hits, start=1):
         title, text = visible_line(hit.passage.title), visible(hit.passage.text)
-        place = visible_line(", ".join(filter(None, (str(hit.passage.place), hit.passage.place.date))))
-        passage = Text.assemble((f"{title}: ", "bold") if title else "", text, (f"\n{place}", "dim") if place else "")
-        table.add_row(str(rank), f"{hit.score:.4g}", passage, Text(visible_line(hit.passage.id)))
+        place = ", ".join(filter(None, (str(hit.passage.place), hit.passage.place.date)))
+        # Long ids would leave the text no room beside them; most begin with the file.
+        below = visible_line(place or hit.passage.id)
+        passage = Text.assemble((f"{title}: ", "bold") if title else "", text, (f"\n{below}", "dim"))
+        table.add_row(str(rank), f"{hit.score:.4g}", passage)
     return table
 
 

@@ -14,6 +14,7 @@ from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOp
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
+    from keqa.lms import Roles
     from keqa.server.limits import Limits
 
 _server = partial(typer.Option, rich_help_panel="Server")
@@ -134,7 +135,7 @@ def serve(
     from keqa.server.serving import server as web_server
 
     hosts = [server.host, *(server.allow_host or [])]
-    app = application(answers, token=token, hosts=hosts, documents=documents, sync=sync)
+    app = application(answers, token=token, hosts=hosts, documents=documents, sync=sync, about=_about(program, roles))
     with listen(server.host, server.port) as port:
         host, number = port.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{number}"
@@ -145,3 +146,12 @@ def serve(
         )
         log_to_stderr()
         web_server(app, answers.limits, server.grace).run([port])
+
+
+def _about(program: ProgramOptions, roles: Roles) -> str:
+    """What answers, in a line that names neither addresses nor folders."""
+    indexes = [one.partition("@")[0].rstrip("/").rpartition("/")[2] for one in (program.index or "").split(",") if one]
+    folder = "transformers/"
+    models = [folder + Path(lm.model).name if lm.model.startswith(folder) else lm.model for lm in roles.every]
+    compiled = "" if program.program is None else f", with the program {program.program.name}"
+    return f"Answers from {' and '.join(indexes) or 'the testbed'} by {' and '.join(dict.fromkeys(models))}{compiled}"

@@ -133,7 +133,8 @@ def questions(
 def _tiers(found: Boundary) -> Table:
     from rich.table import Table
 
-    table = Table("in training", title=f"T_c of {len(found.facts)} facts, by how often they were in the training text")
+    title = f"T_c (samples that agree) of {len(found.facts)} facts, by how often they were in the training text"
+    table = Table("in training", title=title)
     for name in ("facts", "mean T_c", "T_c >= .8", "answer right"):
         table.add_column(name, justify="right")
     for tier in found.tiers:

@@ -30,6 +30,7 @@ KEEP_ALIVE = 10.0
 """Seconds after which a stream says that its question is in work."""
 
 _ASK, _CHAT, _MODELS, _METRICS, _MCP = "/ask", "/v1/chat/completions", "/v1/models", "/metrics", "/mcp"
+_ABOUT = "/about"
 _OWN_MODEL = f"{_MODELS}/{MODEL}"
 
 
@@ -40,6 +41,7 @@ def application(
     hosts: Iterable[str] = (),
     documents: Documents | None = None,
     sync: FolderSync | None = None,
+    about: str = "",
 ) -> Guard:
     """The application that a web server runs.
 
@@ -52,8 +54,9 @@ def application(
         hosts: Further names by which the server may be reached; see `Guard`.
         documents: The files that the page opens, where it may.
         sync: Keeps the index in step with a folder meanwhile.
+        about: What answers, in a line; told to those who may ask.
     """
-    tools, routes = mcp_server(answers), _Routes(answers, documents)
+    tools, routes = mcp_server(answers), _Routes(answers, documents, about, secured=token is not None)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
         streamable_http_path=_MCP,
@@ -72,6 +75,7 @@ def application(
     api.add_api_route(_CHAT, routes.chat, methods=["POST"])
     api.add_api_route(PAGE, routes.page, methods=["GET"])
     api.add_api_route(_ASK, routes.ask, methods=["POST"])
+    api.add_api_route(_ABOUT, routes.about, methods=["GET"])
     if documents is not None:
         api.add_api_route(PATH + "/{path:path}", routes.document, methods=["GET"])
     api.add_api_route(_MODELS, routes.models, methods=["GET"])
@@ -84,16 +88,17 @@ def application(
     api.add_exception_handler(HTTPException, _no_route)
     for kind in (ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
-    paths = (PAGE, _ASK, _CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
+    paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
     return Guard(api, answers.limits, answers.metrics, paths=paths, token=token, hosts=hosts)
 
 
 class _Routes:
     """What the routes do, but for those of MCP."""
 
-    def __init__(self, answers: Answers, documents: Documents | None) -> None:
-        self._answers, self._begun, self._documents = answers, int(time.time()), documents
-        self._page = document("ask", "KEQA", {"documents": None if documents is None else PATH}, served=True)
+    def __init__(self, answers: Answers, documents: Documents | None, about: str, *, secured: bool) -> None:
+        self._answers, self._begun, self._documents, self._about = answers, int(time.time()), documents, about
+        data = {"documents": None if documents is None else PATH, "secured": secured}
+        self._page = document("ask", "KEQA", data, served=True)
 
     async def chat(self, request: Request) -> Response:
         """A chat completion, whole or as events."""
@@ -109,6 +114,10 @@ class _Routes:
     async def page(self) -> Response:
         """The page with the question box; it holds nothing of this server's."""
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
+
+    async def about(self) -> Response:
+        """What answers, which the page says above its question box."""
+        return JSONResponse({"about": self._about})
 
     async def document(self, path: str) -> Response:
         """A document, for a source that is opened."""

@@ -14,7 +14,7 @@ PATH = "/documents"
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
-_TEXT = (".txt", ".md", ".markdown", ".csv", ".tsv", ".html", ".htm", ".json", ".jsonl")
+_TEXT = (".txt", ".md", ".markdown", ".csv", ".tsv", ".html", ".htm", ".json", ".jsonl", ".eml")
 _SAVED = (".docx", ".pptx", ".xlsx", ".epub")
 
 

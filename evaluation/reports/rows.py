@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from keqa.errors import InputError
@@ -22,7 +24,8 @@ KEQA = "keqa"
 Identity = tuple[str, str, str]
 """A question: its data set, the split of it, and its id."""
 
-_WITHOUT_REFERENCE = METHODS["keqa-no-reference"].title
+_PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
+WITHOUT_REFERENCE = METHODS["keqa-no-reference"].title
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 _T = TypeVar("_T")
 
@@ -59,6 +62,19 @@ class Entry:
     def settings(self) -> RunSettings:
         """What it was set up with."""
         return self.header.configuration
+
+    @property
+    def means(self) -> tuple[str | None, ...]:
+        """The language model that answers, and what is searched."""
+        return self.settings.lm, self.settings.retriever
+
+    @property
+    def program(self) -> str:
+        """The compiled program that served, by the name of its folder; empty where none did."""
+        if not self.header.compiled:
+            return ""
+        named = _PROGRAM.search(self.header.command)
+        return Path(named[1].strip("'\"")).name if named else self.header.compiled
 
     @property
     def kind(self) -> str:
@@ -154,13 +170,13 @@ class Group:
 def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
     """The rows that runs make: those of one label and method on several data sets make one.
 
-    Where two of them are on one data set, with other language models or retrievers, each of these has a row, and the
-    titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates, each in the order
-    given, as in the paper's Table 1.
+    Where two of them are on one data set, with other language models, retrievers or compiled programs, each of these
+    has a row, and the titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates,
+    each in the order given, as in the paper's Table 1.
 
     Raises:
-        InputError: There is no run; two of one label are on one data set, with the same language model and
-            retriever; or two runs hold different questions, or different gold answers, under one id.
+        InputError: There is no run; two of one label are on one data set, with the same language model, retriever and
+            program; or two runs hold different questions, or different gold answers, under one id.
     """
     if not runs:
         raise InputError("there is no run to report on")
@@ -171,7 +187,10 @@ def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
         place = (header.dataset, header.split)
         entry = _row_of(header, found.setdefault((header.label, header.method), []))
         if _is_on(entry, place):
-            raise InputError(f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one")
+            raise InputError(
+                f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one, or run one of "
+                "them again under another name with --label"
+            )
         entry.expected.update((*place, one) for one in header.ids)
         entry.learned.update((*place, one) for one in header.learned_from)
         for line in (one if isinstance(one, QuestionSummary) else brief_of(one) for one in run.lines):
@@ -203,8 +222,8 @@ def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_re
     if known is None or not f"{label}-".startswith(f"{method}-"):
         return label
     title = f"KEQA {known.title}" if known.kind == "ablation" else known.title
-    if without_reference and known.kind in ("keqa", "ablation") and known.title != _WITHOUT_REFERENCE:
-        title = f"{title}{',' if known.kind == 'ablation' else ''} {_WITHOUT_REFERENCE}"
+    if without_reference and known.kind in ("keqa", "ablation") and known.title != WITHOUT_REFERENCE:
+        title = f"{title}{',' if known.kind == 'ablation' else ''} {WITHOUT_REFERENCE}"
     form, less = known.reduced or ("", {})
     reduced = form if less and less.items() <= settings.items() else ""
     details = ", ".join(filter(None, (reduced, label[len(method) + 1 :])))
@@ -275,15 +294,19 @@ def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
     lacking = header.configuration.lacks_reference
     title = title_of(header.method, header.label, header.configuration.settings, without_reference=lacking)
     new = Entry(header, title)
-    alike = next((row for row in rows if _means(row) == _means(new)), None)
-    free = next((row for row in rows if not _is_on(row, (header.dataset, header.split))), None)
+    alike = next((row for row in rows if (row.means, row.program) == (new.means, new.program)), None)
+    # A data set may have a program of its own, but what is compiled and what is not are two things.
+    free = next(
+        (
+            row
+            for row in rows
+            if not _is_on(row, (header.dataset, header.split)) and bool(row.program) == bool(new.program)
+        ),
+        None,
+    )
     if alike is None and free is None:
         rows.append(new)
     return alike or free or new
-
-
-def _means(entry: Entry) -> tuple[str | None, ...]:
-    return entry.settings.lm, entry.settings.retriever
 
 
 def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
@@ -291,11 +314,13 @@ def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
 
 
 def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
-    """Rows of one label; in the titles of all but the first stands what of language model and retriever is another."""
+    """Rows of one label; in the titles of all but the first stands what of its means and program is another."""
     first, *others = rows
 
     def otherwise(row: Entry) -> str:
-        return ", ".join(str(one) for one, usual in zip(_means(row), _means(first), strict=True) if one != usual)
+        means = [str(one) for one, usual in zip(row.means, first.means, strict=True) if one != usual]
+        program = f"program {row.program}" if row.program else "not compiled"
+        return ", ".join([*means, *([program] if row.program != first.program else [])])
 
     return [first, *(replace(row, title=f"{row.title} ({otherwise(row)})") for row in others)]
 

@@ -60,7 +60,7 @@ def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
     others = [one for one in entries if one.method == entry.method and one is not entry and one.base == entry.base]
     usual = of_method(entries, entry.method)
     earlier = takewhile(lambda one: one is not entry, entries)
-    if any((one.label, one.method) == (entry.label, entry.method) for one in earlier):
+    if any((one.label, one.method) == (entry.label, entry.method) and one.means != entry.means for one in earlier):
         return True
     if usual is None or not others or usual.base != entry.base:
         return False

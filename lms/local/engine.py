@@ -43,7 +43,10 @@ class TransformersEngine:
         path: The folder, file or hub id it was loaded from.
         texts: Its tokenizer.
         context: The most tokens that prompt and reply may have together, or None where the model sets no bound.
+        repeats: That the same request gets the same reply, so that one which cannot be used may be kept as well.
     """
+
+    repeats = True
 
     def __init__(
         self,

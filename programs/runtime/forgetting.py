@@ -1,8 +1,9 @@
-"""Replies that cannot be used are taken out of the cache again.
+"""Replies of a server that cannot be used are taken out of the cache again.
 
 DSPy puts a reply into its cache before anything reads it. A reply that is empty, cut off or in no format would be given
 again and again, long after the server that gave it is mended. So while a predictor is called, caches report which
-replies they keep, and a reply that turns out to be of no use is forgotten.
+replies they keep, and a reply that turns out to be of no use is forgotten. A model of this process would only give it
+again (`TransformersEngine.repeats`): its failures stay, and cost a repeated question nothing.
 """
 
 from __future__ import annotations

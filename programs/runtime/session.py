@@ -122,7 +122,7 @@ class Session:
     ) -> dspy.Prediction:
         """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
 
-        A reply that cannot be used is in no cache afterwards.
+        A reply that cannot be used is in no cache afterwards, unless its engine would only give it again.
 
         Args:
             predictor: Which to call.
@@ -163,7 +163,8 @@ class Session:
             event.failed = True
             known = typed_error(error, [lm])
             if isinstance(known, CallError) and known.unusable:
-                for forget in kept:
+                # An engine that would reply the same is not asked again: what it cannot answer is known from then on.
+                for forget in () if getattr(getattr(lm, "_engine_spec", None), "repeats", False) else kept:
                     forget()
                 known.served = not runs_in_process(lm)
                 known.reply = listener.only

@@ -3,13 +3,15 @@
 The paper retrieves with Elasticsearch's BM25 (Section 4.1), whose parameters it leaves at
 their defaults. Everything that ranks is said here and not left to a cluster's own settings.
 
-The analyzers are Elasticsearch's ``english`` and ``cjk`` with two differences, both as in the embedded index. Stop
-words are kept in the index and dropped from the query, so that "The Who" can be found; and a query counts each of its
-words once. A Chinese function word is dropped where it stands alone, and not as a part of another: 的 of 目的地.
+The analyzers are Elasticsearch's ``english``, with the pairs of characters of ``cjk`` in it, and ``cjk``, with two
+differences, both as in the embedded index. Stop words are kept in the index and dropped from the query, so that "The
+Who" can be found; and a query counts each of its words once. A Chinese function word is dropped where it stands alone,
+and not as a part of another: 的 of 目的地.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from typing import Any, Final
 
@@ -39,10 +41,12 @@ _TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
 LANGUAGES: Final = tuple(_TOKENIZER)
 """The languages that there are analyzers for."""
 
-# Since 2, a Chinese query keeps the function words that are characters of other words.
-_VERSION: dict[Language, int] = {"en": 1, "zh": 2}
+# Since 2, a Chinese query keeps the function words that are characters of other words, and an English index finds
+# Chinese. An index has the analyzers of its queries itself.
+_VERSION: dict[Language, int] = {"en": 2, "zh": 2}
+_READ: dict[Language, tuple[int, ...]] = {"en": (1, 2), "zh": (2,)}
 _BEFORE_STOP: dict[Language, list[str]] = {
-    "en": ["keqa_possessive", "lowercase"],
+    "en": ["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram"],
     "zh": ["cjk_width", "lowercase", "cjk_bigram"],
 }
 _AFTER_STOP: dict[Language, list[str]] = {"en": ["porter_stem"], "zh": []}
@@ -74,7 +78,8 @@ def check_analyzer(settings: AnalyzerSettings, where: str) -> None:
     Raises:
         RetrievalError: This version does not know the settings.
     """
-    if settings.language not in _TOKENIZER or analyzer_settings(settings.language) != settings:
+    known = settings.language in _TOKENIZER and settings.version in _READ[settings.language]
+    if not known or dataclasses.replace(settings, version=2) != analyzer_settings(settings.language):
         raise RetrievalError(
             f"{where} was built with analyzer settings that this version does not know ({settings}). Load it again, "
             "or use the version that built it"
@@ -103,7 +108,7 @@ def index_settings(language: Language, *, shards: int, k1: float, b: float) -> d
         "analysis": {
             "filter": filters,
             "analyzer": {
-                "keqa_text": {"type": _TOKENIZER[language], "stopwords": "_none_"},
+                "keqa_text": _chain([*before, *_AFTER_STOP[language]]),
                 "keqa_query": _chain([*before, "keqa_stop", *after]),
                 "keqa_every_word": _chain([*before, *after]),
             },

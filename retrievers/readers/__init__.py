@@ -121,9 +121,10 @@ def read_corpus(
 ) -> Corpus:
     """Read passages from files and folders.
 
-    Folders are searched for .txt, .md, .html and .pdf files, which are split into passages. JSONL, JSON lists and
-    DPR's .tsv hold passages already: a record is kept whole, unless it is longer than 2,000 words, in which case it is
-    a document and split as well. JSONL and .tsv are read line by line. Any of them may be packed with gzip.
+    Folders are searched for documents, such as .txt, .md, .html and .pdf files, which are split into passages. JSONL,
+    JSON lists and DPR's .tsv hold passages already: a record is kept whole, unless it is longer than 2,000 words, in
+    which case it is a document and split as well. JSONL and .tsv are read line by line. Any of them may be packed with
+    gzip.
 
     Ids are the record's own, or ``file#n`` (``folder/file#n`` below the named folder), counted from 1.
 

@@ -6,13 +6,14 @@ import codecs
 import csv
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
@@ -24,11 +25,17 @@ from keqa.storage.untrusted import MissingFileError, open_regular
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
 
-MAX_LINE: Final = 64 << 20
+MAX_LINE: Final = 16 << 20
 """The most bytes of one line of records: a few kB of a packed file can become gigabytes."""
 
 MAX_DOCUMENT: Final = 256 << 20
 """The most bytes of one document, unpacked."""
+
+SMALL: Final = 32 << 20
+"""What unpacks to no more bytes is no bomb."""
+
+DENSEST: Final = 200
+"""So many times its size what is packed unpacks to at most: texts pack ten to one, a bomb a thousand to one."""
 
 LONGEST_TITLE: Final = 500
 """The most characters of a title: it is repeated in every passage of a document."""
@@ -59,6 +66,7 @@ _BOMS = (
 
 # So many bytes distinguish text from anything else, as for git and grep.
 _HEAD = 8192
+_CHUNK, _PIECE = 1 << 16, 1 << 20
 _MAGIC = (
     (b"%PDF-", "a PDF"),
     (b"PK\x03\x04", "a zip archive, such as an office document"),
@@ -127,7 +135,7 @@ def noticing_opened(notice: Callable[[BinaryIO], None]) -> Iterator[None]:
         _opened.reset(token)
 
 
-def open_binary(path: Path) -> IO[bytes]:
+def open_binary(path: Path) -> io.BufferedReader:
     """Open a regular file, unpacking ``.gz``. A pipe or device is refused, not waited for.
 
     Raises:
@@ -139,18 +147,33 @@ def open_binary(path: Path) -> IO[bytes]:
         raise InputError(f"{path} cannot be read: there is no such file") from error
     if notice := _opened.get():
         notice(stream)
-    return cast(IO[bytes], _Unpacked(stream)) if path.name.lower().endswith(".gz") else stream
+    if path.name.lower().endswith(".gz"):
+        return io.BufferedReader(_Unpacked(stream, path), _CHUNK)
+    return cast(io.BufferedReader, stream)
 
 
-class _Unpacked(gzip.GzipFile):
-    """The content of a packed file, which is closed with it."""
+class _Unpacked(io.RawIOBase):
+    """The content of a packed file, which is closed with it; no more than texts pack to."""
 
-    def __init__(self, packed: BinaryIO) -> None:
-        super().__init__(fileobj=packed, mode="rb")
-        self._packed = packed
+    def __init__(self, packed: BinaryIO, path: Path) -> None:
+        self._packed, self._path, self._size = packed, path, 0
+        self._content = gzip.GzipFile(fileobj=packed, mode="rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # One block at a time, whatever there is room for.
+        block = self._content.read1(min(len(buffer), _CHUNK))
+        buffer[: len(block)] = block
+        self._size += len(block)
+        if self._size > SMALL and self._size > DENSEST * os.fstat(self._packed.fileno()).st_size:
+            raise UnreadError("too large", f"{self._path} unpacks to over {DENSEST} times its size: unpack it first")
+        return len(block)
 
     def close(self) -> None:
         try:
+            self._content.close()
             super().close()
         finally:
             self._packed.close()
@@ -166,14 +189,17 @@ def read_whole(path: Path, limit: int) -> bytes:
     Raises:
         InputError: It cannot be read, or is larger.
     """
+    data = bytearray()
     with open_binary(path) as stream:
         try:
-            data = stream.read(limit + 1)
+            # A stream that is asked for all of it at once makes room for that first.
+            while len(data) <= limit and (piece := stream.read(min(_PIECE, limit + 1 - len(data)))):
+                data += piece
         except READ_ERRORS as error:
             raise InputError(f"{path} cannot be read: {error}") from error
     if len(data) > limit:
         raise UnreadError("too large", f"{path} has more than {_size(limit)}, the most that is read: divide it")
-    return data
+    return bytes(data)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -185,9 +211,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     with open_binary(path) as stream:
         encoding = None
         try:
-            head = stream.read(4)
-            stream.seek(0)
-            encoding = bom_encoding(head)
+            encoding = bom_encoding(stream.peek(4))
             if encoding in ("utf-16", "utf-32"):
                 wide = io.TextIOWrapper(stream, encoding, newline="\n")
                 yield from enumerate(_bounded(path, lambda: wide.readline(MAX_LINE + 1)), start=1)

@@ -1,28 +1,16 @@
-"""Office documents and e-books to plain sections, in a process of its own that may be ended at any time.
-
-The libraries that read these formats build the whole document in memory and promise nothing about hostile ones. So
-`keqa.retrievers.readers.office` runs this module beside itself, with a bound on memory, and ends it where a document
-takes too long. The two speak frames over standard input and output: a line of JSON, then as many bytes as it says.
-"""
+"""Office documents and e-books to plain sections, by libraries that build the whole document in memory."""
 
 from __future__ import annotations
 
 import datetime
 import io
-import json
 import re
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import IO, Any, Final
+from typing import Any, Final
 
-MEMORY: Final = 4 << 30
-"""The most bytes of address space that a conversion may take."""
+from keqa.retrievers.readers.beside import MOST_TEXT
 
-MOST_TEXT: Final = 256 << 20
-"""The most characters of a document's text."""
-
-_MARKUP: Final = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml", ".svg")
 _ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be"))
 _LAST_ROW: Final = 1_048_576
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
@@ -72,8 +60,7 @@ def convert(suffix: str, data: bytes) -> dict[str, Any]:
 def _refuse_entities(archive: zipfile.ZipFile) -> None:
     """Refuse declarations of entities, which no such document needs and which can stand for gigabytes or files."""
     for entry in archive.infolist():
-        if not entry.filename.lower().endswith(_MARKUP):
-            continue
+        # Whatever it is called: what a part is, the document says elsewhere.
         content = archive.read(entry)
         if any(entity in content for entity in _ENTITIES):
             raise RefusedError("damaged", f"it declares XML entities ({entry.filename[:100]})")
@@ -202,67 +189,3 @@ _CONVERTERS: Final[dict[str, Callable[[bytes], dict[str, Any]]]] = {
     ".xlsx": _sheets,
     ".epub": _book,
 }
-
-
-def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame of a stream; None where it has ended."""
-    line = stream.readline()
-    if not line:
-        return None
-    head = json.loads(line)
-    body = stream.read(head["bytes"])
-    return (head, body) if len(body) == head["bytes"] else None
-
-
-def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes) -> None:
-    """Write a frame.
-
-    Args:
-        stream: Takes it.
-        head: Of JSON; may be anything that the reader knows.
-        body: What follows it.
-    """
-    stream.write(json.dumps({**head, "bytes": len(body)}).encode() + b"\n")
-    stream.write(body)
-    stream.flush()
-
-
-def main() -> None:
-    """Convert what comes in until the input ends."""
-    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
-    # What libraries print belongs to nobody.
-    sys.stdout = sys.stderr
-    _bound_memory()
-    while (frame := read_frame(incoming)) is not None:
-        head, data = frame
-        try:
-            found = convert(str(head["suffix"]), data)
-            body = json.dumps(found).encode()
-            if len(body) > 2 * MOST_TEXT:
-                raise RefusedError("too large", "its text is more than is read: divide it")
-            answer: dict[str, Any] = {}
-        except RefusedError as error:
-            answer, body = {"reason": error.reason, "why": str(error)}, b""
-        except ImportError as error:
-            answer, body = {"missing": str(error)}, b""
-        except MemoryError:
-            answer, body = {"reason": "too large", "why": "it takes more memory than is given to a document"}, b""
-        # What the libraries raise they do not document; all of it means that they cannot read the file.
-        except Exception as error:
-            answer, body = {"reason": "damaged", "why": f"{type(error).__name__}: {str(error)[:300]}"}, b""
-        write_frame(outgoing, answer, body)
-
-
-def _bound_memory() -> None:
-    try:
-        import resource
-    except ImportError:
-        # Windows has no such bound; the one on time holds there as well.
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
-    resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
-
-
-if __name__ == "__main__":
-    main()

@@ -57,7 +57,7 @@ class Document:
         title: As its content has it; may be empty.
         sections: In order; together they are its text.
         date: When it was last changed, as its properties say; may be empty.
-        front: Of what date it is, as its front matter says; may be empty.
+        front: Of what date it is, as its front matter or the head of a message says; may be empty.
         records: Whether sections have nothing to do with each other, as rows of a table, and share no passage.
         lost: What of it could not be read although the rest could, and what to do, for the user; may be empty.
     """
@@ -114,7 +114,7 @@ class Document:
             # What stands above the head of a table is in the heading; a column of dates is not the table's.
             top = next((section.heading for section in self.sections), "")
         else:
-            top = "\n".join(section.text for section in self.sections[:_TOP_SECTIONS])
+            top = "\n".join(section.text[:_TOP] for section in self.sections[:_TOP_SECTIONS])
         whole = stated_date(clean_text(top[:_TOP])) or year_in_name(stem) or self.date
         return lambda text: (not self.records and stated_date(text[:_SECTION_HEAD])) or whole
 
@@ -125,9 +125,17 @@ def _lead(text: str, heading: str) -> tuple[str, str]:
     first, _, rest = text.partition("\n")
     if heading_of(first):
         return one_line(first), rest
-    # Its words may be apart there. One that goes on, as one that is never closed does, is text.
-    begins = heading and re.match(r"\s*".join(map(re.escape, "".join(heading.split()))) + r"[^\S\n]*(?:\n|$)", text)
-    return (f"# {heading}", text[begins.end() :]) if begins else ("", text)
+    wanted, end = "".join(heading.split()), 0
+    # White space may be elsewhere in it there.
+    letters = (place for place, one in enumerate(text) if not one.isspace())
+    for one in wanted:
+        place = next(letters, len(text))
+        if text[place : place + 1] != one:
+            return "", text
+        end = place + 1
+    # A heading that goes on, as one that is never closed does, is text.
+    ended = wanted and not text[end:].partition("\n")[0].strip()
+    return (f"# {heading}", text[end:]) if ended else ("", text)
 
 
 def given_title(*candidates: Any) -> str:

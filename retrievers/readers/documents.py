@@ -9,6 +9,7 @@ from typing import Final
 
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.left_out import RECORD_SUFFIXES, LeftOutCounter
+from keqa.retrievers.readers.beside import read_beside
 from keqa.retrievers.readers.common import (
     LONGEST_TITLE,
     MAX_DOCUMENT,
@@ -21,8 +22,10 @@ from keqa.retrievers.readers.common import (
 from keqa.retrievers.readers.document import Document, Section, markdown_sections
 from keqa.retrievers.readers.front_matter import front_matter
 from keqa.retrievers.readers.html import read_html
+from keqa.retrievers.readers.mail import read_mail
 from keqa.retrievers.readers.office import SUFFIXES, read_office
 from keqa.retrievers.readers.pdf import read_pdf
+from keqa.retrievers.readers.records import json_passages
 from keqa.retrievers.readers.tables import read_csv
 from keqa.retrievers.text import clean_text, one_line
 
@@ -53,16 +56,25 @@ def read_document(
         return
     if suffix not in _NO_TEXT_FILES:
         refuse_binary(data, path)
-    document = DOCUMENTS[suffix](data, path, notice)
-    pieces = list(document.passages(identifier, words))
-    if not pieces:
+    passages, lost = read_beside(data, path, identifier, words, notice)
+    if not passages:
         needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
-        left_out.unread(path, "without text", document.lost or f"{path} has no text{needs}")
-    elif document.lost:
-        notice(document.lost)
+        left_out.unread(path, "without text", lost or f"{path} has no text{needs}")
+    elif lost:
+        notice(lost)
+    yield from passages
+
+
+def passages_of(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[Iterator[Passage], str]:
+    """What `read_beside` gives, read by this process."""
+    if plain_suffix(path) == ".json":
+        return json_passages(data, path, notice), ""
+    document = DOCUMENTS[plain_suffix(path)](data, path, notice)
     title = one_line(clean_text(document.title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")
-    for number, (own, piece, place) in enumerate(pieces, start=1):
-        yield Passage(f"{identifier}#{number}", own or title, piece, place)
+    pieces = enumerate(document.passages(identifier, words), start=1)
+    return (
+        Passage(f"{identifier}#{number}", own or title, text, place) for number, (own, text, place) in pieces
+    ), document.lost
 
 
 def _read_text(data: bytes, path: Path, notice: Notice) -> Document:
@@ -79,6 +91,7 @@ def _read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
 DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {
     ".csv": read_csv,
     **dict.fromkeys(SUFFIXES, lambda data, path, notice: read_office(data, path, plain_suffix(path))),
+    ".eml": read_mail,
     **dict.fromkeys((".htm", ".html"), lambda data, path, notice: read_html(data, path)),
     **dict.fromkeys((".markdown", ".md"), _read_markdown),
     ".pdf": lambda data, path, notice: read_pdf(data, path),
@@ -109,8 +122,7 @@ def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
         inner = []
         for entry in entries:
             path = Path(current, entry.name)
-            # What Word keeps beside an open document is hidden on Windows, and no document.
-            if entry.name.startswith((".", "~$")):
+            if _is_hidden(entry.name):
                 left_out.pass_over("hidden", path)
             elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
                 continue
@@ -129,6 +141,11 @@ def documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
         waiting.extend(reversed(inner))
 
 
+def _is_hidden(name: str) -> bool:
+    # What Word keeps beside an open document is hidden on Windows, and no document.
+    return name.startswith((".", "~$"))
+
+
 def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftOutCounter) -> bool:
     """Whether a link leads to a file in the folder; one that leads elsewhere is counted."""
     try:
@@ -142,5 +159,8 @@ def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftO
         return False
     if plain_suffix(path) in DOCUMENTS and os.path.commonpath((root, target)) != root:
         left_out.unread(path, "links out of the folder", f"{path} is a link to a file outside, which is not followed")
+        return False
+    if any(map(_is_hidden, os.path.relpath(target, root).split(os.sep))):
+        left_out.unread(path, "links to hidden files", f"{path} is a link to a hidden file, which is not followed")
         return False
     return True

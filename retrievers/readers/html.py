@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
+import codecs
 import re
 import warnings
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from keqa.errors import MissingExtraError
 from keqa.retrievers.place import LONGEST_HEADING
-from keqa.retrievers.readers.common import UnreadError
+from keqa.retrievers.readers.common import UnreadError, bom_encoding, decode
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
 from keqa.retrievers.text import one_line
 
@@ -53,6 +54,16 @@ _DATES: Final = (
 
 
 _PARTS: Final = 50
+# So many bytes of a page may say what it is in.
+_DECLARED: Final = 4096
+# The encodings of pages, each with the one that browsers read it as; others can take any time, or are none of text.
+_ENCODINGS: Final = {
+    **{name: name for name in ("utf-8", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp", "koi8-r", "koi8-u", "cp866")},
+    **{name: name for name in (*(f"cp{number}" for number in (*range(1250, 1259), 874, 932, 949)), "mac-roman")},
+    **{name: name for name in (f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16))},
+    **{"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874"},
+    **{"gbk": "gb18030", "gb2312": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc_kr": "cp949"},
+}
 
 
 class _Heading(str):
@@ -72,14 +83,12 @@ def read_html(data: bytes, path: Path) -> Document:
     """
     try:
         from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
-        from bs4.dammit import UnicodeDammit
+        from bs4.dammit import EncodingDetector
         from bs4.exceptions import ParserRejectedMarkup
     except ImportError as error:
         raise MissingExtraError("documents", f"Reading {path.name}") from error
-    decoded = UnicodeDammit(data, is_html=True).unicode_markup
-    if decoded is None:
-        raise UnreadError("in an unknown encoding", f"{path} cannot be decoded: convert it to UTF-8 first")
-    text = _with_elements_only(decoded)
+    declared = EncodingDetector.find_declared_encoding(data[:_DECLARED], is_html=True)
+    text = _with_elements_only(_decoded(data, declared or "", path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         try:
@@ -99,11 +108,30 @@ def read_html(data: bytes, path: Path) -> Document:
     return Document(given_title(*titles), [one for one in sections if one.text], _date(soup))
 
 
+def _decoded(data: bytes, declared: str, path: Path) -> str:
+    """A page as its byte order mark says, or as it says itself where that is an encoding of pages and true."""
+    with suppress(LookupError, UnicodeDecodeError):
+        encoding = codecs.lookup(declared).name
+        if bom_encoding(data) is None and encoding in _ENCODINGS:
+            return data.decode(_ENCODINGS[encoding])
+    # Pages have said nothing of their encoding for as long as there are any, so nobody is told.
+    return decode(data, str(path), lambda text: None).removeprefix("\ufeff")
+
+
 def _heading(element: Tag) -> str:
     """The text of a heading: that of its first parts, as headings may be nested as deeply as anything else."""
-    from bs4.element import NavigableString
+    from bs4.element import NavigableString, Tag
 
-    parts = [str(part) for part in itertools.islice(element.descendants, _PARTS) if isinstance(part, NavigableString)]
+    # Not by `descendants`, which looks first for where they end, each time down to the bottom.
+    parts, waiting = [], [*element.contents[_PARTS::-1]]
+    for _ in range(_PARTS):
+        if not waiting:
+            break
+        one = waiting.pop()
+        if isinstance(one, Tag):
+            waiting += one.contents[_PARTS::-1]
+        elif isinstance(one, NavigableString):
+            parts.append(one[: 4 * LONGEST_HEADING])
     return one_line(" ".join(parts))[:LONGEST_HEADING]
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from keqa.errors import MissingExtraError
 from keqa.retrievers.place import LONGEST_HEADING
+from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import LONGEST_TITLE, UnreadError
+from keqa.retrievers.readers.conversion import RefusedError
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 
@@ -24,6 +26,10 @@ _NUMBERING = 8
 # Outlines of more entries, or deeper ones, are passed over: no reader's table of contents is like that.
 _MOST_ENTRIES = 20_000
 _DEEPEST = 50
+_MOST_ON_PAGE = 100
+_MOST_PAGES = 20_000
+# What a PDF holds is packed, by about so much.
+_PACKED = 10
 # A title is set larger than the rest of its page, by as much at least.
 _LARGER = 1.2
 _SHORTEST_TITLE = 4
@@ -49,25 +55,44 @@ def read_pdf(data: bytes, path: Path) -> Document:
         from pypdf import PdfReader
     except ImportError as error:
         raise MissingExtraError("documents", f"Reading {path.name}") from error
+    allow(_PACKED * len(data))
     try:
         reader = PdfReader(io.BytesIO(data))
         # Many PDFs are encrypted with an empty password, which only restricts printing.
         if reader.is_encrypted and not reader.decrypt(""):
             raise UnreadError("protected by a password", f"{path} is protected by a password")
         sized: list[tuple[float, str]] = []
-        pages = [
-            page.extract_text(visitor_text=None if number else _sizes(sized))
-            for number, page in enumerate(reader.pages)
-        ]
+        pages = _texts(reader, sized)
         about: Any = reader.metadata or {}
         stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
     except UnreadError:
         raise
+    except RefusedError as error:
+        raise UnreadError(error.reason, f"{path} cannot be read as PDF: {error}") from error
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
         raise UnreadError("damaged", f"{path} cannot be read as PDF: {error}") from error
     title = given_title(stated, _largest(sized))
     return Document(title, _sections(pages, _headings(reader)), iso_date(changed))
+
+
+def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
+    """The text of each page; where a page is named again there is none."""
+    if len(reader.pages) > _MOST_PAGES:
+        raise RefusedError("too large", f"it has more than {_MOST_PAGES:,} pages: divide it")
+    found: list[str] = []
+    known: set[int] = set()
+    size = 0
+    for number, page in enumerate(reader.pages):
+        own = page.indirect_reference
+        again = own is not None and own.idnum in known
+        known.add(own.idnum if own is not None else -number)
+        text = "" if again else page.extract_text(visitor_text=None if number else _sizes(sized))
+        found.append(text)
+        size += len(text)
+        if size > MOST_TEXT:
+            raise RefusedError("too large", f"it has more than {MOST_TEXT:,} characters: divide it")
+    return found
 
 
 def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[Section]:
@@ -129,7 +154,8 @@ def _headings(reader: Any) -> dict[int, list[str]]:
             number = reader.get_destination_page_number(entry)
             heading = one_line(str(entry.title))[:LONGEST_HEADING]
             if number is not None and number >= 0 and heading:
-                found.setdefault(number, []).append(heading)
+                on_page = found.setdefault(number, [])
+                on_page += [heading] if len(on_page) < _MOST_ON_PAGE else []
     # An outline is a help; one that cannot be read takes nothing from the text.
     except Exception:
         return found

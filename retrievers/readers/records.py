@@ -14,7 +14,16 @@ from typing import Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.readers.common import csv_reader, decode, read_lines, read_whole, record_passages
+from keqa.retrievers.readers.beside import read_beside
+from keqa.retrievers.readers.common import (
+    MAX_DOCUMENT,
+    RECORD_WORDS,
+    csv_reader,
+    decode,
+    read_lines,
+    read_whole,
+    record_passages,
+)
 from keqa.storage.terminal import visible_line
 
 TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
@@ -33,9 +42,6 @@ _NAMED_FIELDS = 10
 _LONGEST_NAME = 40
 _MOST_FIELDS = 1000
 
-# A list is held in memory as a whole, with its records; JSONL may have any length.
-_MAX_LIST = 1 << 30
-
 # FlashRAG keeps the title as the first line of the contents, in quotes.
 _QUOTED_TITLE = re.compile(r'"([^"\n]{1,200})"\n')
 
@@ -51,12 +57,16 @@ def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
 
 
 def read_json(path: Path, notice: Notice) -> Iterator[Passage]:
-    """Yield the passages of a JSON list of objects; it is read as a whole.
+    """Yield the passages of a JSON list of objects; it is read as a whole, by a process beside this one.
 
     Raises:
         InputError: The file is no such list, or a record has no text under a known name.
     """
-    data = read_whole(path, _MAX_LIST)
+    yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
+
+
+def json_passages(data: bytes, path: Path, notice: Notice) -> Iterator[Passage]:
+    """The passages of the content of such a file."""
     records = _parse(decode(data, str(path), notice).removeprefix("\ufeff"), str(path))
     if not isinstance(records, list):
         kind = type(records).__name__

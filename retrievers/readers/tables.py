@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import DELIMITERS, csv_delimiter, decode
+from keqa.retrievers.readers.common import DELIMITERS, csv_delimiter, csv_reader, decode
 from keqa.retrievers.readers.csv_rows import csv_rows
 from keqa.retrievers.readers.document import Document, Section
 from keqa.retrievers.readers.records import TEXT_NAMES, TITLE_NAMES
@@ -24,6 +25,7 @@ _SNIFFED: Final = 64 << 10
 # So many lines at most stand above a head, and so many characters of them in a heading, which ends in the row's number.
 _MOST_ABOVE: Final = 10
 _LONGEST_ABOVE: Final = 200
+_LONGEST_NAME: Final = 300
 # So many of the rows below a head have no more cells than it, and more than one.
 _LIKE_THE_HEAD: Final = 0.8
 
@@ -60,13 +62,25 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
         # Its line stays, so that the others keep their numbers.
         text = text[len(first) :]
     else:
-        # The sniffer, which reads more than a line, sees nothing where there is one column, or few lines.
-        with suppress(csv.Error):
-            delimiter = csv.Sniffer().sniff(text[:_SNIFFED], DELIMITERS).delimiter
+        delimiter = _delimiter(text[:_SNIFFED]) or delimiter
     sections, column = table_sections(csv_rows(text, delimiter, path, notice))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
     return Document("", sections, records=True)
+
+
+def _delimiter(sample: str) -> str:
+    """What parts the rows of a sample into as many cells as each other; empty where nothing does, as in one column."""
+    best, found = 0.0, ""
+    lines = sample.splitlines(keepends=True)[:_HEAD]
+    for delimiter in DELIMITERS:
+        with suppress(csv.Error):
+            widths = Counter(len(row) for row in csv_reader(lines, delimiter) if row)
+            width, rows = max(widths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
+            share = rows / max(widths.total(), 1)
+            if width > 1 and share > best:
+                best, found = share, delimiter
+    return found
 
 
 def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[Section], str]:
@@ -89,6 +103,8 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     above = _lines_above(numbered[: _MOST_ABOVE + _HEAD])
     sheet = ", ".join(filter(None, (sheet, _said_above(numbered[:above]))))
     (first, names), *body = numbered[above:]
+    # A name is said again in every row.
+    names = [name[:_LONGEST_NAME] for name in names]
     if not body:
         return [Section("; ".join(filter(None, names)), _heading(sheet, first))], ""
     known = [name.lower() for name in names]
@@ -166,9 +182,11 @@ def _title_column(names: Sequence[str]) -> int | None:
 def _text_column(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
     if (named := _first(TEXT_NAMES, names)) is not None:
         return named
-    lengths = []
-    for column in range(len(names)):
-        cells = [row[column] for row in rows if column < len(row) and row[column]]
-        lengths.append(sum(map(text_length, cells)) / len(cells) if cells else 0.0)
+    sums, counts = [0] * len(names), [0] * len(names)
+    for row in rows:
+        for column, cell in zip(range(len(names)), row, strict=False):
+            sums[column] += text_length(cell)
+            counts[column] += bool(cell)
+    lengths = [total / max(count, 1) for total, count in zip(sums, counts, strict=True)]
     longest = max(lengths, default=0.0)
     return lengths.index(longest) if longest >= _TEXT_WORDS * WORD_LENGTH else None

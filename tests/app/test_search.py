@@ -21,7 +21,7 @@ def test_search_shows_what_is_found_best_first(keqa_command, bm25):
     ended = keqa_command("search", "Who planted the oak?", "-i", bm25, "-k", 1)
     assert ended.code == 0, ended.err
     assert "Forest: The oldest oak of the Varn forest was planted by monks." in ended.out
-    assert "1 passages in" in ended.out
+    assert "1 passage in" in ended.out
 
 
 def test_search_as_json(keqa_command, bm25):
@@ -38,6 +38,8 @@ def test_search_says_where_a_passage_stands(keqa_command, tmp_path):
     assert keqa_command("index", folder, "-o", tmp_path / "index").code == 0
     ended = keqa_command("search", "crowns", "-i", tmp_path / "index")
     assert "rules.md, Fees, 2024-05-31" in ended.out
+    assert "rules.md#" not in ended.out
+    assert "A boat pays five crowns" in ended.out
     (hit,) = json.loads(keqa_command("search", "crowns", "-i", tmp_path / "index", "--json").out)["hits"]
     place = {"file": "rules.md", "page": None, "heading": "Fees", "date": "2024-05-31"}
     assert {name: hit[name] for name in place} == place

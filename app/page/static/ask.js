@@ -13,15 +13,17 @@ const ask = el("button", { type: "submit", class: "main" }, "Ask");
 const stop = el("button", { type: "button", disabled: true }, "Stop");
 const afresh = el("button", { type: "button", disabled: true }, "New conversation");
 const form = el("form", { "aria-label": "Ask a question" }, el("label", {}, "Question", question), choicesLabel, tokenLabel,
-  el("div", { class: "row" }, el("label", {}, "Wanted", kind), ask, stop, afresh));
-const MOST_TURNS = 10;
-let running = null, history = [];
+  el("div", { class: "row" }, el("label", {}, "Kind of answer", kind), ask, stop, afresh));
+const MOST_TURNS = 10, KEPT = "keqa-conversation";
+const about = el("p", { class: "soft", id: "about", hidden: true });
+let running = null, history = [], kept = [];
 
-main.append(form, state, turns);
+main.append(about, form, state, turns);
 kind.addEventListener("change", () => { choicesLabel.hidden = kind.value !== "choice"; });
 stop.addEventListener("click", () => running && running.abort());
 afresh.addEventListener("click", () => {
   history = [];
+  keep([]);
   turns.replaceChildren();
   afresh.disabled = true;
   state.textContent = "";
@@ -100,10 +102,47 @@ async function follow(text, turn, signal) {
       if (event.kind === "Answered") {
         history = [...history, { question: text, answer: event.record.answer }].slice(-MOST_TURNS);
         question.value = "";
+        keep([...kept, [text, event]]);
+        if (about.hidden) sayAbout().catch(() => {});
       }
     }
   }
   if (!ended) throw new Error("the server went away before the answer was there");
+}
+
+// What answers; where there is a token, only those who have it are told.
+async function sayAbout() {
+  const headers = token.value ? { Authorization: `Bearer ${token.value}` } : {};
+  const reply = await fetch("/about", { headers });
+  if (reply.ok) about.textContent = (await reply.json()).about;
+  about.hidden = !about.textContent;
+}
+
+// The conversation stays in this tab over a reload, and ends with the tab; the token is not kept.
+function keep(answered) {
+  kept = answered.slice(-MOST_TURNS);
+  for (;;) {
+    try {
+      sessionStorage.setItem(KEPT, JSON.stringify(kept));
+      return;
+    } catch { /* There is no room, or no storage at all. */ }
+    if (!kept.length) return;
+    kept = kept.slice(1);
+  }
+}
+
+function restore() {
+  try {
+    for (const [text, event] of JSON.parse(sessionStorage.getItem(KEPT) || "[]")) {
+      const turn = live(text);
+      turn.hears(event);
+      turns.prepend(turn.element);
+      kept.push([text, event]);
+      history.push({ question: text, answer: event.record.answer });
+    }
+  } catch { /* What is there is no conversation of this page. */ }
+  state.textContent = "";
+  afresh.disabled = !turns.children.length;
 }
 
 // A question in work: a card for each quiz, which its events fill.
@@ -154,3 +193,6 @@ function live(text) {
   };
   return { element, hears, failed };
 }
+
+restore();
+if (!pageData().secured) sayAbout().catch(() => {});

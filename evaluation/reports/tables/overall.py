@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from keqa.evaluation.reports import searching, untouched
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, number, p_value, share, text
 from keqa.evaluation.reports.measures import NOT_COMPARABLE_ABOVE, measure, parsed, quality, right
-from keqa.evaluation.reports.rows import KEQA, Entry, Group, Identity, groups_of, of_method, paired
+from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
 from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
 
 SIGNIFICANT = 0.05
@@ -191,6 +191,11 @@ def _notes(scores: list[_Score], entries: Sequence[Entry], ranked: list[int], ke
         f"{name}'s lead is over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, "
         "and of McNemar's test on EM."
     )
+    if any(WITHOUT_REFERENCE in entry.title for entry in entries):
+        yield (
+            f"{WITHOUT_REFERENCE}: without a utility reference R, the passages that helped or harmed training "
+            "questions; keqa compile learns one."
+        )
     yield from _demonstrations(entries)
     yield from _unchanged(entries)
     impaired = [(entry, sum(line.impaired for line in entry.lines.values())) for entry in entries]

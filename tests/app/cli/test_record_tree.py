@@ -1,5 +1,6 @@
 from io import StringIO
 
+import pytest
 from rich.console import Console, RenderableType
 
 from keqa.cli.answer import shown_answer
@@ -97,6 +98,12 @@ def test_tries_that_went_out_together_are_lm_calls_each():
     assert cost_line(cost) == "5 LM calls in 2 requests (task 1, utility 1), 0 retrievals, 1.0 s"
 
 
+@pytest.mark.parametrize(("cached", "samples", "said"), [(27, 27, "27 LM calls"), (2, 5, "5 LM calls")])
+def test_of_a_question_that_was_asked_before_the_calls_are_named_and_that_none_was_made(cached, samples, said):
+    cost = Cost(by_role={"task": CallCost(calls=0, cached=cached, samples=samples)}, seconds=0.2)
+    assert cost_line(cost) == f"{said}, all answered from the cache, 0 retrievals, 0.2 s"
+
+
 def test_the_whole_record():
     assert shown(RECORD, width=160) == (
         "To whom is the mayor of Carmouth married?\n"
@@ -115,7 +122,7 @@ def test_the_whole_record():
         "│   └── answer: Flora Isvik (from the passages kept)\n"
         "├── What went wrong, and what was done\n"
         "│   └── judge utility, quiz 2: no reply in 5 s (LMTimeoutError) → left the passage out\n"
-        "└── Cost: 8 LM calls (task 6, utility 2), 1 from the cache, 1 failed, 1,200 tokens read and 80 written, "
+        "└── Cost: 8 LM calls (task 6, utility 2), 1 more from the cache, 1 failed, 1,200 tokens read and 80 written, "
         "1 retrieval, 1.2 s\n"
     )
 

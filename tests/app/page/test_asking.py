@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fixtures.serving import MARKUP, QUESTION
 from servers.openai_server import OpenAIServer
 
+from keqa.cli.serve import _about
 from keqa.programs.abstention import Abstention
 
 pytestmark = pytest.mark.server
@@ -180,6 +183,61 @@ def test_by_keyboard_with_a_follow_up_and_a_new_conversation(serving, server, op
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
 
 
+def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, server, open_page):
+    page = open_page(serving.url + "/")
+    ask(page, QUESTION)
+    page.locator(".answer-text").wait_for()
+    page.reload()
+    assert page.locator(".answer-text").inner_text() == "Flora Isvik"
+    assert page.locator(".passage.kept .text").inner_text() == MARKUP
+    assert page.get_by_role("status").inner_text() == ""
+    ask(page, "To whom is the mayor married?")
+    page.get_by_text("Asked as: To whom is the mayor of Carmouth married?").first.wait_for()
+    page.locator(".answer-text").nth(1).wait_for()
+    page.reload()
+    assert page.locator(".turn h2, .story h2").first.inner_text() == "To whom is the mayor married?"
+    page.get_by_role("button", name="New conversation").click()
+    page.evaluate("sessionStorage.setItem('other', '1')")
+    page.reload()
+    assert page.locator(".answer-text").count() == 0
+    page.evaluate("sessionStorage.setItem('keqa-conversation', '[[1], 2')")
+    page.reload()
+    assert page.get_by_role("button", name="Ask").is_enabled()
+
+
+def test_the_page_says_what_answers_to_those_who_may_ask(serve, server, open_page):
+    about = "Answers from my-index by openai/scripted"
+    page = open_page(serve(server, about=about).url + "/")
+    page.get_by_text(about).wait_for()
+    secured = serve(server, about=about, token=TOKEN)
+    with secured.client as client:
+        assert client.get("/about").status_code == 401
+        assert about not in client.get("/").text
+    page = open_page(secured.url + "/")
+    ask(page, QUESTION)
+    page.get_by_role("textbox", name="Token of this server").fill(TOKEN)
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_text(about).wait_for()
+    assert TOKEN not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
+
+
+@pytest.mark.parametrize(
+    ("index", "models", "program", "said"),
+    [
+        (None, ["keqa/tiny"] * 3, None, "the testbed by keqa/tiny"),
+        (
+            "a/b/mine/,elasticsearch://user-host:9200/wiki@m/e5",
+            ["openai/gpt", "openai/gpt", "transformers//home/me/judge"],
+            Path("x/prog"),
+            "mine and wiki by openai/gpt and transformers/judge, with the program prog",
+        ),
+    ],
+)
+def test_what_answers_is_named_without_addresses_and_folders(index, models, program, said):
+    roles = SimpleNamespace(every=[SimpleNamespace(model=model) for model in models])
+    assert _about(SimpleNamespace(index=index, program=program), roles) == f"Answers from {said}"
+
+
 def test_stopping_frees_the_place(serve, slow, open_page):
     serving = serve(slow)
     page = open_page(serving.url + "/")
@@ -203,7 +261,7 @@ def test_the_page_asks_for_the_token(serve, server, open_page):
 
 def test_a_choice(serving, server, open_page):
     page = open_page(serving.url + "/")
-    page.get_by_role("combobox", name="Wanted").select_option("choice")
+    page.get_by_role("combobox", name="Kind of answer").select_option("choice")
     page.get_by_role("textbox", name="Choices, one a line").fill("Flora Isvik\nIda Holm")
     ask(page, QUESTION)
     page.locator(".answer-text").wait_for()

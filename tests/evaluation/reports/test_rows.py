@@ -43,6 +43,20 @@ def test_one_label_on_two_splits_makes_one_row(run, line):
         entries_of([*runs, runs[0]])
 
 
+def test_before_and_after_compiling_are_rows_of_one_table(scored):
+    after = {"compiled": "keqa", "prompts": "learned"}
+    first, second = ({**after, "command": f"keqa compare keqa --program {name}"} for name in ("mine/a", "'mine/b c'"))
+    entries = entries_of([scored("keqa", (1, 0)), scored("keqa", (1, 1), **first), scored("keqa", (0, 1), **second)])
+    assert [entry.title for entry in entries] == ["KEQA", "KEQA (program a)", "KEQA (program b c)"]
+    assert main_rows(entries) == entries
+    assert [entry.title for entry in entries_of([scored("keqa", (1, 1), **first), scored("keqa", (1, 0))])] == [
+        "KEQA",
+        "KEQA (not compiled)",
+    ]
+    with pytest.raises(InputError, match="run one of them again under another name with --label"):
+        entries_of([scored("keqa", (1, 1), **first), scored("keqa", (1, 0), **first)])
+
+
 def test_runs_of_one_label_with_two_language_models_are_two_rows(run, scored):
     small = {"model": "keqa/small", "index": "TantivyRetriever"}
     large = {"model": "keqa/tiny", "index": "TantivyRetriever"}

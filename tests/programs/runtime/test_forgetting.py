@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 from dspy.clients.cache import Cache
+from dspy.utils.exceptions import LMTransportError
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import ClosedBook
@@ -30,6 +31,27 @@ def test_only_a_reply_that_can_be_used_is_kept(scripted, reply, kept):
     replies[0] = {"answer": "Bo"}
     assert program("Who?").answer == ("Ann" if kept else "Bo")
     assert len(engine.calls) == before + (1 - kept)
+
+
+@pytest.mark.usefixtures("memory_cache")
+def test_what_an_engine_that_repeats_itself_cannot_answer_is_asked_once_and_an_outage_is_asked_again(scripted):
+    outage = LMTransportError("away", model="m", provider="p")
+    replies = [outage]
+
+    def reply(name, inputs, config):
+        if isinstance(replies[0], Exception):
+            raise replies[0]
+        return replies[0]
+
+    lm, engine = scripted(reply, cache=True)
+    engine.repeats = True
+    program = ClosedBook()
+    program.set_lm(lm)
+    for replies[0], calls in ((outage, 2), ("", 5), ("", 0)):
+        before = len(engine.calls)
+        with pytest.raises(UnansweredError):
+            program("Who?")
+        assert len(engine.calls) - before == calls
 
 
 @pytest.mark.usefixtures("memory_cache")

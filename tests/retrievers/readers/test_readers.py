@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers import Passage, read_corpus, readers
 from keqa.retrievers.left_out import RECORD_SUFFIXES
+from keqa.retrievers.readers.documents import passages_of
 
 field = st.text("ab \"\\',\té京", max_size=20).map(lambda text: f"x{text}y")
 record = st.fixed_dictionaries({"title": field, "text": field})
@@ -276,10 +277,9 @@ def test_long_documents_are_split_with_stable_ids(tmp_path):
     [("pypdf", "a.pdf", "x"), ("bs4", "a.html", "<p>x</p>")],
 )
 def test_a_missing_extra_is_named(tmp_path, monkeypatch, module, name, content):
-    (tmp_path / name).write_text(content)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'keqa\[documents\]'"):
-        read(tmp_path)
+        passages_of(content.encode(), tmp_path / name, name, 100, print)
 
 
 def test_records_that_are_named_are_not_passed_over_in_their_folder(tmp_path):

@@ -3,8 +3,11 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
+import tracemalloc
 import zlib
 
 import pytest
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from keqa.errors import InputError
 from keqa.retrievers import LeftOut, Passage, read_corpus
 from keqa.retrievers.left_out import LeftOutCounter
-from keqa.retrievers.readers import common, documents
+from keqa.retrievers.readers import beside, common, documents
 from keqa.retrievers.readers.common import MAX_LINE, open_binary, read_lines
 from keqa.retrievers.splitting import split_text
 
@@ -93,6 +96,18 @@ def test_links_are_counted_and_not_followed_out_of_the_folder(folder, tmp_path):
         "secret.txt",
     ]
     assert read(tmp_path / "documents" / "secret.txt")[0].text == "The secret."
+
+
+def test_a_link_inside_the_folder_reveals_no_hidden_file(folder):
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("token = hunter2")
+    (folder / ".env.txt").write_text("KEY=hunter2")
+    (folder / "conf.txt").symlink_to(".git/config")
+    (folder / "keys.md").symlink_to(".env.txt")
+    passages, reported = left_out(folder)
+    assert passages == [GOOD]
+    assert reported.unread == {"links to hidden files": 2}
+    assert reported.names[0] == f"{folder}/conf.txt is a link to a hidden file, which is not followed"
 
 
 def test_a_folder_without_rights_is_named(folder, monkeypatch):
@@ -183,11 +198,22 @@ def test_a_packed_file_that_is_damaged_is_one_line(folder, name, damage):
 def test_a_line_of_gigabytes_is_refused_where_it_becomes_too_long(tmp_path):
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as stream:
-        stream.write(b'{"text": "first"}\n{"text": "')
-        for _ in range(MAX_LINE // (8 << 20) + 1):
-            stream.write(b"a" * (8 << 20))
-    with pytest.raises(InputError, match=r"bomb\.jsonl\.gz, line 2: longer than 64 MiB"):
+        stream.write(b'{"text": "first"}\n{"text": "' + os.urandom(MAX_LINE // 2).hex().encode())
+    with pytest.raises(InputError, match=r"bomb\.jsonl\.gz, line 2: longer than 16 MiB"):
         read(path)
+
+
+@pytest.mark.parametrize("name", ["x.json.gz", "x.jsonl.gz", "x.txt.gz"])
+def test_what_unpacks_to_more_than_any_text_does_is_refused_before_it_is_unpacked(tmp_path, name):
+    bomb = gzip.compress((b" " * (1 << 20) + b"\n") * 64)
+    (tmp_path / name).write_bytes(bomb)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=rf"{name} unpacks to over 200 times its size: unpack it first"):
+        read(tmp_path / name)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(bomb) < 70_000
+    assert peak < 200 << 20
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -335,6 +361,47 @@ def test_odd_json_names_file_and_line(tmp_path, line):
 def test_a_file_is_closed_with_what_it_is_packed_in(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"x"))
     stream = open_binary(tmp_path / "a.gz")
-    packed = stream._packed
+    packed = stream.raw._packed
     stream.close()
     assert packed.closed
+
+
+def test_modules_in_the_folder_that_one_is_in_are_not_run(folder, tmp_path):
+    (tmp_path / "here").mkdir()
+    for module in ("bs4", "keqa", "json", "yaml"):
+        (tmp_path / "here" / f"{module}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').close()")
+    (folder / "page.html").write_text("<p>A page.")
+    script = "import os, sys; from keqa.retrievers import read_corpus; os.chdir(sys.argv[1]); "
+    script += "print([one.text for one in read_corpus(sys.argv[2])])"
+    command = [sys.executable, "-c", script, tmp_path / "here", folder]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert found.stdout == "['A good note.', 'A page.']\n"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_copy_of_a_process_reads_with_a_process_of_its_own(folder):
+    (own,) = read(folder)
+    if (child := os.fork()) == 0:
+        os._exit(int(read(folder) != [own]))
+    assert [read(folder) for _ in range(20)] == [[own]] * 20
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_document_that_ends_the_process_beside_is_named_and_its_neighbours_are_read(folder, monkeypatch):
+    (folder / "a.html").write_text("<p>A page.")
+    (folder / "slow.txt").write_text("A sentence. " * 100_000)
+    (folder / "z.txt").write_text("The last.")
+    monkeypatch.setattr(beside, "SECONDS", 0.03)
+    read_beside = beside.read_beside
+
+    def hurried(data, path, *others):
+        monkeypatch.setattr(beside, "SECONDS_PER_MB", 0.0 if path.name == "slow.txt" else 1e9)
+        return read_beside(data, path, *others)
+
+    monkeypatch.setattr(documents, "read_beside", hurried)
+    passages, reported = left_out(folder)
+    assert [one.text for one in passages] == ["A page.", "A good note.", "The last."]
+    assert reported.unread == {"too large": 1}
+    why = "cannot be read: it takes too long; divide it, or leave it out"
+    assert reported.names == (f"{folder}/slow.txt {why}",)

@@ -1,0 +1,225 @@
+"""Documents read by a process beside this one, which may be ended at any time and cannot take this one with it.
+
+The readers and the libraries behind them promise little about hostile files. So this module runs itself beside the
+process that indexes, with a bound on memory and, for each document, on the time of a processor. One such process reads
+one document after the other; one that a document has ended is replaced. The two speak frames over standard input and
+output: a line of JSON, then as many bytes as it says.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any, Final
+
+from keqa.errors import InputError, MissingExtraError
+from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.place import unpacked
+from keqa.retrievers.readers.common import UnreadError
+
+MEMORY: Final = 4 << 30
+"""The most bytes of address space that reading may take."""
+
+MOST_TEXT: Final = 256 << 20
+"""The most characters of the passages of a document."""
+
+SECONDS: Final = 60.0
+"""The time of a processor that a document may take, and `SECONDS_PER_MB` more for each MB of it, unpacked."""
+
+SECONDS_PER_MB: Final = 2.0
+
+# So many passages are in a frame, so that no frame takes much memory.
+_IN_A_FRAME: Final = 1000
+# Where modules are found is said by this process: the folder that one happens to be in, which may be anyone's, is no
+# such place.
+_START: Final = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {__name__} import main; main()"
+
+
+def read_beside(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[list[Passage], str]:
+    """Read a document in the process beside this one.
+
+    Args:
+        data: Its content.
+        path: Its name says what it is; for messages.
+        identifier: What the ids of its passages begin with.
+        words: Target length of a passage.
+        notice: Called for what the user should know, such as a guessed encoding.
+
+    Returns:
+        Its passages, and what of it could not be read although the rest could.
+
+    Raises:
+        InputError: It cannot be read, or takes more time or memory than a document may.
+        MissingExtraError: The ``documents`` extra is missing.
+    """
+    head = {"path": os.fspath(path), "identifier": identifier, "words": words, "limits": [SECONDS, SECONDS_PER_MB]}
+    rows, last = _BESIDE.ask(head, data)
+    for text in last["notices"]:
+        notice(text)
+    if "missing" in last:
+        raise MissingExtraError("documents", last["missing"])
+    if "error" in last:
+        raise UnreadError(last["reason"], last["error"]) if last["reason"] else InputError(last["error"])
+    return [Passage(own, title, text, unpacked(place)) for own, title, text, place in rows], last["lost"]
+
+
+class _Beside:
+    """The process: begun with the first document, used for the next, ended with this one."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._one_at_a_time = threading.Lock()
+
+    def ask(self, head: dict[str, Any], data: bytes) -> tuple[list[Any], dict[str, Any]]:
+        """The rows of all frames of an answer, and the head of the last one."""
+        rows: list[Any] = []
+        with self._one_at_a_time:
+            process = self._started()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                write_frame(process.stdin, head, data)
+                while frame := read_frame(process.stdout):
+                    if "notices" in frame[0]:
+                        if frame[0].get("reason") == "too large":
+                            # What it took is given back.
+                            self.end()
+                        return rows, frame[0]
+                    rows += json.loads(frame[1])
+            except (OSError, ValueError):
+                # It died in the middle of something; how, its exit code says.
+                process.wait()
+            except BaseException:
+                # What it has still to say is about a document that nobody waits for.
+                self.end()
+                raise
+            code = process.wait()
+            self.end()
+        late = hasattr(signal, "SIGPROF") and code == -signal.SIGPROF
+        why = "it takes too long" if late else f"reading it ended the process that read it ({code})"
+        error = f"{head['path']} cannot be read: {why}; divide it, or leave it out"
+        return [], {"notices": [], "reason": "too large", "error": error}
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, json.dumps([place for place in sys.path if place])],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        return self._process
+
+    def end(self) -> None:
+        """End the process, if there is one; the next document begins another."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def forget(self) -> None:
+        """In a copy of this process: the one beside is the other's."""
+        self._process, self._one_at_a_time = None, threading.Lock()
+
+
+_BESIDE = _Beside()
+atexit.register(_BESIDE.end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BESIDE.forget)
+
+
+def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
+    """The next frame of a stream; None where it has ended."""
+    line = stream.readline()
+    if not line:
+        return None
+    head = json.loads(line)
+    body = stream.read(head["bytes"])
+    return (head, body) if len(body) == head["bytes"] else None
+
+
+def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes = b"") -> None:
+    """Write a frame.
+
+    Args:
+        stream: Takes it.
+        head: Of JSON; may be anything that the reader knows.
+        body: What follows it.
+    """
+    stream.write(json.dumps({**head, "bytes": len(body)}).encode() + b"\n")
+    stream.write(body)
+    stream.flush()
+
+
+_limits: list[float] = []
+"""In the process beside: `SECONDS` and `SECONDS_PER_MB` of the one that asks."""
+
+
+def allow(unpacked: int) -> None:
+    """Say how many bytes the document that is read unpacks to: its time begins anew, and goes by that.
+
+    Nothing is done where this is not the process beside; on Windows there is no such clock, nor a bound on memory.
+    """
+    if _limits and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, max(_limits[0] + _limits[1] * unpacked / 1e6, 0.001))
+
+
+def main() -> None:
+    """Read what comes in until the input ends."""
+    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
+    # What libraries print belongs to nobody.
+    sys.stdout = sys.stderr
+    _bound_memory()
+    while (frame := read_frame(incoming)) is not None:
+        _limits[:] = frame[0]["limits"]
+        allow(len(frame[1]))
+        write_frame(outgoing, _answer(outgoing, *frame))
+
+
+def _answer(outgoing: IO[bytes], head: dict[str, Any], data: bytes) -> dict[str, Any]:
+    from keqa.retrievers.readers.documents import passages_of
+
+    notices: list[str] = []
+    rows: list[tuple[str, str, str, str]] = []
+    path, size = Path(head["path"]), 0
+    try:
+        passages, lost = passages_of(data, path, head["identifier"], head["words"], notices.append)
+        for one in passages:
+            rows.append((one.id, one.title, one.text, one.place.packed()))
+            size += len(one.title) + len(one.text)
+            if size > MOST_TEXT:
+                raise UnreadError("too large", f"{path} has more than {MOST_TEXT:,} characters of text: divide it")
+            if len(rows) == _IN_A_FRAME:
+                write_frame(outgoing, {}, json.dumps(rows).encode())
+                rows = []
+        if rows:
+            write_frame(outgoing, {}, json.dumps(rows).encode())
+        found: dict[str, Any] = {"lost": lost}
+    except (ImportError, MissingExtraError):
+        found = {"missing": f"Reading {path.name}"}
+    except InputError as error:
+        found = {"reason": getattr(error, "reason", ""), "error": str(error)}
+    except MemoryError:
+        why = "it takes more memory than is given to a document: divide it"
+        found = {"reason": "too large", "error": f"{path} cannot be read: {why}"}
+    # What the libraries raise they do not document; all of it means that they cannot read the file.
+    except Exception as error:
+        why = f"{type(error).__name__}: {str(error)[:300]}"
+        found = {"reason": "damaged", "error": f"{path} cannot be read as {path.suffix}: {why}"}
+    return {**found, "notices": notices}
+
+
+def _bound_memory() -> None:
+    try:
+        import resource
+    except ImportError:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, most))

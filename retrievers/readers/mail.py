@@ -1,0 +1,107 @@
+"""The text of an e-mail message, who wrote it to whom and when; attachments are named and not read."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Final
+
+from keqa.retrievers.base import Notice
+from keqa.retrievers.readers.common import UnreadError, decode
+from keqa.retrievers.readers.document import Document, Section, given_title
+from keqa.retrievers.readers.html import read_html
+from keqa.retrievers.text import one_line
+
+_SHOWN: Final = ("From", "To", "Cc")
+_LONGEST_HEADER: Final = 2000
+_MOST_NESTED: Final = 30
+"""More parts that hold parts have no message of a person's; each line is compared with the ends of all around it."""
+
+_NESTED = re.compile(rb"^content-type:\s{0,20}(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
+
+
+def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
+    """A message, whose title is its subject.
+
+    Args:
+        data: Its bytes.
+        path: For messages.
+        notice: Called where an encoding was guessed.
+
+    Raises:
+        UnreadError: It is nested more deeply than any message.
+        MissingExtraError: It is in HTML, and the ``documents`` extra is missing.
+    """
+    if sum(1 for _ in _NESTED.finditer(data)) > _MOST_NESTED:
+        raise UnreadError("damaged", f"{path} has more than {_MOST_NESTED} parts that hold others")
+    message = message_from_bytes(data)
+    head = [f"{name}: {words}." for name in _SHOWN if (words := _header(message, name))]
+    body = "\n\n".join(_texts(message, path, notice))
+    named = [name for part in message.walk() if (name := _attached(part))]
+    lines = ["\n".join(head), body, *([f"Attachments: {', '.join(named)}."] if named else [])]
+    return Document(
+        given_title(_header(message, "Subject")), [Section("\n\n".join(filter(None, lines)))], front=_date(message)
+    )
+
+
+def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:
+    """The texts of a message in order; of alternatives the plain one where it says something."""
+    if part.is_multipart():
+        parts = [one for one in part.get_payload() if isinstance(one, Message)]
+        alternatives = part.get_content_subtype() == "alternative"
+        if alternatives:
+            parts.sort(key=lambda one: one.get_content_type() != "text/plain")
+        texts = (text for one in parts for text in _texts(one, path, notice))
+        yield from itertools.islice(texts, 1 if alternatives else None)
+    # Parts that were announced and are not there leave a text.
+    elif part.get_content_type() in ("text/plain", "text/html", "multipart/mixed") and not _attached(part):
+        text = _decoded(part, path, notice)
+        if part.get_content_type() == "text/html":
+            # What the message says of its encoding goes before what the page says of its own.
+            page = read_html(b"\xef\xbb\xbf" + text.encode(), path)
+            text = "".join(section.text for section in page.sections)
+        if text.strip():
+            yield text.strip()
+
+
+def _decoded(part: Message, path: Path, notice: Notice) -> str:
+    payload = part.get_payload(decode=True)
+    written = payload if isinstance(payload, bytes) else b""
+    with suppress(LookupError, UnicodeDecodeError):
+        return written.decode(part.get_content_charset() or "utf-8")
+    return decode(written, str(path), notice)
+
+
+def _attached(part: Message) -> str:
+    """The name of an attachment; empty where a part is none."""
+    if part.is_multipart():
+        return ""
+    unnamed = "an unnamed file" if part.get_content_disposition() == "attachment" else ""
+    return _plain(part.get_filename() or unnamed)
+
+
+def _header(message: Message, name: str) -> str:
+    return _plain(message[name] or "")
+
+
+def _plain(given: object) -> str:
+    """What stands in a header, which may be encoded."""
+    text = str(given)[:_LONGEST_HEADER]
+    # By a header of a stranger the standard library raises errors of several kinds.
+    with suppress(HeaderParseError, LookupError, ValueError):
+        text = str(make_header(decode_header(text)))
+    return one_line(text)
+
+
+def _date(message: Message) -> str:
+    with suppress(TypeError, ValueError, IndexError, OverflowError):
+        return parsedate_to_datetime(str(message["Date"] or "")[:100]).date().isoformat()
+    return ""
