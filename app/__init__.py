@@ -19,6 +19,7 @@ from keqa.errors import (
     InputError,
     KeqaError,
     MissingExtraError,
+    NotInDocumentsError,
     RetrievalError,
     StageError,
 )
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from keqa.optimize.dspy_bridge.trace_metric import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
-    from keqa.programs.records import QuestionRecord
+    from keqa.programs.records import QuestionRecord, Unanswered
     from keqa.programs.runtime.progress import (
         Answered,
         PassagesKept,
@@ -70,6 +71,7 @@ __all__ = [
     "InputError",
     "KeqaError",
     "MissingExtraError",
+    "NotInDocumentsError",
     "Passage",
     "PassagesKept",
     "Place",
@@ -85,6 +87,7 @@ __all__ = [
     "Searching",
     "StageError",
     "Testbed",
+    "Unanswered",
     "__version__",
     "add_files",
     "as_retriever",
@@ -117,7 +120,7 @@ _HOMES = {
         "keqa.optimize.dspy_bridge.trace_metric": "optimizer_metric",
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
         "keqa.programs.keqa": "KEQA",
-        "keqa.programs.records": "QuestionRecord",
+        "keqa.programs.records": "QuestionRecord Unanswered",
         "keqa.programs.runtime.progress": "Answered PassagesKept Progress QuizAnswered QuizExamined QuizFound "
         "Rewritten Searching",
         "keqa.programs.saving.folder": "load save",

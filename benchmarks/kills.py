@@ -1,6 +1,6 @@
-"""A hundred kills of index, compile, evaluate and compare: what is left of the work, and what is done twice.
+"""Hundreds of kills of commands: what is left of the work, and what is done twice.
 
-    python benchmarks/kills.py [--kills 100] [--commands index compile evaluate compare] [--seed 0] [--folder FOLDER]
+    python benchmarks/kills.py [--kills 100] [--commands index compile …] [--seed 0] [--folder FOLDER]
 
 Each command is run once to its end, against a scripted language model behind a server on this machine. Then it is begun
 in another folder and killed (``kill -9``) at a point drawn at random: after a time, after a number of requests, or
@@ -10,6 +10,10 @@ the first run wrote; then it is begun again, until all kills are spent.
 It is checked that every final file is the same but for times (and for which of two runs paid for a call), that nothing
 else lies about, and that no more requests are repeated than were in flight at the kills: those that the server had in
 work, and those whose answers were on their way to the disk. The last line is JSON. Exit code: 0 where both hold.
+
+`keqa index add`, `remove` and `sync` are killed at each of their writes in turn, and as often at any other time. After
+each kill the index is as it was or as it should be, and the same command ends with exit code 0 and an index that
+answers, to the last digit of a score, as one that was built anew, with files that have their checksums.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ import json
 import os
 import random
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -32,7 +38,8 @@ from faulty.server import MODEL, Server
 from faulty.trees import differences
 from faulty.world import passages, questions
 
-COMMANDS = ("index", "compile", "evaluate", "compare")
+CHANGES = ("add", "remove", "sync")
+COMMANDS = ("index", "compile", "evaluate", "compare", *CHANGES)
 TRAIN, CORPUS = 8, 6000
 IN_FLIGHT = 4
 LATENCY = 0.02
@@ -41,6 +48,10 @@ WORKERS = 16
 SETTLED = 0.25
 """Seconds after which an answer must have reached the disk."""
 POLL = 0.002
+TOWNS = 30
+"""Documents of an index that is changed."""
+WRITES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "sqlite3.connect")
+"""What a process tells an audit hook before it does it, besides opening a file to write to it."""
 
 
 @dataclass
@@ -176,6 +187,139 @@ class Killing:
         return at_the_end
 
 
+class Changing:
+    """A command that changes an index, killed at its writes and at random times.
+
+    Args:
+        name: Of the command.
+        folder: For what it writes.
+        rng: Draws the times.
+    """
+
+    def __init__(self, name: str, folder: Path, rng: random.Random) -> None:
+        self.name, self.folder, self.rng = name, folder / name, rng
+        self.result = Result()
+        self.before, self.index, self.counted = (self.folder / name for name in ("before", "index", "writes"))
+        docs, other = self.folder / "docs", self.folder / "other.md"
+        self.arguments: list[Any] = {
+            "add": ["index", "add", self.index, other],
+            "remove": ["index", "remove", self.index, docs / "town3.txt", "town5.txt#1"],
+            "sync": ["index", "sync", self.index, docs],
+        }[name]
+        self.sources: list[Path] = [docs, *([other] if name == "add" else [])]
+
+    def measure(self) -> None:
+        """Build the index, run the command to its end, and build anew what it should then be."""
+        from servers.process import start
+
+        docs = self.sources[0]
+        docs.mkdir(parents=True)
+        for number, passage in enumerate(passages(TOWNS)):
+            (docs / f"town{number}.txt").write_text(f"{passage['title']}. {passage['text']}")
+        (self.folder / "other.md").write_text("# Okapi\nThe okapi lives in the forest. " * 40)
+        self._ended(start(["index", docs, "--out", self.before]))
+        self.states = [self._answers(self.before, scores=False)]
+        if self.name != "add":
+            (docs / "town3.txt").unlink()
+            if self.name == "remove":
+                (docs / "town5.txt").unlink()
+            else:
+                (docs / "town5.txt").write_text("The okapi has moved.")
+        self._ended(start(["index", *self.sources, "--out", self.folder / "whole"]))
+        self.states.append(self._answers(self.folder / "whole", scores=False))
+        self.whole = self._answers(self.folder / "whole")
+        shutil.copytree(self.before, self.index)
+        started = time.monotonic()
+        self._ended(self._started())
+        self.result.seconds, self.result.requests = time.monotonic() - started, int(self.counted.read_text())
+
+    def kill(self, count: int) -> Result:
+        """Kill it so many times, and see each time that the same command ends as it should."""
+        while self.result.kills < count:
+            # Where this process has opened it, the engine may still watch it.
+            shutil.rmtree(self.index.rename(self.folder / f"after{self.result.kills}"), ignore_errors=True)
+            shutil.copytree(self.before, self.index)
+            half, odd = divmod(self.result.kills, 2)
+            process = self._started(0 if odd else half % self.result.requests + 1)
+            if odd:
+                time.sleep(self.rng.uniform(0, self.result.seconds))
+                process.kill()
+            process.join()
+            self.result.kills += 1
+            if self._answers(self.index, scores=False) not in self.states:
+                self._broken("a state that is neither that before nor that after")
+            process = self._started()
+            process.join()
+            self.result.rounds += 1
+            if process.exitcode:
+                self._broken(f"the same command ends with exit code {process.exitcode}")
+            elif self._answers(self.index) != self.whole:
+                self._broken("the same command leaves another index than a build")
+        return self.result
+
+    def _broken(self, what: str) -> None:
+        self.result.broken.append(f"kill {self.result.kills}: {what}")
+
+    def _started(self, write: int = 0) -> BaseProcess:
+        from servers.process import context
+
+        process = context().Process(target=_dying, args=(list(map(str, self.arguments)), write, str(self.counted)))
+        process.start()
+        return process
+
+    def _ended(self, process: BaseProcess) -> None:
+        process.join()
+        if process.exitcode:
+            raise SystemExit(f"keqa index {self.name} ended with exit code {process.exitcode}")
+
+    def _answers(self, index: Path, *, scores: bool = True) -> list[Any]:
+        from keqa.retrievers import open_index
+        from keqa.retrievers.checksums import verify
+
+        found = open_index(index).search_many(["okapi forest", "mayor", "which town lies at the sea"], 50)
+        wrong = verify(index)
+
+        def row(hit: Any) -> tuple[Any, ...]:
+            # Before the same command has rewritten it, deleted passages count in an index.
+            return hit.passage.id, hit.passage.text, scores and round(hit.score, 5)
+
+        return [*(sorted(map(row, hits)) for hits in found), [*wrong.damaged, *(wrong.unknown if scores else ())]]
+
+
+def _dying(arguments: list[str], write: int, counted: str) -> None:
+    """Run a command that kills itself right before one of its writes, or at none and counts them."""
+    from servers.process import run
+
+    from keqa.retrievers.readers import documents
+
+    def here(*given: Any) -> Any:
+        found, lost = documents.passages_of(*given)
+        return list(found), lost
+
+    # Nobody reads its progress.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    # A process beside this one for each of hundreds would take most of the time.
+    documents.read_beside = here
+    count = 0
+
+    def written(event: str, given: tuple[Any, ...]) -> None:
+        nonlocal count
+        changes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+        if event in WRITES or (event == "open" and isinstance(given[2], int) and given[2] & changes):
+            count += 1
+            if count == write:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sync = os.fsync
+    os.fsync = lambda descriptor: (written("os.rename", ()), sync(descriptor))[1]
+    sys.addaudithook(written)
+    try:
+        run(arguments)
+    finally:
+        if not write:
+            Path(counted).write_text(str(count))
+
+
 def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Path], BaseProcess]]:
     """By command, what starts it with an output folder."""
     from servers.process import start
@@ -220,11 +364,16 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        start = starters(folder, server, options.questions)
+        others = set(options.commands) - set(CHANGES)
+        start = starters(folder, server, options.questions) if others else {}
         for place, name in enumerate(options.commands):
             share = options.kills // len(options.commands) + (place < options.kills % len(options.commands))
             rng = random.Random(f"{options.seed} {name}")
-            killing = Killing(name, server, folder, start[name], rng)
+            killing: Killing | Changing
+            if name in CHANGES:
+                killing = Changing(name, folder, rng)
+            else:
+                killing = Killing(name, server, folder, start[name], rng)
             killing.measure()
             results[name] = killing.kill(share)
             _show(name, results[name])

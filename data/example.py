@@ -27,7 +27,7 @@ class Example:
     Attributes:
         id: Unique within a data set; also the root of what is learned from the question.
         question: The text, cleaned.
-        answers: The gold answer first, then its aliases; at least one.
+        answers: The gold answer first, then its aliases; none where the documents do not say it, see `unanswerable`.
         answer_type: ``short``, ``yes/no`` or ``choice``.
         choices: The options of a choice.
         quizzes: The gold decomposition with #1, #2, where there is one.
@@ -57,11 +57,16 @@ class Example:
     scored_as: Scoring = ""
     one_hop: bool | None = None
 
+    @property
+    def unanswerable(self) -> bool:
+        """Whether the right thing to say is that the documents do not say it."""
+        return not self.answers
+
 
 Answered = Example
 """A question with its gold answers, as compiling takes it."""
 
-_FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers")
+_FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers", "unanswerable")
 _MOST_FOUND = 10
 _LONGEST_FOUND = 40
 # Beyond it a float says no whole number exactly.
@@ -95,15 +100,21 @@ def as_examples(items: Iterable[Any]) -> list[Example]:
     return list(examples.values())
 
 
-def as_example(item: Any) -> Example:
+def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     """Turn one item into an example; see `as_examples`.
+
+    Args:
+        item: See there.
+        unanswerable: Whether it may be a question that its documents do not answer: one whose `answer` is None, or that
+            is marked with a true `unanswerable` and has no answer. Nothing can be learned from such a one.
 
     Raises:
         InputError: It cannot be used.
     """
     given = _given(item)
+    marked = _is_marked(given.get("unanswerable"))
     for missing, names in (("question", ("question",)), ("answer", ("answer", "answers"))):
-        if not any(name in given for name in names):
+        if not any(name in given for name in names) and not (marked and missing == "answer"):
             raise InputError(f"there is no {missing}{_found(item)}")
     question = _text(given.get("question"), "question")
     choices = _texts(given.get("choices"), "choices")
@@ -113,7 +124,11 @@ def as_example(item: Any) -> Example:
     answers = (*_texts(given.get("answer"), "answer"), *_texts(given.get("answers"), "answers"))
     quizzes = _texts(given.get("quizzes"), "quizzes")
     quiz_answers = _texts(given.get("quiz_answers"), "quiz_answers")
-    _check_answers(answers, answer_type, choices)
+    if marked and answers:
+        raise InputError("it is marked as unanswerable, and there is an answer")
+    without = marked or (marked is None and given.get("answer", "") is None)
+    if not (unanswerable and without and not answers):
+        _check_answers(answers, answer_type, choices)
     _check_quizzes(quizzes, quiz_answers)
     kept = {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}
     return Example(
@@ -167,6 +182,16 @@ def _whole(value: Any) -> Any:
     """A float that is a whole number as that number: pandas makes 1871 to 1871.0 where others of its column miss."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WHOLE
     return int(value) if whole else value
+
+
+def _is_marked(value: Any) -> bool | None:
+    """Whether a question is said to be unanswerable; None where nothing is said."""
+    if is_missing(value):
+        return None
+    said = value.strip().lower() if isinstance(value, str) else value
+    if said not in (True, False, "true", "false", "yes", "no", "1", "0"):
+        raise InputError(f"unanswerable must be true or false, not {value!r}")
+    return said in (True, "true", "yes", "1")
 
 
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:

@@ -13,7 +13,14 @@ from keqa.retrievers.readers.common import plain_suffix
 _OWN = (".jsonl", ".ndjson", ".csv", ".tsv")
 
 
-def load(name_or_path: str | Path, *, split: str | None = None, sample: int | None = None, seed: int = 0) -> Loaded:
+def load(
+    name_or_path: str | Path,
+    *,
+    split: str | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    unanswerable: bool = False,
+) -> Loaded:
     """Load questions with their gold answers.
 
     Args:
@@ -27,6 +34,7 @@ def load(name_or_path: str | Path, *, split: str | None = None, sample: int | No
         sample: How many questions (500 a set in the KEQA paper, section 4.1); all of them by default. It depends on
             seed and ids, not on the order of the file.
         seed: Of the sample.
+        unanswerable: Whether the user's own questions may have no answer; see `keqa.data.own.read_examples`.
 
     Returns:
         The examples with what was wrong or left out; record `Loaded.ids` with whatever is measured on them.
@@ -50,4 +58,4 @@ def load(name_or_path: str | Path, *, split: str | None = None, sample: int | No
         )
     if split is not None:
         raise InputError(f"{own} is one file, which is one split: leave the split {split!r} out")
-    return read_examples(own, sample=sample, seed=seed)
+    return read_examples(own, sample=sample, seed=seed, unanswerable=unanswerable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -20,10 +21,10 @@ __all__ = ["Problem", "Reading", "iter_examples", "read_examples", "sort_example
 Reading = Loaded
 """What was read from a file of the user's own."""
 
-_COLUMNS = ("id", "question", "answer", "answer_type", *LISTS)
+_COLUMNS = ("id", "question", "answer", "answer_type", "unanswerable", *LISTS)
 
 
-def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0) -> Loaded:
+def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0, unanswerable: bool = False) -> Loaded:
     """Read a file of question-answer pairs.
 
     JSONL (``.jsonl``, ``.ndjson``) has one object a line: `question`, `answer` or `answers` (gold first, then aliases;
@@ -33,10 +34,15 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0)
     Columns of answers in which pandas made whole numbers to fractions are read as whole numbers; see
     `keqa.data.cells`. Names may have capitals. Either may be packed with gzip. Further fields are passed over.
 
+    A question that its documents do not answer has ``"answer": null`` (JSONL only, for an empty cell may be a slip), or
+    ``"unanswerable": true`` and no answer.
+
     Args:
         path: The file.
         sample: How many questions; all of them by default.
         seed: Of the sample.
+        unanswerable: Whether such questions are taken. Where they are not, nothing can be learned from them, and they
+            are among those that cannot be used.
 
     Returns:
         The examples; a line that cannot be used, and a question or id that came before, are named and left out.
@@ -44,10 +50,10 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0)
     Raises:
         InputError: The file cannot be read, is of another format, or holds nothing that can be used.
     """
-    return collect(iter_examples(path), source=str(path), sample=sample, seed=seed)
+    return collect(iter_examples(path, unanswerable=unanswerable), source=str(path), sample=sample, seed=seed)
 
 
-def iter_examples(path: Path | str) -> Iterator[Example | Problem]:
+def iter_examples(path: Path | str, *, unanswerable: bool = False) -> Iterator[Example | Problem]:
     """The examples of a file as `read_examples` reads it, one in memory at a time, and what is wrong between them.
 
     Raises:
@@ -63,7 +69,7 @@ def iter_examples(path: Path | str) -> Iterator[Example | Problem]:
         rows = _csv_rows(path, "\t" if suffix == ".tsv" else None)
     else:
         raise InputError(f"{path}: question-answer pairs are read from .jsonl and .csv, not from {suffix or path.name}")
-    return _read(rows)
+    return _read(rows, unanswerable)
 
 
 def sort_examples(items: Iterable[Any]) -> Loaded:
@@ -79,8 +85,8 @@ def sort_examples(items: Iterable[Any]) -> Loaded:
     return collect(_read(Row(None, number, item, "example") for number, item in enumerate(items, start=1)))
 
 
-def _read(rows: Iterable[Row]) -> Iterator[Example | Problem]:
-    found = read_records(rows, as_example, own=True)
+def _read(rows: Iterable[Row], unanswerable: bool = False) -> Iterator[Example | Problem]:
+    found = read_records(rows, partial(as_example, unanswerable=unanswerable), own=True)
     return (one for one in found if isinstance(one, Example | Problem))
 
 
@@ -129,7 +135,7 @@ def _header(where: str, cells: list[str] | InputError) -> list[str]:
     if isinstance(cells, InputError):
         raise InputError(f"{where}: {cells}") from cells
     names = [cell.strip().lower() for cell in cells]
-    missing = "question" not in names or not {"answer", "answers"} & set(names)
+    missing = "question" not in names or not {"answer", "answers", "unanswerable"} & set(names)
     twice = {name for name in names if name in _COLUMNS and names.count(name) > 1}
     if missing or twice:
         wrong = f"the column {min(twice)} is there twice" if twice else "the columns question and answer are expected"
@@ -149,4 +155,6 @@ def _record(header: list[str], cells: list[str], fractions: Container[str]) -> d
     if not found.get("choices"):
         # Of options, an answer is one as they are written.
         found |= {name: cell.strip()[:-2] for name, cell in found.items() if cell and name in fractions}
-    return {name: cell if cell is None else values_of(name, cell) for name, cell in found.items()}
+    # An empty cell of an answer is no word about the documents.
+    values = {name: cell if cell is None else values_of(name, cell) for name, cell in found.items()}
+    return values if values.get("unanswerable") is not None else {**values, "unanswerable": False}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from keqa.data.example import Example
-from keqa.errors import KeqaError, StageError
+from keqa.errors import KeqaError, NotInDocumentsError, StageError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log
 from keqa.evaluation.records import RunLine
 from keqa.metrics import hotpotqa
 from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1
+from keqa.programs.abstention import abstained
 from keqa.programs.program import Program
 from keqa.programs.record_redaction import lms_asked, record_without_secrets
 from keqa.programs.records import Failure, QuestionRecord
@@ -35,7 +36,8 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
     """
     with oracle_log(example) as log:
         outcome = ask_program(program, 0, example)
-    error = outcome.error
+    # That the documents do not say it is a finding, also where the program was to raise it.
+    error = None if isinstance(outcome.error, NotInDocumentsError) else outcome.error
     record = outcome.record and record_without_secrets(outcome.record, lms_asked(program))
     answer = record.answer if record is not None and error is None else None
     return RunLine(
@@ -45,7 +47,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         answer_type=example.answer_type,
         kind=kind,
         answer=answer,
-        scores=scores_of(answer, example),
+        scores=scores_of(answer, example, declined=answer is not None and _declines(record, example)),
         record=record,
         error=None if error is None else _failure(error, record, program),
         seconds=outcome.seconds if record is None else record.cost.seconds,
@@ -55,17 +57,23 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
     )
 
 
-def scores_of(answer: str | None, example: Example) -> dict[str, float]:
+def scores_of(answer: str | None, example: Example, *, declined: bool = False) -> dict[str, float]:
     """Every score that an answer has, from 0 to 1.
 
     Args:
         answer: None for a failed question, which scores 0.
         example: The question with its gold answers.
+        declined: Whether it says that the documents do not say it. That is right exactly where the question is
+            unanswerable, as in SQuAD 2.0, whatever words it shares with a gold answer.
 
     Returns:
         ``em``, ``f1`` and ``contains``, and for yes/no questions and choices ``accuracy``; by the benchmark's own rule
         where the example says so.
     """
+    if example.unanswerable or declined:
+        right = float(declined and example.unanswerable)
+        judged = (example.scored_as or example.answer_type) not in ("short", "hotpotqa")
+        return dict.fromkeys(("em", "f1", "contains", *(["accuracy"] if judged else [])), right)
     if example.scored_as == "hotpotqa":
         kind = "yes/no" if hotpotqa.is_verdict(example.answers) else "short"
         return {
@@ -83,6 +91,11 @@ def scores_of(answer: str | None, example: Example) -> dict[str, float]:
     if answer_type != "short":
         scores["accuracy"] = accuracy(answer, *asked)
     return scores
+
+
+def _declines(record: QuestionRecord | None, example: Example) -> bool:
+    """Whether the answer counts as none: by its type, and where no other one is right by its words, too."""
+    return record is not None and (abstained(record) if example.unanswerable else record.unanswered is not None)
 
 
 def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) -> Failure:

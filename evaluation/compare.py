@@ -159,7 +159,7 @@ def _refuse_overlaps(programs: Mapping[str, Program], questions: Questions) -> N
     """Refuse questions that a program learned from before any program is asked."""
     for label, program in programs.items():
         if program.learned.train or program.learned.validation:
-            asked = [as_example(one) for one in questions.examples]
+            asked = [as_example(one, unanswerable=True) for one in questions.examples]
             refuse_overlap(learned_from(program, asked), len(asked), label)
 
 

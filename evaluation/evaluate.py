@@ -81,7 +81,8 @@ def evaluate(
     Args:
         program: Any method.
         examples: What `keqa.data.example.as_examples` takes, or a file that `keqa.data.own.read_examples` reads, of
-            which each question has to be usable; a `shape` or `kind` of an item goes into its line.
+            which each question has to be usable; a `shape` or `kind` of an item goes into its line. An `answer` that is
+            None, or a true `unanswerable`, says that the documents do not answer the question.
         out: The run file, such as ``runs/keqa.jsonl``.
         method: The method's name; the program's own where None.
         label: The run's name; that of the file where None.
@@ -216,7 +217,10 @@ class _Outages(FailureMonitor):
 def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
     for number, item in enumerate(items, start=1):
         try:
-            yield as_example(item), str(getattr(item, "shape", "") or getattr(item, "kind", "") or "")
+            yield (
+                as_example(item, unanswerable=True),
+                str(getattr(item, "shape", "") or getattr(item, "kind", "") or ""),
+            )
         except InputError as error:
             raise InputError(f"example {number}: {error}") from error
 
@@ -224,7 +228,7 @@ def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
 def _of_file(path: Path | str) -> list[Example]:
     from keqa.data.own import read_examples
 
-    loaded = read_examples(path)
+    loaded = read_examples(path, unanswerable=True)
     if loaded.problems:
         named = "".join(f"\n  {problem}" for problem in loaded.problems[:5])
         raise InputError(f"{len(loaded.problems)} questions of {path} cannot be used{named}")

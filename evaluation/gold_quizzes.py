@@ -54,8 +54,9 @@ def golds_of(examples: Iterable[Any]) -> _Golds:
     """The gold answers of the quizzes of examples, for `keqa.programs.gates.OracleGate`."""
     golds: dict[str, tuple[str, ...]] = {}
     for item in examples:
-        example = as_example(item)
-        golds[plain(example.question)] = example.answers
+        example = as_example(item, unanswerable=True)
+        if example.answers:
+            golds[plain(example.question)] = example.answers
         answers = {number: answer for number, answer in enumerate(example.quiz_answers, start=1)}
         for quiz in parse(example.quizzes):
             text = resolve(quiz, answers) if answers else None

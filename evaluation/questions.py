@@ -109,7 +109,8 @@ def of_name(
         lines = _Lines(Path(name))
         found: Iterable[Example] = lines if sample is None else sampled(lines, sample, seed)
         return Questions(Path(name).name, "", seed, _First(found, limit) if limit else found, lines.problems())
-    loaded = load(name if folder is None else f"{name}:{folder}", split=split, sample=sample, seed=seed)
+    source = name if folder is None else f"{name}:{folder}"
+    loaded = load(source, split=split, sample=sample, seed=seed, unanswerable=True)
     benchmark, named, _ = name.partition(":")
     title = benchmark if named or folder is not None else Path(name).name
     problems = [str(problem) for problem in loaded.problems]
@@ -202,8 +203,11 @@ class _Lines:
             raise InputError(f"{path} holds no question that can be used{details}")
 
     def __iter__(self) -> Iterator[Example]:
-        return (found for found in iter_examples(self.path) if isinstance(found, Example))
+        return (found for found in self._read() if isinstance(found, Example))
+
+    def _read(self) -> Iterator[Example | Problem]:
+        return iter_examples(self.path, unanswerable=True)
 
     def problems(self) -> list[str]:
         """Why lines are passed over."""
-        return [str(found) for found in iter_examples(self.path) if isinstance(found, Problem)]
+        return [str(found) for found in self._read() if isinstance(found, Problem)]

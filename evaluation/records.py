@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from keqa.data.question import AnswerType
 from keqa.evaluation.run_settings import RunSettings
+from keqa.metrics.answers import is_abstention
 from keqa.programs.records import Failure, QuestionRecord
 
 Line = TypeVar("Line")
@@ -96,13 +97,14 @@ class RunLine(_Written):
     Attributes:
         id: The question's, unique within the data set.
         question: Its text.
-        answers: The gold answer first, then its aliases.
+        answers: The gold answer first, then its aliases; none of a question that the documents do not answer.
         answer_type: ``short``, ``yes/no`` or ``choice``.
         kind: The question's shape where the data say: one hop, bridge, comparison and so on; else empty. One of
             several kinds names them all, such as ``fast-changing; one-hop``.
         answer: None exactly where the question failed, which is not the same as a wrong answer.
         scores: Of an answer: ``em``, ``f1``, ``contains``, and for yes/no questions and choices ``accuracy``, each
-            from 0 to 1. Of a failed question they are there and 0, so that it can be counted either way.
+            from 0 to 1. To decline is right where there is no gold answer, and to say that the documents do not say it
+            wrong where there is one. Of a failed question they are there and 0, so that it can be counted either way.
         record: Everything that happened, cost included; None where the question could not even be asked.
         error: Why there is no answer.
         seconds: Wall time of the question.
@@ -147,6 +149,16 @@ class RunLine(_Written):
     def touched(self) -> bool:
         """Whether a failure decided something: the question has no answer, or one that is `impairments`' as well."""
         return self.failed or bool(self.impairments)
+
+    @property
+    def declined(self) -> bool:
+        """Whether it was answered by saying that it is not known, or that the documents do not say it."""
+        return self.answer is not None and (self.unanswered or is_abstention(self.answer, self.choices))
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the finding was that the documents do not say it."""
+        return self.record is not None and self.record.unanswered is not None
 
     @property
     def content(self) -> int:

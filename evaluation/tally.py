@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from keqa.evaluation.records import RunLine
+from keqa.metrics.abstention import Declining
 from keqa.programs.records import Cost
 
 
@@ -29,6 +30,7 @@ class Tally:
         untouched_scored: Over how many questions each of these goes.
         learned_from: How many of `questions` the program had learned from; see `keqa.evaluation.overlap`.
         learned_unknown: Whether that is not known.
+        declining: What was answered and what declined, rightly or not.
         cost: Of all questions; see `keqa.programs.records.Cost`.
     """
 
@@ -45,6 +47,7 @@ class Tally:
     untouched_scored: Counter[str] = field(default_factory=Counter)
     learned_from: int = 0
     learned_unknown: bool = False
+    declining: Declining = field(default_factory=Declining)
     cost: Cost = field(default_factory=Cost)
 
     def add(self, line: RunLine) -> None:
@@ -56,6 +59,13 @@ class Tally:
         if passing := set(line.impairments):
             self.impaired += 1
             self.impairments.update(passing)
+        self.declining.add(
+            answered=line.answer is not None and not line.declined,
+            right=line.scores.get("em", 0.0) >= 1,
+            declined=line.declined,
+            found=line.unanswered,
+            unanswerable=not line.answers,
+        )
         for name, score in line.scores.items():
             self.scores[name] += score  # type: ignore[assignment]
             self.scored[name] += 1

@@ -31,7 +31,9 @@ with tempfile.TemporaryDirectory() as scratch:
 
     manifest = keqa.build_index(keqa.read_corpus([documents]), Path(scratch, "index"))
     print(f"{manifest.passages} passages")
-    program = keqa.KEQA(keqa.open_index(Path(scratch, "index")), lms=keqa.build_roles(lm))
+    # What these pages mention and do not tell, the language model that ships was trained on: it may answer from memory.
+    lms = keqa.build_roles(lm)
+    program = keqa.KEQA(keqa.open_index(Path(scratch, "index")), lms=lms, look_first=lm != "keqa/tiny")
     prediction = program(question)
     print("Answer:", prediction.answer)
     for quiz in prediction.record.quizzes:

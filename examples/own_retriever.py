@@ -15,6 +15,9 @@ import keqa
 class Notes:
     """Finds the notes that share the most words with a query."""
 
+    # Over one's own documents a program says what they do not say; over the testbed's it answers as its paper does.
+    own_documents = False
+
     def __init__(self, notes: Sequence[keqa.Passage]) -> None:
         self._notes = [(note, set(re.findall(r"\w+", note.rendered.lower()))) for note in notes]
 

@@ -60,3 +60,75 @@ class Abstention:
             raise ValueError(f"the target must be from 0 to below 1, not {target}")
         wrong = self.answered - self.right
         return (self.right - wrong * target / (1 - target)) / self.questions
+
+
+@dataclass(slots=True)
+class Declining:
+    """How a method fares that may decline, on questions of which some have no answer; counted one by one.
+
+    A question that failed is among the questions, and was neither answered nor declined.
+
+    Attributes:
+        questions: How many were asked.
+        answered: How many were given an answer.
+        right: How many of those answers are right.
+        declined: To how many it said that it does not know, or that the documents do not say it.
+        found: How many of those were the finding that the documents do not say it.
+        unanswerable: How many have no answer.
+        rightly: How many of those were declined.
+    """
+
+    questions: int = 0
+    answered: int = 0
+    right: int = 0
+    declined: int = 0
+    found: int = 0
+    unanswerable: int = 0
+    rightly: int = 0
+
+    def add(self, *, answered: bool, right: bool, declined: bool, found: bool, unanswerable: bool) -> None:
+        """Count a question.
+
+        Args:
+            answered: Whether it was given an answer.
+            right: Whether that is right.
+            declined: Whether it was declined.
+            found: Whether by the finding.
+            unanswerable: Whether it has no answer.
+        """
+        self.questions += 1
+        self.answered += answered
+        self.right += answered and right
+        self.declined += declined
+        self.found += found
+        self.unanswerable += unanswerable
+        self.rightly += declined and unanswerable
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is anything to say of it: a finding, or a question that has no answer."""
+        return bool(self.found or self.unanswerable)
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the questions that were given an answer."""
+        return _share(self.answered, self.questions)
+
+    @property
+    def right_of_answered(self) -> float | None:
+        """The share of the answers that are right."""
+        return _share(self.right, self.answered)
+
+    @property
+    def right_to_decline(self) -> float | None:
+        """The share of the declined questions that have no answer."""
+        return _share(self.rightly, self.declined)
+
+    @property
+    def unanswered_ratio(self) -> float | None:
+        """The share of the questions without an answer that were declined (UAEval4RAG, Peng et al., 2024)."""
+        return _share(self.rightly, self.unanswerable)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

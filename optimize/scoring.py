@@ -125,7 +125,9 @@ def metric_fingerprint(metric: Any) -> str:
 
 
 def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
-    """How right a prediction is; 0 without an answer.
+    """How right a prediction is; 0 without an answer, and where it says that the documents do not say it.
+
+    A metric of DSPy's is given the latter, and may see by `prediction.unanswered` what it is.
 
     Args:
         metric: See `as_metric`.
@@ -137,6 +139,8 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
         return 0.0
     if isinstance(metric, DspyMetric):
         return metric.of(example, prediction)
+    if getattr(prediction, "unanswered", None) is not None:
+        return 0.0
     return float(metric(answer, example.answers, example.answer_type, example.choices))
 
 

@@ -154,8 +154,9 @@ class Abstention:
         confidence = self.confidence.of(record)
         if confidence >= self.threshold or abstained(record):
             return record.model_copy(update={"confidence": confidence})
-        withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer, "explanation": ""}
-        return record.model_copy(update={"confidence": confidence, **withheld})
+        # "I do not know" is no guess.
+        withheld = {"answer": WITHHELD, "answer_source": "withheld", "withheld": record.answer, "guessed": False}
+        return record.model_copy(update={"confidence": confidence, "explanation": "", **withheld})
 
     def spec(self) -> Mapping[str, Any]:
         """What answers depend on, for fingerprints and the headers of run files."""

@@ -21,7 +21,8 @@ class AnswerPrediction(dspy.Prediction):
 
     Its fields are `explanation` (may be empty), `sources` and `answer` (None where there is none). A source is a
     mapping with `title`, `passage_id` and `text` of a passage, the `sentences` that carried the answer, and `file`,
-    `page`, `heading` and `date` as far as they are known; an answer from memory has none.
+    `page`, `heading` and `date` as far as they are known; an answer from memory has none. Where the documents do not
+    say it, `answer` says so, and `unanswered` is the finding.
     """
 
     def __init__(self, base: Any = None, *, record: QuestionRecord | None = None, **fields: Any) -> None:

@@ -108,7 +108,8 @@ def _supported(
 def sources_of(record: QuestionRecord) -> list[Source]:
     """The sources of an answer, in the order in which they were used, each once.
 
-    Where the program fell back to answering the question itself, the passages of its quizzes carried nothing.
+    Where the documents do not say it, they are those of the quizzes that have an answer all the same. Where the program
+    fell back to answering the question itself, the passages of its quizzes carried nothing.
 
     Args:
         record: The record of the question.
@@ -157,14 +158,16 @@ def _carrying(record: QuestionRecord) -> list[tuple[int | None, list[PassageVerd
 
     Passages that were left out for a newer one are among them.
     """
-    if record.answer_source not in _FROM_PASSAGES:
+    # Where the documents do not say it, they may yet say a part.
+    known = None if record.unanswered is None else {one.quiz for one in record.unanswered.found}
+    if known is None and record.answer_source not in _FROM_PASSAGES:
         return []
     if record.answer_source == "fallback":
         fallback = record.fallback
         if fallback is None or fallback.source != "passages":
             return []
         return [(None, _used(fallback.passages), fallback.resolved or fallback.text, fallback.answer)]
-    quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages"]
+    quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages" and (known is None or quiz.index in known)]
     own: list[tuple[int | None, list[PassageVerdict], str, str | None]]
     own = [(quiz.index, _used(quiz.passages), quiz.resolved or quiz.text, quiz.answer) for quiz in quizzes]
     return [*own, (None, _used(record.passages), record.standalone or record.question, record.answer)]

@@ -8,9 +8,11 @@ from typing import Any
 import dspy
 from dspy.utils.callback import with_callbacks
 
-from keqa.errors import InputError
+from keqa.errors import InputError, NotInDocumentsError
+from keqa.programs.finding import said, told
 from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.program import Program, UnansweredError
+from keqa.programs.records import Unanswered
 from keqa.signatures.tool_description import DESCRIPTION, NAME, QUESTION
 
 _SOURCES = 5
@@ -42,13 +44,13 @@ class _Asking:
     def __call__(self, question: str) -> str:
         try:
             return observation(self._program(question=question))
-        except (InputError, UnansweredError) as error:
+        except (InputError, NotInDocumentsError, UnansweredError) as error:
             return _failed(error)
 
     async def aask(self, question: str) -> str:
         try:
             return observation(await self._program.acall(question=question))
-        except (InputError, UnansweredError) as error:
+        except (InputError, NotInDocumentsError, UnansweredError) as error:
             return _failed(error)
 
 
@@ -58,12 +60,15 @@ def observation(prediction: AnswerPrediction) -> str:
     Args:
         prediction: What a program returned.
     """
+    if prediction.unanswered is not None:
+        return _not_in_documents(prediction.unanswered)
+    answer = prediction.answer if prediction.record is None else said(prediction.record)
     sources = prediction.sources
     if not sources:
-        return f"{prediction.answer}\n(from memory, without sources)"
+        return f"{answer}\n(from memory, without sources)"
     lines = [f"[{number}] {_beginning(source)}" for number, source in enumerate(sources[:_SOURCES], start=1)]
     more = [f"and {len(sources) - _SOURCES} more"] if len(sources) > _SOURCES else []
-    return "\n".join([str(prediction.answer), "Sources:", *lines, *more])
+    return "\n".join([str(answer), "Sources:", *lines, *more])
 
 
 def _beginning(source: Mapping[str, str]) -> str:
@@ -71,5 +76,12 @@ def _beginning(source: Mapping[str, str]) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _failed(error: Exception) -> str:
+def _not_in_documents(unanswered: Unanswered) -> str:
+    """The finding, with what was looked at in vain and what is known of the rest."""
+    return "\n".join([unanswered.message, *(line for first, others in told(unanswered) for line in (first, *others))])
+
+
+def _failed(error: InputError | NotInDocumentsError | UnansweredError) -> str:
+    if isinstance(error, NotInDocumentsError):
+        return _not_in_documents(error.unanswered)
     return f"No answer: {error}"

@@ -28,6 +28,7 @@ class Change:
         files: What becomes of the files.
         sources: What the index is made of afterwards.
         left_out: What of that is not in it.
+        removed: What is taken out, as it was named, where nothing else is done.
     """
 
     new: Sequence[Passage] = ()
@@ -36,6 +37,7 @@ class Change:
     files: Changes = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     left_out: LeftOut = field(default_factory=LeftOut)
+    removed: tuple[str, ...] = ()
 
 
 class Changer(Protocol):
@@ -155,5 +157,6 @@ def manifest_after(
         source_hash=source_hash,
         sources=change.sources,
         left_out=change.left_out,
+        removed=change.removed,
         **entries,
     )

@@ -20,6 +20,7 @@ from keqa.retrievers.changes import Change, Changer
 from keqa.retrievers.files import FileChange, FileEntry, FileLess, Origin, each_path, path_of
 from keqa.retrievers.intake import cleaned
 from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
+from keqa.retrievers.manifest import LONGEST_TEXT
 from keqa.retrievers.opening import engine_of, parts_of
 from keqa.retrievers.place import NOWHERE
 from keqa.retrievers.readers import files_of, read_file
@@ -192,6 +193,9 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
             if files := [one for one in made.files if _is_below(one, path)]:
                 made.drop(files)
                 continue
+            if name in changer.manifest.removed:
+                # By the same command, whose end nobody may have seen.
+                continue
             wanted = clean_text(name)
             found = [wanted] if changer.held([wanted]) else changer.pieces(wanted)
             if not found:
@@ -203,6 +207,7 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
             made.root_of(path) for path in made.files if path not in removed
         }
         made.sources = tuple(one for one in made.sources if path_of(one) not in empty)
+        made.named = tuple(name for name in wanted_names if len(name) <= LONGEST_TEXT)
         return made
 
     return _changed(index, None, plan)
@@ -231,6 +236,7 @@ class _Plan:
         self.added: list[str] = []
         self.changed: list[str] = []
         self.removed: list[str] = []
+        self.named: tuple[str, ...] = ()
         self.unchanged = 0
         self.changes: dict[str, FileChange | FileLess | None] = {}
         self.sources: tuple[str, ...] = changer.manifest.sources
@@ -348,6 +354,7 @@ class _Plan:
             files=self.changes,
             sources=self.sources,
             left_out=self.left_out,
+            removed=self.named,
         )
         same = (self.sources, self.left_out) == (before.sources, before.left_out)
         after = before if same and not (change.new or change.gone or change.files) else self._changer.apply(change)

@@ -26,7 +26,7 @@ DENSE_SERVER = "elasticsearch-dense"
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
-_OF_FILES = ("schema_version", "data", "commit", "change", "probe")
+_OF_FILES = ("schema_version", "data", "commit", "change", "probe", "removed")
 
 
 @dataclass(frozen=True)

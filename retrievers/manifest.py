@@ -31,11 +31,12 @@ MANIFEST: Final = "manifest.json"
 _DEEPEST = 8
 # A manifest names the sources, which a shell may have made thousands of.
 _LARGEST_FILE = 64 << 20
-_LONGEST_TEXT = 4096
+LONGEST_TEXT: Final = 4096
+"""The most characters of a text in a manifest."""
 _LARGEST_NUMBER = 2**62
 
 # Entries that a manifest has only where they say something.
-_WHERE_SAID = ("left_out", "languages", "deleted", "change")
+_WHERE_SAID = ("left_out", "removed", "languages", "deleted", "change")
 
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
@@ -58,6 +59,8 @@ class IndexManifest:
         created: When the index was built, in UTC.
         data: Folder of the search engine's files, inside the index folder.
         left_out: What of the sources is not in the index.
+        removed: What the last change took out, as it was named, where it did nothing else: who asks for it again, as
+            after a kill, is told that it is so.
         languages: Those of its passages, with how many are in each; none in an index of an earlier version.
     """
 
@@ -72,6 +75,7 @@ class IndexManifest:
     created: str
     data: str
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    removed: tuple[str, ...] = ()
     languages: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -258,8 +262,8 @@ def _value(value: Any, kind: Any, where: str, name: str) -> Any:
         raise RetrievalError(f"{where}: {name} must be {expected}, found {str(value)[:60]!r}")
     if isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER:
         raise RetrievalError(f"{where}: {name} must be a number from 0 on, found {value}")
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        raise RetrievalError(f"{where}: {name} has {len(value):,} characters, {_LONGEST_TEXT:,} at most")
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise RetrievalError(f"{where}: {name} has {len(value):,} characters, {LONGEST_TEXT:,} at most")
     return value
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import InputError, RetrievalError
+from keqa.retrievers import checksums
 from keqa.retrievers.base import default_notice
 from keqa.retrievers.documents import DOCUMENTS, is_documents
 from keqa.retrievers.engines import ENGINES, Engine, engine_of_scheme
@@ -105,15 +107,17 @@ def is_remote(address: str) -> bool:
     return "://" in address
 
 
-def facts_of(address: Path | str) -> list[dict[str, Any]]:
+def facts_of(address: Path | str, *, verify: bool = False) -> list[dict[str, Any]]:
     """Report what an index is, of a hybrid each part. No embedding model is opened.
 
     Args:
         address: See `open_index`.
+        verify: Whether the files of one in a folder are compared with their checksums, which reads all of them.
 
     Returns:
         For each part its address, engine, entries of the manifest, and ``bytes``; of an index in Elasticsearch also
-        the server's version, shards, replicas and health. The passages were counted.
+        the server's version, shards, replicas and health. The passages were counted. With ``verify``, the fields of
+        `keqa.retrievers.checksums.Verified` are there as ``checksums``.
 
     Raises:
         InputError: The address cannot be one.
@@ -125,6 +129,8 @@ def facts_of(address: Path | str) -> list[dict[str, Any]]:
     for part in parts_of(address):
         engine, place, _ = engine_of(part)
         parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
+        if verify and (Path(place) / MANIFEST).is_file():
+            parts[-1]["checksums"] = asdict(checksums.verify(Path(place)))
     return parts
 
 

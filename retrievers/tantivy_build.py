@@ -12,6 +12,7 @@ from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.changes import Change, FolderChanger, manifest_after
+from keqa.retrievers.checksums import note
 from keqa.retrievers.files import FileLess, FileTable
 from keqa.retrievers.intake import Intake, cleaned
 from keqa.retrievers.layout import BUILDING, NEXT_MANIFEST, building, clean_up, exclusive, new_data, write_atomically
@@ -83,16 +84,16 @@ def build_index(
             report(f"an earlier build of {folder}, begun {begun}, was interrupted: building again")
         intake = Intake(passages, language)
         settings = settings_for(str(intake.language))
-        note = new_data(folder)
-        data = folder / note["data"]
+        begun = new_data(folder)
+        data = folder / begun["data"]
         with FileTable.begin(data) as intake.table:
             _write(data, settings, intake, None, progress or (lambda count: None))
             intake.table.finish()
         manifest = Manifest(
             name=name or folder.resolve().name,
             analyzer=settings,
-            created=note["started"],
-            data=note["data"],
+            created=begun["started"],
+            data=begun["data"],
             commit=commit_stamp(data),
             **intake.entries(sources),
         )
@@ -102,6 +103,7 @@ def build_index(
 
 
 def _publish(folder: Path, manifest: Manifest) -> None:
+    note(folder, manifest)
     write_atomically(folder / MANIFEST, manifest.to_json())
     (folder / NEXT_MANIFEST).unlink(missing_ok=True)
 
@@ -193,15 +195,16 @@ class _TantivyChanger(FolderChanger):
         _publish(folder, after)
         self._opened = open_checked(folder)
         self.settle()
-        if after.is_worn:
-            self._rewrite()
+        self.rewrite_if_worn()
         return self.manifest
 
-    def _rewrite(self) -> None:
+    def rewrite_if_worn(self) -> None:
         """Write the passages into a new data folder, which leaves behind what was deleted; published as a build is."""
+        if not self.manifest.is_worn:
+            return
         folder, before = self._folder, self.manifest
-        note = new_data(folder)
-        data = folder / note["data"]
+        begun = new_data(folder)
+        data = folder / begun["data"]
         if self._table is not None:
             self._table.copy(data)
         _write(data, before.analyzer, self._all(), before.passages)
@@ -225,6 +228,8 @@ class _TantivyChanger(FolderChanger):
             writing(opened.index, folder, _UPDATE_HEAP, 1) as writer,
             engine_errors(f"the index in {folder} could not be changed"),
         ):
+            # What a killed process wrote and did not commit has names that the engine would use again, and refuses to.
+            writer.garbage_collect_files()
             for passage_id in (*change.gone, *replaced):
                 writer.delete_documents_by_term("doc_id", passage_id)
             for passage in change.new:
@@ -250,12 +255,13 @@ def changing(path: Path | str) -> Iterator[_TantivyChanger]:
         opened = open_checked(folder)
         # A process was killed between its commit and its manifest.
         if opened.manifest != Manifest.read(folder):
-            write_atomically(folder / MANIFEST, opened.manifest.to_json())
+            _publish(folder, opened.manifest)
         (folder / NEXT_MANIFEST).unlink(missing_ok=True)
         if (folder / BUILDING).exists():
             clean_up(folder)
         with closing(_TantivyChanger(folder, opened, FileTable.open(folder / opened.manifest.data))) as changer:
             changer.settle()
+            changer.rewrite_if_worn()
             yield changer
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from keqa.errors import RetrievalError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 # An entry for each segment; an index has dozens.
 _META = "meta.json"
+_LOCK = ".tantivy-meta.lock"
 _LARGEST_META = 16 << 20
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
@@ -138,8 +141,11 @@ def _open(manifest: Manifest, data: Path) -> Opened:
     from tantivy import Index
 
     folder, stamp = data.parent, commit_stamp(data)
-    with engine_errors(f"the index in {folder} cannot be opened; build it again"):
-        index = Index.open(str(data))
+    with (
+        engine_errors(f"the index in {folder} cannot be opened; build it again"),
+        _with_room_for_a_lock(data) as place,
+    ):
+        index = Index.open(str(place))
         # Without this the engine watches for commits by itself, and two quizzes of one question could see two states.
         index.config_reader("manual")
         register(index, manifest.analyzer)
@@ -158,6 +164,23 @@ def _open(manifest: Manifest, data: Path) -> Opened:
         manifest = dataclasses.replace(following, commit=stamp)
     manifest.check_count(found, f"the index in {folder}")
     return Opened(manifest, index, index.schema)
+
+
+@contextmanager
+def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
+    """A data folder, or where it cannot be written to a folder of links to its files.
+
+    The engine opens an index under a lock, which it makes a file for. Once opened, an index needs its folder no more.
+    """
+    lock = data / _LOCK
+    if os.access(data, os.W_OK) and (os.access(lock, os.W_OK) or not lock.exists()):
+        yield data
+        return
+    with TemporaryDirectory(prefix="keqa-index-") as folder:
+        for entry in data.iterdir():
+            if not entry.name.endswith(".lock"):
+                Path(folder, entry.name).symlink_to(entry.absolute())
+        yield Path(folder)
 
 
 class TantivyRetriever(SharedRetriever):

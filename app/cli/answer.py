@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from keqa.cli.record_tree import ANSWER_SOURCES, QUIZ_SOURCES, plain, record_tree
+from keqa.programs.finding import said, told
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,7 +31,9 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
     """
     from keqa.programs.sources import disagreements_of, sources_of
 
-    parts: list[RenderableType] = [_head(record)]
+    parts: list[RenderableType] = [head(record)]
+    for line, beneath in told(record.unanswered) if record.unanswered is not None else ():
+        parts += [plain(line), *(Padding(plain(one, "dim", whole=True), _INDENT, expand=False) for one in beneath)]
     if record.withheld is not None:
         parts.append(Text.assemble(("Withheld: ", "bold"), plain(record.withheld, "dim")))
     if record.confidence is not None:
@@ -46,25 +49,34 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
     return Group(*parts, Text(), record_tree(record, full=full))
 
 
-def _head(record: QuestionRecord) -> Text:
+def head(record: QuestionRecord) -> Text:
+    """The answer in a line; a guess is marked, and what the documents do not say is no answer.
+
+    Args:
+        record: Of the question; it may have failed.
+    """
     if record.failure is not None:
         failure = record.failure
-        head = f"No answer: {failure.stage} failed ({failure.cause}): "
-        return Text.assemble((head, "bold"), plain(failure.message, "red"))
+        what = f"No answer: {failure.stage} failed ({failure.cause}): "
+        return Text.assemble((what, "bold"), plain(failure.message, "red"))
+    if record.unanswered is not None:
+        return plain(record.unanswered.message, "bold yellow", whole=True)
+    if record.guessed:
+        return Text.assemble(("Answer: ", "bold"), plain(said(record), "bold yellow"))
     answer = plain(record.answer or "", "bold green")
     return Text.assemble(("Answer: ", "bold"), answer, (f" ({ANSWER_SOURCES[record.answer_source]})", "dim"))
 
 
 def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
-    head = Text.assemble((f"[{number}] ", "bold"), plain(source.label))
+    label = Text.assemble((f"[{number}] ", "bold"), plain(source.label))
     if source.date:
-        head.append_text(plain(f", {source.date}"))
+        label.append_text(plain(f", {source.date}"))
     if source.quizzes:
         quizzes = ", ".join(map(str, source.quizzes))
-        head.append(f" · quiz {quizzes}", "dim")
+        label.append(f" · quiz {quizzes}", "dim")
     lines = [plain(source.text, "dim", whole=True)] if full else []
     lines += [plain(f"“{sentence}”") for sentence in source.sentences]
-    return [head, *(Padding(line, _INDENT, expand=False) for line in lines)]
+    return [label, *(Padding(line, _INDENT, expand=False) for line in lines)]
 
 
 def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:

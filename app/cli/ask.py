@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.console import UNANSWERED, complain, results, show_json, status, warn
+from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
 from keqa.cli.options import AsJson, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
-from keqa.errors import InputError, StageError
+from keqa.errors import InputError, NotInDocumentsError, StageError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -65,11 +65,9 @@ def ask(
     quiz is shown as it settles.
 
     Without --index and --lm it goes to the language model that ships with KEQA, over the testbed's fictional
-    encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first.
+    encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first, 3 the
+    documents do not say it.
     """
-    from keqa.cli.answer import shown_answer
-    from keqa.cli.record_tree import plain
-
     kind = _answer_type(answer_type, choice or [])
     settings = options.settings()
     program.check()
@@ -111,16 +109,28 @@ def ask(
     cleaned = record_without_keys(record, roles.every)
     if html is not None:
         write_page(html, [story_page(cleaned)])
-    if quiet:
-        if cleaned.answer is not None:
-            results().print(plain(cleaned.answer, whole=True), soft_wrap=True)
-    elif as_json:
-        show_json(cleaned.model_dump(mode="json"))
-    else:
-        results().print(shown_answer(cleaned, full=full))
+    _show(cleaned, quiet=quiet, as_json=as_json, full=full)
     if error is not None:
         complain(error)
         raise typer.Exit(UNANSWERED)
+    if cleaned.unanswered is not None:
+        raise typer.Exit(NOT_IN_DOCUMENTS)
+
+
+def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> None:
+    from keqa.cli.answer import shown_answer
+    from keqa.cli.record_tree import plain
+    from keqa.programs.sources import sources_of
+
+    if as_json:
+        sources = [source.model_dump(mode="json") for source in sources_of(record)]
+        show_json({**record.model_dump(mode="json"), "sources": sources})
+    elif not quiet:
+        results().print(shown_answer(record, full=full))
+    elif record.answer is not None:
+        results().print(plain(record.answer, whole=True), soft_wrap=True)
+        if record.guessed:
+            warn("The answer is a guess: nothing was found that carries it.")
 
 
 def _method(name: str, parts: Parts) -> Program:
@@ -165,6 +175,8 @@ def _answer(
             from keqa.cli.answer import follow
 
             prediction = follow(program.stream(question, answer_type=answer_type, choices=choices), update)
+    except NotInDocumentsError as finding:
+        return finding.record, None
     except StageError as error:
         record = getattr(error, "record", None)
         if record is None:

@@ -76,7 +76,7 @@ class _Conversation:
             status().print(f"keqa: {unknown}. {_HELP}", style="yellow", soft_wrap=True)
 
     def _ask(self, question: str) -> None:
-        from keqa.errors import StageError
+        from keqa.errors import NotInDocumentsError, StageError
         from keqa.programs.record_redaction import record_without_keys
 
         try:
@@ -85,6 +85,8 @@ class _Conversation:
         except KeyboardInterrupt:
             status().print("given up", style="dim")
             return
+        except NotInDocumentsError as finding:
+            record = finding.record
         except StageError as error:
             complain(error)
             record = getattr(error, "record", None)
@@ -100,12 +102,16 @@ def _show(record: QuestionRecord) -> None:
     """The answer, what it was taken to be an answer to, and its sources."""
     from rich.text import Text
 
+    from keqa.programs.finding import said, told
     from keqa.programs.sources import sources_of
 
     shown = results()
     if record.standalone is not None:
         shown.print(Text(f"→ {visible_line(record.standalone)}", "dim"), soft_wrap=True)
-    shown.print(Text(visible_line(record.answer or ""), "bold green"), soft_wrap=True)
+    style = "bold yellow" if record.guessed or record.unanswered is not None else "bold green"
+    shown.print(Text(visible_line(said(record)), style), soft_wrap=True)
+    for line, beneath in told(record.unanswered) if record.unanswered is not None else ():
+        shown.print(Text(visible_line(". ".join([line, *beneath])), "dim"), soft_wrap=True)
     names = dict.fromkeys(source.title or source.id for source in sources_of(record))
     if names:
         shown.print(Text(f"Sources: {visible_line('; '.join(names))}", "dim"), soft_wrap=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from keqa.cli.compile_price import PriceOptions
 from keqa.cli.console import results, show_figures
 from keqa.cli.options import (
     AsJson,
@@ -188,13 +189,15 @@ def compile_command(
     models: LanguageModels,
     options: KeqaOptions,
     learning: LearningOptions,
+    price: PriceOptions,
 ) -> None:
     """Tune the program on question-answer pairs: demonstrations or instructions, utility reference, settings, gate.
 
     The methods that KEQA is compared with learn demonstrations or instructions with --method.
 
-    It ends with a table of what was learned. Every finished question is kept at once: the same command resumes after a
-    kill. Ask with the result: keqa ask "…" --program OUT.
+    What it will cost is said first: calls, tokens, and US dollars where LiteLLM knows the price; above --limit-cost you
+    are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
+    resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
     from keqa.cli.opening import check_roles, open_retriever
     from keqa.cli.progress import Bars
@@ -221,47 +224,53 @@ def compile_command(
     benchmarks = of_training(data, split=split, sample=sample, seed=learning.seed) if data else None
     trainset, valset, problems, own = _questions_of(train, val, limit, val_limit, benchmarks)
     place = work or out.with_name(f"{out.name}.work")
-    with Bars() as bars:
-        from keqa.evaluation.build import Parts, make, merged, own_of
-        from keqa.evaluation.call_cache import CallCache
-        from keqa.lms import build_lm
-        from keqa.optimize.compile import compile_program
-        from keqa.programs.saving.folder import check_apart, check_place
-        from keqa.retrievers import CachingRetriever
+    from keqa.evaluation.build import Parts, make, merged, own_of
+    from keqa.evaluation.call_cache import CallCache
+    from keqa.lms import build_lm
+    from keqa.optimize.compile import compile_program
+    from keqa.optimize.split import split as divided
+    from keqa.programs.saving.folder import check_apart, check_place
+    from keqa.retrievers import CachingRetriever
 
-        check_place(out)
-        check_writable(place, "--work")
-        check_apart(out, place)
+    check_place(out)
+    check_writable(place, "--work")
+    check_apart(out, place)
+    if not price.dry_run:
         models.check_listening()
-        retriever = open_retriever(index, models.lm)
-        roles = models.roles()
-        reflecting = learning.reflection_lm and build_lm(learning.reflection_lm, api_base=learning.reflection_api_base)
-        # A question that a kill interrupts is asked again from its start; its finished calls are answered from there.
-        with (
-            CachingRetriever(retriever, place / "retrievals.sqlite") as searched,
-            CallCache(place / "calls.sqlite") as cache,
-            cache.installed(),
-        ):
-            compiled = compile_program(
-                make(
-                    spec,
-                    Parts(
-                        searched,
-                        roles,
-                        settings,
-                        None if program is None else Path(program),
-                        own=merged(own, own_of(models.lm)),
-                    ),
-                ),
-                trainset,
-                valset,
-                folder=place,
-                out=None if force else out,
-                progress=bars.report,
-                before_first=lambda: check_roles(roles, *([reflecting] if reflecting else [])),
-                reflection_lm=reflecting,
-                **learning.arguments(),
-            )
+    retriever = open_retriever(index, models.lm)
+    # A dry run needs no key.
+    roles = None if price.dry_run else models.roles()
+    reflecting = learning.reflection_lm and build_lm(learning.reflection_lm, api_base=learning.reflection_api_base)
+    folder = None if program is None else Path(program)
+    parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
+    lm = models.name
+    price.agree(
+        *(spec, parts, divided(trainset, valset, learning.seed)),
+        {"task": lm, "consistency": models.consistency_lm or lm, "utility": models.utility_lm or lm},
+        learning.arguments(),
+        work=place,
+        as_json=as_json,
+    )
+    if roles is None:
+        return
+    # A question that a kill interrupts is asked again from its start; its finished calls are answered from there.
+    with (
+        Bars() as bars,
+        CachingRetriever(retriever, place / "retrievals.sqlite") as searched,
+        CallCache(place / "calls.sqlite") as cache,
+        cache.installed(),
+    ):
+        compiled = compile_program(
+            make(spec, replace(parts, retriever=searched)),
+            trainset,
+            valset,
+            folder=place,
+            out=None if force else out,
+            progress=bars.report,
+            before_first=lambda: check_roles(roles, *([reflecting] if reflecting else [])),
+            reflection_lm=reflecting,
+            **learning.arguments(),
+        )
     compiled.report.problems[:0] = problems
     compiled.save(out, overwrite=force, command=invocation())
     if as_json:

@@ -22,6 +22,9 @@ _NAMED = 5
 UNANSWERED = 1
 """Exit code of a command that asked what was sound, and got no answer to a question or to any question of a method."""
 
+NOT_IN_DOCUMENTS = 3
+"""Exit code of a question that the documents do not answer, which is a finding and no failure."""
+
 
 def results() -> Console:
     """The console for what was asked for. It is made each time, since tests and callers may replace the stream."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.console import results, show_json, status
+from keqa.cli.console import results, show_json, status, warn
 from keqa.cli.options import AsJson
 from keqa.storage.terminal import visible_line
 
@@ -28,6 +28,9 @@ def info(
     query: Annotated[str | None, typer.Option("--query", "-q", help="Search for it, as a test.")] = None,
     k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages to show.")] = 3,
     files: Annotated[bool, typer.Option("--files", help="Name every file, with its number of passages.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare every file with its checksum; exit code 1 where one differs.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what an index is: how it was built, of what, how many passages it holds and how much room it takes.
@@ -41,21 +44,24 @@ def info(
     from keqa.retrievers.opening import facts_of
 
     with status().status("looking…"):
-        parts = facts_of(address)
+        parts = facts_of(address, verify=verify)
         found = None if query is None else timed(open_index(address), query, k)
     if as_json:
         facts: dict[str, Any] = {"indexes": parts}
         if found is not None:
             facts |= {"query": query, "milliseconds": found[1], "hits": as_json_rows(found[0])}
         show_json(facts)
-        return
-    for part in parts:
+    for part in () if as_json else parts:
         results().print(_table(part))
         if files:
             results().print(_file_table(part.get("files") or {}))
-    if found is not None:
+    if found is not None and not as_json:
         results().print(hits_table(found[0]))
         results().print(f"{len(found[0])} passages in {found[1]:.1f} ms", style="dim")
+    for part in parts:
+        if damaged := part.get("checksums", {}).get("damaged"):
+            warn(f"{part['address']} is damaged, in {', '.join(damaged)}: build it again")
+            raise typer.Exit(1)
 
 
 def _table(part: Mapping[str, Any]) -> Table:

@@ -19,6 +19,7 @@ QUIZ_SOURCES = {
     "passages": "from the passages kept",
     "closed_book": "closed book: nothing retrieved helped",
     "largest_cluster": "the most frequent of its own answers: nothing retrieved helped",
+    "unanswered": "not in the documents",
     "blocked": "not asked: a quiz it refers to has no answer",
     "skipped": "not asked",
     "failed": "failed",
@@ -32,6 +33,7 @@ ANSWER_SOURCES = {
     "largest_cluster": "the most frequent of its own answers",
     "summary": "summed up from the quizzes",
     "fallback": "from the question itself, with retrieval: the quizzes did not settle it",
+    "unanswered": "not in the documents",
     "withheld": "withheld: its own answer is too probably wrong for the risk",
     "failed": "failed",
 }
@@ -65,6 +67,8 @@ def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
         _add_quiz(tree, record.fallback, "The question itself", full)
     if record.passages:
         _add_passages(tree, record.passages, (), full)
+    if record.unanswered is not None and record.unanswered.guess is not None:
+        tree.add(_labelled("It would have guessed", record.unanswered.guess, "dim"))
     if record.degradations:
         branch = tree.add(Text("What went wrong, and what was done", "yellow"))
         # A judge that fails on one passage mostly fails on ten: one line for those that were met alike.
@@ -115,6 +119,8 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
         branch.add(_samples(quiz))
     if quiz.known is not None:
         branch.add(_verdict(quiz))
+    elif quiz.stopped:
+        branch.add(plain(quiz.stopped))
     if quiz.passages:
         _add_passages(branch, quiz.passages, quiz.evidence, full)
     elif quiz.retrieved:
@@ -124,6 +130,12 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
             part = branch.add(Text(title))
             for line in lines:
                 part.add(line)
+    _add_answer(branch, quiz)
+
+
+def _add_answer(branch: Tree, quiz: QuizRecord) -> None:
+    if quiz.support:
+        branch.add(plain(f"checked: {quiz.support}", "dim"))
     source = QUIZ_SOURCES[quiz.source]
     if quiz.answer is None:
         branch.add(Text(f"no answer ({source})", "yellow"))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from keqa.cli.console import results, show_figures, warn
 from keqa.evaluation.compare import Row
 from keqa.evaluation.overlap import MARK, overlap_notes
+from keqa.evaluation.reports import declining
 from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
 from keqa.evaluation.reports.grid import Row as GridRow
 from keqa.evaluation.reports.rendering.terminal import Rendered
 from keqa.evaluation.tally import Tally
+from keqa.metrics.abstention import Declining
 
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
 _IMPAIRED = (
@@ -29,7 +32,8 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     # Only yes/no questions and choices have an accuracy.
     scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
     apart = ("untouched", *(f"untouched {name}" for name in scores)) if touched else ()
-    names = (*scores, *counts, *apart, "retrievals", "LM calls", "sent", "tokens")
+    declined = declining.columns(row.tally.declining for row in rows)
+    names = (*scores, *(one.name for one in declined), *counts, *apart, "retrievals", "LM calls", "sent", "tokens")
     shown = []
     for row in rows:
         tally = row.tally
@@ -38,6 +42,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
                 (
                     text(f"{row.spec.label}{MARK if tally.learned_from else ''}"),
                     *(number(tally.mean(name)) for name in scores.values()),
+                    *(declining.cells(tally.declining) if declined else ()),
                     *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
                     *(_untouched(tally, scores.values()) if touched else ()),
                     number(tally.a_question(tally.cost.retrievals), 2),
@@ -55,7 +60,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     whole = {row.tally.done for row in rows}
     known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
     untouched = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
-    notes = (note, untouched, *overlap_notes(known))
+    notes = (note, *([declining.NOTE] if declined else []), untouched, *overlap_notes(known))
     return Rendered(Grid("runs", "", columns, tuple(shown), notes))
 
 
@@ -64,6 +69,11 @@ def _untouched(tally: Tally, scores: Iterable[str]) -> Iterator[Cell]:
     yield Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
     for name in scores:
         yield number(tally.untouched_mean(name))
+
+
+def _declining(found: Declining) -> dict[str, float | None]:
+    shares = ("coverage", "right_of_answered", "right_to_decline", "unanswered_ratio")
+    return {**asdict(found), **{name: getattr(found, name) for name in shares}}
 
 
 def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
@@ -108,6 +118,7 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "impairments": dict(row.tally.impairments),
             "scores": {name: row.tally.mean(name) for name in row.tally.scored},
             "learned_from": None if row.tally.learned_unknown else row.tally.learned_from,
+            **({"declining": _declining(row.tally.declining)} if row.tally.declining.shown else {}),
             "untouched": row.tally.untouched,
             "untouched_scores": {name: row.tally.untouched_mean(name) for name in row.tally.scored},
             "lm_samples": row.tally.cost.samples,

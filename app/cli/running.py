@@ -25,6 +25,7 @@ from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.risk import refuse_calibrated
 from keqa.evaluation.tally import Tally
+from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes
 from keqa.retrievers import CachingRetriever, Index, Retriever
@@ -101,6 +102,7 @@ def evaluate_methods(
     return rows_of(
         *(specs, questions, options.models, options.method, options.run),
         leave_out=leave_out,
+        compared=len(specs) > 1,
         prepare=lambda spec, program: options.risk.hold(program) if spec is held else "",
     )
 
@@ -114,6 +116,7 @@ def rows_of(
     *,
     settings: Mapping[str, Any] | None = None,
     leave_out: bool = False,
+    compared: bool = True,
     prepare: Callable[[Spec, Program], str] | None = None,
 ) -> list[Row]:
     """Ask every question of every method, with a bar for each; the rows are in the order of the methods.
@@ -127,6 +130,8 @@ def rows_of(
         settings: Arguments of the methods; those of the options where None.
         leave_out: Whether a method that cannot be asked while others can is reported and left out; see
             `keqa.evaluation.compare.compare`.
+        compared: Whether each is to be compared with methods that cannot say that the documents do not say it: unless
+            the user wants otherwise, such a method then guesses as its paper does.
         prepare: Called with each method and its program before it is asked; what it returns is said above the bars.
 
     Raises:
@@ -139,6 +144,8 @@ def rows_of(
     with Bars() as bars:
 
         def prepared(spec: Spec, program: Program) -> None:
+            if compared and isinstance(program, KEQA) and program.unanswered is None and program.declines:
+                program.unanswered = "guess"
             if prepare is not None and (said := prepare(spec, program)):
                 bars.say(said)
 

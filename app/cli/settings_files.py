@@ -29,8 +29,9 @@ _LARGEST = 100_000
 _OF_FOLDERS = frozenset(
     """
     lm consistency_lm utility_lm api_base consistency_api_base utility_api_base max_tokens timeout no_cache
-    index program retriever tries threshold temperature top_k k no_decompose no_examine no_pick select
-    answer_type split sample seed limit in_flight stop_after_outages waiting rate max_body grace port language
+    index program retriever tries threshold temperature top_k k no_decompose no_examine no_pick select unanswered
+    no_look_first answer_type split sample seed limit in_flight stop_after_outages waiting rate max_body grace port
+    language
     """.split()
 )
 _SECRET = ("key", "token", "password", "secret")

@@ -17,8 +17,8 @@ from keqa.page.document import document_parts
 from keqa.page.story import story_data
 from keqa.storage.untrusted import open_regular
 
-RIGHT, PARTLY, WRONG, FAILED = range(4)
-"""What may have become of a question; the page knows them by their numbers."""
+RIGHT, PARTLY, WRONG, FAILED, _, DECLINED = range(6)
+"""What may have become of a question; the page knows them by their numbers, of which 4 is not asked."""
 
 _MAGIC = b'{"header":'
 _BLOCK = 1 << 20
@@ -169,11 +169,17 @@ def run_files(given: Iterable[Path | str]) -> list[Path]:
 
 
 def outcome(line: RunLine) -> int:
-    """What became of a question: `RIGHT` is an exact match, or the right one of yes and no or of choices."""
+    """What became of a question.
+
+    `RIGHT` is an exact match, the right one of yes and no or of choices, or to decline what has no answer. `DECLINED`
+    is the finding that the documents do not say what has one.
+    """
     if line.failed:
         return FAILED
     if line.scores.get("accuracy", line.scores.get("em", 0.0)) == 1:
         return RIGHT
+    if line.unanswered:
+        return DECLINED
     return PARTLY if line.scores.get("f1", 0.0) > 0 else WRONG
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from keqa.data.question import Question
-from keqa.errors import InputError, KeqaError, StageError
+from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.background import questions
 from keqa.retrievers.watching import WatchedRetriever
 from keqa.server.limits import Limits
@@ -84,7 +84,7 @@ class Answers:
             hears: Takes what happens meanwhile, in another thread.
 
         Returns:
-            The record of its answer.
+            The record of its answer, or of the finding that the documents do not say it.
 
         Raises:
             TooBusyError: No more may wait.
@@ -98,7 +98,7 @@ class Answers:
             async with self._slot():
                 with await self._one_state():
                     record = await self._answered(asked, hears)
-            outcome = "answered"
+            outcome = "answered" if record.unanswered is None else "unanswered"
             return record
         except TookTooLongError:
             outcome = "timeout"
@@ -174,14 +174,16 @@ class Answers:
             hearing = nullcontext() if hears is None else heard_by(hears)
             with dspy.context(trace=None, max_history_size=_HISTORY), hearing:
                 prediction = await questions.awaited(lambda: self._program.acall(asked.question, **call))
+            record = cast("QuestionRecord", prediction.record)
+        except NotInDocumentsError as finding:
+            record = finding.record
         except StageError as error:
-            record = getattr(error, "record", None)
-            if record is not None:
-                self.metrics.add_cost(record.cost)
+            failed = getattr(error, "record", None)
+            if failed is not None:
+                self.metrics.add_cost(failed.cost)
             raise
         finally:
             del GLOBAL_HISTORY[:-_HISTORY]
-        record = cast("QuestionRecord", prediction.record)
         self.metrics.add_cost(record.cost)
         return record_without_secrets(record, self.lms)
 

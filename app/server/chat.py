@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from keqa.programs.finding import said, without_guess
 from keqa.programs.records import QuestionRecord
 from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.server.problems import Problem, ProblemError
@@ -172,9 +173,9 @@ class Completion:
         """The answer in one piece.
 
         Args:
-            record: Of the question; it has an answer.
+            record: Of the question; it has an answer, or the finding that the documents do not say it.
         """
-        message = {"role": "assistant", "content": record.answer, "refusal": None, **_beside(record)}
+        message = {"role": "assistant", "content": said(record), "refusal": None, **_beside(record)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
 
@@ -186,10 +187,10 @@ class Completion:
         """The events of an answer.
 
         Args:
-            record: Of the question; it has an answer.
+            record: As for `whole`.
             with_usage: Whether the usage is one of them.
         """
-        yield self._event({"content": record.answer})
+        yield self._event({"content": said(record)})
         yield self._event(_beside(record), "stop")
         if with_usage:
             yield event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(record)})
@@ -230,6 +231,10 @@ def _beside(record: QuestionRecord) -> dict[str, Any]:
         "sources": [source.model_dump() for source in sources],
         "disagreements": [str(one) for one in disagreements_of(record)],
         "explanation": record.explanation,
+        "answer_source": record.answer_source,
+        "confidence": record.confidence,
+        "guessed": record.guessed,
+        "unanswered": without_guess(record.unanswered),
     }
 
 

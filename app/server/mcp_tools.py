@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
+from keqa.programs.finding import said, without_guess
 from keqa.programs.records import PlacedText
 from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.retrievers import Hit
@@ -24,16 +25,25 @@ class Answer(BaseModel):
     """What the tool ``ask`` gives.
 
     Attributes:
-        answer: The answer.
+        answer: The answer; where the documents do not say it, that they do not.
         explanation: How it follows from the quizzes; may be empty.
         sources: The passages that it rests on; none where it came from memory.
         disagreements: Where sources seem to say different things, each in a sentence.
+        answer_source: Where the answer came from; ``unanswered`` where the documents do not say it.
+        confidence: How probably it is right, where that is known.
+        guessed: Whether it is a guess: no source carries it, and the language model is not sure of it either.
+        unanswered: What was asked, searched and read in vain, and what is known of the rest, where the documents do
+            not say it.
     """
 
     answer: str
     explanation: str
     sources: list[Source]
     disagreements: list[str] = Field(default_factory=list)
+    answer_source: str
+    confidence: float | None = None
+    guessed: bool = False
+    unanswered: dict[str, Any] | None = None
 
 
 class Found(PlacedText):
@@ -91,10 +101,14 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None
         return Answer(
-            answer=record.answer or "",
+            answer=said(record),
             explanation=record.explanation,
             sources=sources_of(record),
             disagreements=[str(one) for one in disagreements_of(record)],
+            answer_source=record.answer_source,
+            confidence=record.confidence,
+            guessed=record.guessed,
+            unanswered=without_guess(record.unanswered),
         )
 
     @server.tool(title="Search the documents", description="Find passages of the documents, best first.")

@@ -15,7 +15,8 @@ class Metrics:
     Attributes:
         requests: HTTP requests by method, path and status.
         latency: Seconds until a request's answer was sent, by path.
-        questions: Questions by how they ended: ``answered``, ``failed``, ``refused``, ``timeout`` or ``cancelled``.
+        questions: Questions by how they ended: ``answered``, ``unanswered`` (the documents do not say it), ``failed``,
+            ``refused``, ``timeout`` or ``cancelled``.
         question_seconds: Seconds that questions took, their wait included.
         in_work: Questions and searches in work.
         waiting: Those that wait for their turn.

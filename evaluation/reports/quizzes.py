@@ -58,7 +58,7 @@ def _checked(line: QuestionSummary) -> Iterator[Checked]:
     for quiz in quizzes:
         if quiz.resolved is None or not quiz.samples:
             continue
-        if plain(quiz.resolved) == plain(line.question):
+        if plain(quiz.resolved) == plain(line.question) and line.answers:
             yield Checked(quiz, line.answers, line.answer_type, line.choices)
         elif golds.get(quiz.resolved):
             yield Checked(quiz, tuple(golds[quiz.resolved]))

@@ -19,7 +19,6 @@ from pydantic import TypeAdapter
 from keqa.data.question import AnswerType
 from keqa.evaluation.reading import lines_with_golds, read_header
 from keqa.evaluation.records import RunOf
-from keqa.metrics.answers import is_abstention
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
 
@@ -71,7 +70,7 @@ class QuestionSummary:
     Attributes:
         id: The question's.
         question: Its text.
-        answers: The gold answers.
+        answers: The gold answers; none of a question that the documents do not answer.
         answer_type: What kind of answer it wants.
         choices: The options of a choice.
         kind: Its shape; may be empty.
@@ -87,6 +86,8 @@ class QuestionSummary:
         oracle: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
         packed: The examined quizzes with their gold answers.
         decisions: The resolved text of each quiz that was asked, and whether it was searched for.
+        declined: Whether its answer says that it is not known, or that the documents do not say it.
+        unanswered: Whether it is the latter, as a finding.
         naming: Of the passages that an open question was answered from, how many name a gold answer; None where there
             are none, and of methods that keep passages by quiz.
         masked: Whether the answer is the mask that replaces answers in masked passages.
@@ -110,6 +111,8 @@ class QuestionSummary:
     oracle: tuple[int, int] | None
     packed: bytes | None
     decisions: tuple[tuple[str, bool], ...] = ()
+    declined: bool = False
+    unanswered: bool = False
     naming: int | None = None
     masked: bool = False
 
@@ -171,7 +174,9 @@ def brief_of(line: RunLine) -> QuestionSummary:
         numbers=_numbers(line),
         seconds=line.seconds,
         failed=line.failed,
-        answered=line.answer is not None and not is_abstention(line.answer, line.choices),
+        answered=line.answer is not None and not line.declined,
+        declined=line.declined,
+        unanswered=line.unanswered,
         impaired=bool(line.impairments),
         unreadable=0 if record is None else unreadable(record),
         searched=sum(found),

@@ -46,7 +46,7 @@ _MODELS = _kinds(
     index="index",
     file="program",
 )
-_SETTINGS = _kinds(plain="tries threshold temperature top-k", flag="no-decompose json")
+_SETTINGS = _kinds(plain="tries threshold temperature top-k unanswered", flag="no-decompose json")
 _PARTS = _kinds(flag="no-examine no-pick")
 _LM = _kinds(lm="lm", given="api-base")
 _ASKED = _kinds(flag="testbed", plain="split sample seed limit", file="questions", given="data")

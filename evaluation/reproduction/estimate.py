@@ -17,7 +17,12 @@ from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
 from keqa.lms.adapter import adapter
 from keqa.lms.factory import Roles
 from keqa.lms.served import quiet_litellm
+from keqa.metrics.answers import f1
+from keqa.optimize.boundary.collect import quizzes_of
+from keqa.optimize.boundary.train import FEWEST_QUIZZES
+from keqa.optimize.compile import compile_program
 from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.split import Split
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec, parse_spec
@@ -30,6 +35,9 @@ _FEW, _MOST_HELD_OUT = 8, 100
 
 _SETS = 4
 """Sets of demonstrations that compiling tries, unless another number is given."""
+
+_REHEARSED_PAIRS = 4
+"""Training questions that a compilation is rehearsed with, and validation questions at most."""
 
 REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
@@ -190,6 +198,69 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
         model: Bounds(times(found.least, least), times(found.most, most)) for model, found in plain.bounds.items()
     }
     return Estimate("training", label, plain.questions, bounds)
+
+
+def estimate_compilation(
+    spec: Spec, parts: Parts, questions: Split, models: Mapping[str, str], options: Mapping[str, Any]
+) -> Estimate:
+    """Rehearse a whole compilation on a few of its questions; what is spent grows with their number.
+
+    Once with stand-ins that know everything, all of whose answers are right, and once with some that know nothing. The
+    draws of a boundary model, which few questions are too few for, are added; what an optimizer with a language model
+    that reflects, or a training, asks for is not.
+
+    Args:
+        spec: What is compiled.
+        parts: What it is made from; stand-ins are put in the place of its language models.
+        questions: To learn from and to choose by.
+        models: By role, the language models.
+        options: Of `keqa.compile`.
+
+    Raises:
+        ConfigurationError: An option cannot work.
+        TooManyFailuresError: The stand-ins cannot serve the method.
+    """
+    train = questions.train[:_REHEARSED_PAIRS]
+    shared = questions.val[0].id in {one.id for one in questions.train}
+    share = round(len(train) * len(questions.val) / len(questions.train))
+    val = [] if shared else questions.val[: min(max(share, 1), _REHEARSED_PAIRS)]
+    factor = (len(questions.train) + len(questions.val) * (not shared)) / len([*train, *val])
+    wants_draws = options["boundary"] and options["tuning"] and spec.method.name == "keqa"
+    options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light"}
+    if options["optimizer"] not in ("bootstrap", "none"):
+        options["optimizer"] = "none"
+    found: dict[str, list[Spent]] = {model: [] for model in dict.fromkeys(models.values())}
+    for knows in (True, False):
+        tallies = {model: Tally() for model in found}
+        made = {model: stand_in(knows, _bytes_by_four, tally) for model, tally in tallies.items()}
+        lms = Roles(**{role: made[model] for role, model in models.items()})
+        metric = _always_right if knows else f1
+        compile_program(make(spec, replace(parts, lms=lms)), train, val or None, metric=metric, **options)
+        for model, tally in tallies.items():
+            found[model].append(Spent(tally.calls, tally.read, tally.written).times(factor))
+    drawn = _boundary_draws(questions, options["boundary_tries"]) if wants_draws else 0
+    task = found[models["task"]]
+    for place, spent in enumerate(task):
+        task[place] = total([spent, spent.times(drawn / spent.calls if spent.calls else 0.0)])
+    return Estimate(
+        "training", spec.label, len(questions.train), {model: Bounds(*ends) for model, ends in found.items()}
+    )
+
+
+def _boundary_draws(questions: Split, tries: int) -> int:
+    """So many samples a boundary model is trained on."""
+    quizzes = sum(1 for _ in quizzes_of(questions.train))
+    return quizzes * tries if quizzes >= FEWEST_QUIZZES else 0
+
+
+def _always_right(*_: Any, **__: Any) -> float:
+    """With it demonstrations are found, and then tried."""
+    return 1.0
+
+
+def _bytes_by_four(text: str) -> int:
+    """About as many tokens as a text has, in Chinese, too."""
+    return len(text.encode("utf-8", "replace")) // 4
 
 
 def held_out(questions: int) -> int:

@@ -25,7 +25,7 @@ def retrievers_of_other_makes() -> None:
 
     with dspy.context(rm=module):
         for retriever in (dspy.Retrieve(k=2), LangChain()):
-            asked = keqa.KEQA(retriever)
+            asked = keqa.KEQA(retriever, unanswered="guess")
             asked.set_lm(language_model())
             expect(asked(question=QUESTION).sources[0]["text"], TEXTS["Bergen"])
 

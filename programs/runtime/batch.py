@@ -18,7 +18,7 @@ from keqa.data.question import Question
 from keqa.data.tables import refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check, shown
-from keqa.programs.records import QuestionRecord
+from keqa.programs.records import QuestionRecord, Unanswered
 from keqa.retrievers.documents import id_asked
 
 T = TypeVar("T")
@@ -46,7 +46,12 @@ class Outcome:
     @property
     def answer(self) -> str | None:
         """The answer; None exactly where there is an error."""
-        return self.record.answer if self.record is not None else None
+        return self.record.answer if self.record is not None and self.error is None else None
+
+    @property
+    def unanswered(self) -> Unanswered | None:
+        """That the documents do not say it, whether this is the answer or the error; None where they do."""
+        return None if self.record is None else self.record.unanswered
 
 
 def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight: InFlight) -> Iterator[Outcome]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from keqa.programs.predictor_state import demos_of
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.subjects import content_words, names_of, stands_in, words_of
 
+_REFERENCE = re.compile(r"#\d+")
 COPIED = "CopiedDemonstrationError"
 
 
@@ -27,11 +29,12 @@ class Copies:
         """
         self._shown = [set(words_of(str(dict(demo)))) for demo in demos_of(predictor)]
         self._inputs = {word for text in inputs for word in words_of(text)}
-        self._found = False
+        self._found = self._left_out = False
 
     def demos(self, attempt: int) -> Callable[[], Sequence[Any]] | None:
         """Finds no demonstrations for `Session.predict` once something was copied from one; None where any may do."""
-        return list if self._found and attempt else None
+        self._left_out = self._found and attempt > 0
+        return list if self._left_out else None
 
     def refuse(self, text: str, *, names: bool = False) -> None:
         """Refuse a text that was copied.
@@ -43,10 +46,18 @@ class Copies:
         Raises:
             CallError: It was.
         """
-        if self._found or is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false"):
+        if self._left_out or is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false"):
             return
-        found = names_of(text) if names else [content_words(text)]
-        lacking = [words for words in found if words and not any(stands_in(word, self._inputs) for word in words)]
-        if any(demo.issuperset(words) for words in lacking for demo in self._shown):
+        # The first word counts as well; the number of a reference is no number.
+        named = names_of(f": {_REFERENCE.sub('', text)}")
+        said = named if names else [content_words(text)]
+        lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in said]
+        telling = {word for name in named for word in name}
+        copied = [
+            missing
+            for missing, words in zip(lacking, said, strict=True)
+            if missing and (missing == words or not telling.isdisjoint(missing))
+        ]
+        if any(demo.issuperset(words) for words in copied for demo in self._shown):
             self._found = True
             raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from keqa.errors import InputError
+from keqa.retrievers import checksums
 from keqa.retrievers.base import Notice, default_notice
 from keqa.retrievers.dense.encoding import Encoder, same_weights
 from keqa.retrievers.dense.hosted import is_hosted
@@ -117,6 +118,7 @@ def build_dense(
         )
         finish(data, manifest.vectors)
         encoder.save_probe(data)
+        checksums.note(folder, manifest)
         write_atomically(folder / MANIFEST, manifest.to_json())
         drop_unused(data, manifest.vectors)
     return manifest

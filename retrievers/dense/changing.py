@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keqa.errors import RetrievalError
+from keqa.retrievers import checksums
 from keqa.retrievers.base import Passage
 from keqa.retrievers.changes import Change, FolderChanger, manifest_after
 from keqa.retrievers.dense.changed import Changed
@@ -78,6 +79,7 @@ class _DenseChanger(FolderChanger):
         gone = self.stored([*change.gone, *replaced]).values()
         after = manifest_after(before, change, replaced, gone, change=written)
         self.announce(change, after.source_hash, self._data)
+        checksums.note(self._folder, after)
         write_atomically(self._folder / MANIFEST, after.to_json())
         self._files = open_files(self._folder)
         self.settle()

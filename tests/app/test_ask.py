@@ -10,6 +10,11 @@ pytestmark = pytest.mark.server
 QUESTION = "To whom is the mayor of Carmouth married?"
 
 
+def record_in(out):
+    """The record of an answer in JSON, without the sources that stand beside it."""
+    return QuestionRecord.model_validate({name: value for name, value in json.loads(out).items() if name != "sources"})
+
+
 @pytest.fixture
 def served(server):
     return ["--lm", "openai/scripted", "--api-base", server.api_base]
@@ -40,12 +45,14 @@ def test_quiet_prints_the_answer_alone_and_full_the_passages_whole(keqa_command,
     assert "leave out --full and --quiet" in ended.err
 
 
-def test_json_is_the_record_and_nothing_else(keqa_command, served, own_index):
+def test_json_is_the_record_with_its_sources_and_nothing_else(keqa_command, served, own_index):
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json")
     assert ended.code == 0, ended.err
-    record = QuestionRecord.model_validate_json(ended.out)
+    record = record_in(ended.out)
     assert record.answer == "Flora Isvik"
     assert [quiz.source for quiz in record.quizzes] == ["memory", "passages"]
+    (source,) = json.loads(ended.out)["sources"]
+    assert (source["title"], source["quizzes"], source["sentences"]) == ("Heidi Fenman", [2], [source["text"]])
 
 
 def test_without_an_index_the_encyclopedia_is_asked(keqa_command, served):
@@ -69,7 +76,7 @@ def test_a_cache_answers_unless_it_is_switched_off(keqa_command, server, served,
 def test_parts_switch_off(keqa_command, server, served, own_index):
     off = ["--no-decompose", "--no-examine", "--no-pick", "--json"]
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *off)
-    record = QuestionRecord.model_validate_json(ended.out)
+    record = record_in(ended.out)
     (quiz,) = record.quizzes
     assert (quiz.text, quiz.known, quiz.samples) == (QUESTION, None, [])
     assert {passage.verdict for passage in quiz.passages} == {"unjudged"}
@@ -86,16 +93,14 @@ def test_sentences_are_selected_by_triples(keqa_command, served, own_index, serv
     off = ["--no-decompose", "--no-examine", "--no-pick", "--json"]
     for option in (["--select"], []):
         ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *off, *option)
-        (quiz,) = QuestionRecord.model_validate_json(ended.out).quizzes
+        (quiz,) = record_in(ended.out).quizzes
         assert quiz.triples == ["Carmouth | mayor | ?"] * bool(option)
         assert bool(quiz.evidence) is bool(option)
 
 
 def test_tries_and_threshold_are_exact(keqa_command, served, own_index):
     settings = ["--tries", 10, "--threshold", "9/10", "--json"]
-    record = QuestionRecord.model_validate_json(
-        keqa_command("ask", QUESTION, "--index", own_index, *served, *settings).out
-    )
+    record = record_in(keqa_command("ask", QUESTION, "--index", own_index, *served, *settings).out)
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (10, "9/10")
 
 
@@ -109,9 +114,7 @@ def test_roles_go_to_their_own_servers(keqa_command, server, served, own_index):
 
 def test_choices_reach_the_prompt(keqa_command, server, served, own_index):
     options = ["--choice", "Flora Isvik", "--choice", "Anna Berg"]
-    record = QuestionRecord.model_validate_json(
-        keqa_command("ask", QUESTION, "--index", own_index, *served, *options, "--json").out
-    )
+    record = record_in(keqa_command("ask", QUESTION, "--index", own_index, *served, *options, "--json").out)
     assert (record.answer_type, record.choices) == ("choice", ["Flora Isvik", "Anna Berg"])
     assert any("Anna Berg" in call.messages[-1]["content"] for call in server.calls)
 
@@ -134,7 +137,7 @@ def compiled(tmp_path):
 def test_a_compiled_program_is_asked(keqa_command, server, served, own_index, compiled):
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--program", compiled, "--json")
     assert ended.code == 0, ended.err
-    record = QuestionRecord.model_validate_json(ended.out)
+    record = record_in(ended.out)
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (4, "1/1")
     asked = [json.dumps(call.messages) for call in server.calls]
     assert sum("Who demonstrates?" in prompt for prompt in asked) == 1
@@ -144,7 +147,7 @@ def test_a_compiled_program_is_asked(keqa_command, server, served, own_index, co
 def test_options_take_the_place_of_compiled_settings(keqa_command, served, own_index, compiled):
     options = ["--program", compiled, "--tries", 6, "--no-pick", "--json"]
     ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *options)
-    record = QuestionRecord.model_validate_json(ended.out)
+    record = record_in(ended.out)
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (6, "1/1")
     assert {passage.verdict for passage in record.quizzes[1].passages} == {"unjudged"}
 
@@ -200,7 +203,7 @@ def test_a_question_without_an_answer_ends_with_code_1(keqa_command, own_index, 
         assert "Traceback" not in ended.err
         as_json = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json")
         assert as_json.code == 1
-        record = QuestionRecord.model_validate_json(as_json.out)
+        record = record_in(as_json.out)
         assert record.answer is None
         assert record.failure is not None
 

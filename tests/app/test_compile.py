@@ -2,11 +2,16 @@ import errno
 import json
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import typer
 from servers.openai_server import markers
 
 import keqa
+from keqa.cli.compile_price import PriceOptions
+from keqa.errors import InputError
+from keqa.evaluation.reproduction.estimate import Bounds, Estimate, Spent
 from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.process
@@ -310,3 +315,50 @@ def test_a_folder_that_may_only_be_read_is_reported_before_any_call(
     ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, *flags)
     assert (ended.code, server.count) == (2, 0)
     assert f"Read-only file system. Name with {option} a folder that you may write to" in " ".join(ended.err.split())
+
+
+def test_a_dry_run_needs_no_key_and_says_what_it_will_cost(keqa_command, pairs, served, server, tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    command = ["compile", pairs("train.jsonl", TOWNS), *served[:2], "--lm", "openai/gpt-4o-mini", *FEW, "--sets", 0]
+    ended = keqa_command(*command, "--out", tmp_path / "program", "--dry-run", "--json")
+    assert ended.code == 0, ended.err
+    (row, _) = json.loads(ended.out)["estimate"]
+    assert row["questions"] == 6
+    assert 0 < row["LM calls least"] < row["LM calls most"]
+    assert 0 < row["US dollars least"] < row["US dollars most"] < 1
+    assert server.count == 0
+    assert not (tmp_path / "program").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "typed", "begins"),
+    [
+        ("openai/gpt-4o-mini", {}, None, "give --yes, or a higher --limit-cost"),
+        ("openai/gpt-4o-mini", {"yes": True}, None, True),
+        ("openai/gpt-4o-mini", {"limit_cost": 20.0}, None, True),
+        ("openai/gpt-4o-mini", {}, True, True),
+        ("openai/gpt-4o-mini", {}, False, False),
+        ("openai/mine", {}, None, True),
+    ],
+)
+def test_above_the_limit_somebody_is_asked_or_nothing_begins(
+    monkeypatch, capsys, tmp_path, model, options, typed, begins
+):
+    found = Estimate("training", "keqa", 9, {model: Bounds(Spent(10, 1e6, 0), Spent(90, 1e8, 0))})
+    monkeypatch.setattr("keqa.evaluation.reproduction.estimate.estimate_compilation", lambda *of: found)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: typed is not None))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: typed is not None, raising=False)
+    monkeypatch.setattr("typer.confirm", lambda *asked, **how: typed)
+
+    def agree():
+        given = (None, None, None, {"task": model}, {"optimizer": "bootstrap"})
+        PriceOptions(**options).agree(*given, work=tmp_path, as_json=False)
+
+    if begins is True:
+        agree()
+    else:
+        with pytest.raises(InputError if typed is None else typer.Exit) as ended:
+            agree()
+        assert begins is False or begins in str(ended.value)
+    price = "$0.15 to $15.00" if model == "openai/gpt-4o-mini" else "at a price that is not known"
+    assert f"10 to 90 LM calls and 1,000,000 to 100,000,000 tokens, {price}" in capsys.readouterr().err

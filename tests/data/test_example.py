@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data import Answered, Example, as_examples
+from keqa.data.example import as_example
 from keqa.errors import InputError
 from keqa.testbed import testbed
 
@@ -138,3 +139,29 @@ def test_any_text_is_an_example_or_an_input_error(question, answers):
         return
     assert as_examples([example]) == [example]
     assert example.question.encode()
+
+
+@pytest.mark.parametrize(
+    ("item", "allowed", "refused"),
+    [
+        ({"answer": None}, True, "there is no answer"),
+        ({"unanswerable": True}, True, "there is no answer"),
+        ({"answers": [], "unanswerable": "yes"}, True, "there is no answer"),
+        ({"answer": None, "unanswerable": False}, False, "there is no answer"),
+        ({"answers": []}, False, "there is no answer"),
+        ({"answer": float("nan")}, False, "there is no answer"),
+        ({"answer": "Ann", "unanswerable": True}, False, "marked as unanswerable, and there is an answer"),
+        ({"answer": None, "unanswerable": "perhaps"}, False, "unanswerable must be true or false, not 'perhaps'"),
+    ],
+)
+def test_a_question_that_documents_do_not_answer_is_taken_where_it_may_be(item, allowed, refused):
+    item = {"question": "Who?", **item}
+    with pytest.raises(InputError, match=refused):
+        as_example(item)
+    if not allowed:
+        with pytest.raises(InputError, match=refused):
+            as_example(item, unanswerable=True)
+        return
+    found = as_example(item, unanswerable=True)
+    assert (found.answers, found.unanswerable) == ((), True)
+    assert as_example(found, unanswerable=True) == found

@@ -238,6 +238,25 @@ def test_tabs_and_gzip(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "own.jsonl",
+            '{"question": "Who?", "answer": null}\n{"question": "When?", "unanswerable": true}\n{"question": "Why?"}\n',
+        ),
+        ("own.csv", "question,answer,Unanswerable\nWho?,,true\nWhen?,,1\nWhy?,,\n"),
+    ],
+)
+def test_questions_that_the_documents_do_not_answer_are_taken_where_they_may_be(write, name, text):
+    path = write(name, text)
+    reading = read_examples(path, unanswerable=True)
+    assert [(one.question, one.answers) for one in reading.examples] == [("Who?", ()), ("When?", ())]
+    assert [problem.message.partition(",")[0] for problem in reading.problems] == ["there is no answer"]
+    with pytest.raises(InputError, match="there is no answer"):
+        read_examples(path)
+
+
+@pytest.mark.parametrize(
     ("name", "messages"),
     [
         (

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from fixtures.run_files import line
 
 from keqa.evaluation.evaluate import evaluate
 from keqa.programs.baselines import ClosedBook
+
+__all__ = ["line"]
 
 
 def without_seconds(value):

@@ -1,4 +1,5 @@
 import pytest
+from fixtures.findings import FINDINGS
 
 from keqa.programs.abstention import WITHHELD, Abstention, Confidence, abstained, record_signals, words_of
 from keqa.programs.baselines import ClosedBook
@@ -105,9 +106,14 @@ def test_the_words_of_a_follow_up_are_those_of_the_question_that_was_answered():
     assert words_of(QuestionRecord(question="And she?", standalone="Where does Ann live?")) == "where does <name> live?"
 
 
-def test_an_answer_that_abstains_itself_stays_as_it_is():
-    unknown = RECORD.model_copy(update={"answer": "unknown"})
+@pytest.mark.parametrize("unknown", [RECORD.model_copy(update={"answer": "unknown"}), *FINDINGS.values()])
+def test_an_answer_that_abstains_itself_stays_as_it_is(unknown):
     assert withholding(0.5).applied(unknown) == unknown.model_copy(update={"confidence": 0.0})
+
+
+def test_a_guess_that_is_withheld_is_none_any_more():
+    held = withholding(0.74).applied(RECORD.model_copy(update={"guessed": True}))
+    assert (held.answer, held.guessed) == (WITHHELD, False)
 
 
 def test_a_program_withholds_and_its_prediction_has_no_sources(scripted):

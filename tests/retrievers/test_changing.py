@@ -1,6 +1,7 @@
 """Files added, removed and brought in step, in an index of each engine that can be changed."""
 
 import json
+import shutil
 
 import pytest
 
@@ -374,3 +375,34 @@ def test_the_bytes_that_were_read_are_reported(embedded, documents, tmp_path):
         assert read == sorted(read)
         # With each file, unchanged ones too; of many records now and then.
         assert len(set(read)) >= (len(sizes) if named == documents else 10)
+
+
+def test_what_a_killed_process_did_not_commit_is_in_nobodys_way(tmp_path, documents, embedded, monkeypatch):
+    """Killed after its list of deleted passages was written, which the next process would write under the same name."""
+    index, lost = tmp_path / "index", tmp_path / "lost"
+    monkeypatch.setattr("keqa.retrievers.manifest._SMALL", 0)
+    monkeypatch.setattr("keqa.retrievers.manifest._MOST_DELETED", 1)
+    data = index / embedded(index, [documents]).data
+    shutil.copytree(index, lost)
+    remove_files(lost, ["harbour.md"])
+    (written,) = (lost / data.name).glob("*.del")
+    for name in (written.name, ".managed.json"):
+        shutil.copy(written.parent / name, data)
+    assert remove_files(index, ["harbour.md"])[0].passages == 13
+    assert answers(index) == answers(lost)
+
+
+def test_what_was_removed_by_a_killed_process_is_gone_for_the_same_command(tmp_path, documents, engine):
+    index = engine("index", [documents])
+    remove_files(index, ["harbour.md", "animal3.txt#1"])
+    manifest = open_index(index).manifest
+    (done,) = remove_files(index, ["harbour.md", "animal3.txt#1"])
+    assert (done.removed, done.passages) == ((), 12)
+    assert open_index(index).manifest == manifest
+    assert "removed" not in facts_of(index)[0]
+    with pytest.raises(InputError, match=r"no file, document or passage 'unicorn\.txt'"):
+        remove_files(index, ["harbour.md", "unicorn.txt"])
+    sync_folder(index, documents)
+    remove_files(index, [documents / "animal4.txt"])
+    with pytest.raises(InputError, match=r"no file, document or passage 'animal3\.txt#1'"):
+        remove_files(index, ["animal3.txt#1"])

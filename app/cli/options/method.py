@@ -98,6 +98,13 @@ class KeqaOptions:
         bool, _setting("--no-decompose", help="Take the question as its only quiz, for questions of one hop.")
     ] = False
     no_examine: Annotated[bool, _setting("--no-examine", help="Retrieve for every quiz.")] = False
+    no_look_first: Annotated[
+        bool,
+        _setting(
+            "--no-look-first",
+            help="Over documents of your own, ask the memory also for what they speak of, before they are searched.",
+        ),
+    ] = False
     no_pick: Annotated[bool, _setting("--no-pick", help="Keep every passage retrieved.")] = False
     select: Annotated[
         bool,
@@ -135,6 +142,14 @@ class KeqaOptions:
             "prefer-reliable",
             help="Leave out passages of sources that seldom helped, or as old as such, by the labels of the reference, "
             "where others were judged helpful as well.",
+        ),
+    ] = None
+
+    unanswered: Annotated[
+        Literal["say", "guess"] | None,
+        _setting(
+            help="Where the documents do not say it: say so, or guess, with a mark.",
+            show_default="say over an index of your own, guess over the testbed and in comparisons",
         ),
     ] = None
 

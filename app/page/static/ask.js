@@ -179,11 +179,13 @@ function live(text) {
       const where = card(event.index, event.text);
       const waiting = where.querySelector(".waiting");
       if (waiting) waiting.remove();
-      line(where, event.answer === null ? "no answer" : `answer: ${event.answer}${mark(event)}`, event.answer === null ? "warn" : "good");
+      line(where, event.answer === null ? `no answer (${QUIZ_SOURCES[event.source] || event.source})` : `answer: ${event.answer}${mark(event)}`, event.answer === null ? "warn" : "good");
     }
     if (event.kind === "Answered" || (event.kind === "Failed" && event.record)) {
       element.replaceChildren(story(event));
-      state.textContent = event.record.answer === null ? `No answer: ${event.message || ""}` : `Answer: ${event.record.answer}`;
+      const { answer, unanswered, guessed } = event.record;
+      state.textContent = answer === null ? `No answer: ${event.message || ""}` : unanswered ? answer
+        : `Answer: ${answer}${guessed ? " (a guess)" : ""}`;
     } else if (event.kind === "Failed") failed(event.message);
   };
   const failed = (why) => {

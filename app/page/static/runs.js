@@ -1,7 +1,8 @@
 // Run files side by side. The list of questions is there at once; a question's stories are loaded when it is opened.
 const main = document.getElementById("main");
-const OUTCOMES = ["right", "partly right", "wrong", "failed", "not asked"];
-const STYLES = ["good", "warn", "bad", "bad", "soft"];
+const OUTCOMES = ["right", "partly right", "wrong", "failed", "not asked", "declined"];
+const STYLES = ["good", "warn", "bad", "bad", "soft", "warn"];
+const NOTHING = "nothing: the documents do not say it";
 const PAGE = 50;
 let runs = [], questions = [], shown = [], page = 0, wanted = 0;
 
@@ -28,12 +29,12 @@ async function fetched(path) {
 function methods() {
   const names = ["method", "questions", "EM", "F1", "failed", "LM calls", "retrievals", "tokens"];
   const share = (value) => (value === null ? "" : value.toFixed(3));
-  return el("section", { "aria-label": "Methods" }, el("h2", {}, "Methods"), el("div", { class: "scroll" }, el("table", {},
+  return el("section", { "aria-label": "Methods" }, el("h2", {}, "Methods"), el("div", { class: "scroll" }, el("table", { class: "stacked" },
     el("caption", { class: "for-readers" }, "Scores of each method, and what a question cost"),
     el("thead", {}, el("tr", {}, names.map((name, place) => el("th", { scope: "col", class: place ? "number" : "" }, name)))),
     el("tbody", {}, runs.map((run) => el("tr", {}, el("th", { scope: "row" }, run.label),
       [run.asked, share(run.em), share(run.f1), run.failed, run.calls.toFixed(1), run.retrievals.toFixed(2), Math.round(run.tokens)]
-        .map((value) => el("td", { class: "number" }, typeof value === "number" ? value.toLocaleString("en") : value))))))));
+        .map((value, place) => el("td", { class: "number", "data-name": names[place + 1] }, typeof value === "number" ? value.toLocaleString("en") : value))))))));
 }
 
 const text = el("input", { id: "text", type: "search" });
@@ -50,7 +51,7 @@ const after = el("button", { type: "button", onclick: () => turn(1) }, "Next");
 const rows = el("tbody", {});
 const head = el("tr", {});
 const list = el("section", { "aria-label": "Questions" }, el("h2", {}, "Questions"), found,
-  el("div", { class: "scroll" }, el("table", { id: "questions" }, el("thead", {}, head), rows)),
+  el("div", { class: "scroll" }, el("table", { id: "questions", class: "stacked" }, el("thead", {}, head), rows)),
   el("nav", { class: "filters", "aria-label": "Pages" }, before, after));
 
 function fillFilters() {
@@ -89,10 +90,10 @@ function draw() {
   after.disabled = from + PAGE >= shown.length;
   rows.replaceChildren(...part.map((one) => el("tr", {},
     el("td", {}, el("button", { type: "button", class: "plain question", dir: "auto", onclick: () => show(one) }, one.text)),
-    el("td", { dir: "auto" }, one.golds[0] || ""),
-    runs.map((_, place) => {
+     el("td", { dir: "auto", "data-name": "Expected", class: one.golds.length ? "" : "soft" }, one.golds.length ? one.golds[0] : NOTHING),
+     runs.map((run, place) => {
       const [code, answer] = one.of[place] || [4, ""];
-      return el("td", { dir: "auto" }, el("span", { class: STYLES[code] }, OUTCOMES[code]), answer ? `: ${answer}` : "");
+      return el("td", { dir: "auto", "data-name": run.label }, el("span", { class: STYLES[code] }, OUTCOMES[code]), answer ? `: ${answer}` : "");
     }))));
 }
 
@@ -108,7 +109,7 @@ async function show(one) {
   }
   if (now !== wanted) return;
   const title = el("h2", { tabindex: "-1", dir: "auto" }, one.text);
-  place.replaceChildren(title, el("p", {}, `Expected: ${one.golds.join("; ")}`),
+  place.replaceChildren(title, el("p", {}, `Expected: ${one.golds.join("; ") || NOTHING}`),
     el("div", { class: "stories" }, opened.map((each, number) => each &&
       el("section", { class: "card", "aria-label": runs[number].label },
         el("h3", {}, runs[number].label, " ", el("span", { class: STYLES[one.of[number][0]] }, OUTCOMES[one.of[number][0]])),

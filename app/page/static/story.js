@@ -15,6 +15,7 @@ const QUIZ_SOURCES = {
   passages: "from the passages kept",
   closed_book: "closed book: nothing retrieved helped",
   largest_cluster: "the most frequent of its own answers: nothing retrieved helped",
+  unanswered: "not in the documents",
   blocked: "not asked: a quiz it refers to has no answer",
   skipped: "not asked",
   failed: "failed",
@@ -26,8 +27,15 @@ const ANSWER_SOURCES = {
   largest_cluster: "the most frequent of its own answers",
   summary: "summed up from the quizzes",
   fallback: "from the question itself, with retrieval: the quizzes did not settle it",
+  unanswered: "not in the documents",
   withheld: "withheld: its own answer is too probably wrong for the risk",
   failed: "failed",
+};
+
+const KINDS = {
+  "nothing found": "Nothing was found",
+  "nothing supports an answer": "Nothing that was read carries an answer",
+  "sources contradict each other": "The sources contradict each other",
 };
 
 let stories = 0;
@@ -57,8 +65,12 @@ function answerCard(record, data, places) {
   if (record.failure) {
     card.append(el("p", { class: "bad" }, `No answer: ${record.failure.stage} failed (${record.failure.cause})`),
       el("p", {}, record.failure.message));
+  } else if (record.unanswered) {
+    card.classList.add("finding");
+    card.append(el("p", { class: "answer-text", dir: "auto" }, record.unanswered.message), ...lookedAt(record.unanswered));
   } else {
-    card.append(el("p", { class: "answer-text", dir: "auto" }, record.answer || ""),
+    const guess = record.guessed && el("span", { class: "guess" }, " (a guess)");
+    card.append(el("p", { class: "answer-text", dir: "auto" }, record.answer || "", guess),
       el("p", { class: "soft" }, ANSWER_SOURCES[record.answer_source] || record.answer_source));
   }
   if (typeof record.withheld === "string") card.append(el("p", { class: "soft", dir: "auto" }, `Withheld: ${record.withheld}`));
@@ -68,10 +80,31 @@ function answerCard(record, data, places) {
     const named = new Map();
     for (const source of sources) named.set(source.title, (named.get(source.title) || 0) + 1);
     const line = (source) => sourceLine(source, places, named.get(source.title) > 1);
-    card.append(el("h3", {}, "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
+    card.append(el("h3", {}, record.unanswered ? "Sources of what is known" : "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
   }
   for (const one of data.disagreements || []) card.append(el("p", { class: "warn disagreement", dir: "auto" }, one));
+  // Whoever wants it sees the guess, and nobody takes it for an answer.
+  if (record.unanswered && record.unanswered.guess) {
+    card.append(el("details", { class: "missing" }, el("summary", { class: "soft" }, "What it would have guessed"),
+      el("p", { dir: "auto" }, record.unanswered.guess, el("span", { class: "guess" }, " (a guess)"))));
+  }
   return card;
+}
+
+// What was looked at in vain, and what is known of the rest.
+function lookedAt(unanswered) {
+  const named = (one) => (one.quiz ? `Quiz ${one.quiz}: ${one.asked}` : one.asked);
+  const list = (words, lines) => lines && lines.length
+    ? el("div", {}, el("p", { class: "soft" }, words), el("ul", {}, lines.map((line) => el("li", { dir: "auto" }, line))))
+    : null;
+  const missing = unanswered.missing.map((one) => el("section", { class: "missing" },
+    el("h3", { dir: "auto" }, named(one)),
+    el("p", { dir: "auto" }, el("strong", {}, KINDS[one.kind] || one.kind), one.why ? ` (${one.why})` : ""),
+    one.searched.join() === one.asked ? null : list("Searched for", one.searched),
+    list("The sources say", one.answers), list("Read", one.read)));
+  const known = unanswered.found.map((one) => el("p", { dir: "auto" }, `${named(one)} `,
+    el("strong", { class: "good" }, one.answer), el("span", { class: "soft" }, ` (${QUIZ_SOURCES[one.source] || one.source})`)));
+  return [...missing, known.length ? el("section", { class: "missing" }, el("h3", {}, "What is known"), known) : ""];
 }
 
 // The button opens the passage in the story. Sources of one title are distinguished by where they stand.
@@ -223,14 +256,16 @@ function costs(cost) {
   if (!cost) return null;
   const roles = Object.entries(cost.by_role || {});
   const sum = (name) => roles.reduce((total, [, role]) => total + (role[name] || 0), 0);
+  const asked = sum("calls") || !sum("cached") ? counted(sum("calls"), "LM call")
+    : `${counted(sum("cached"), "LM call")}, all answered from the cache`;
   const head = ["role", "LM calls", "from the cache", "failed", "tokens read", "written"];
   const cells = (role) => [role.calls, role.cached, role.failed, role.prompt_tokens, role.completion_tokens];
   const row = (name, numbers) => el("tr", {}, el("th", { scope: "row" }, name),
-    numbers.map((value) => el("td", { class: "number" }, value.toLocaleString("en"))));
+    numbers.map((value, place) => el("td", { class: "number", "data-name": head[place + 1] }, value.toLocaleString("en"))));
   return el("details", { class: "card cost" },
-    el("summary", {}, `Cost: ${counted(sum("calls"), "LM call")}, ${counted(cost.retrievals, "retrieval")}, ` +
+    el("summary", {}, `Cost: ${asked}, ${counted(cost.retrievals, "retrieval")}, ` +
       `${(sum("prompt_tokens") + sum("completion_tokens")).toLocaleString("en")} tokens, ${cost.seconds.toFixed(1)} s`),
-    el("div", { class: "scroll" }, el("table", {},
+    el("div", { class: "scroll" }, el("table", { class: "stacked" },
       el("thead", {}, el("tr", {}, head.map((name, place) => el("th", { scope: "col", class: place ? "number" : "" }, name)))),
       el("tbody", {}, roles.map(([name, role]) => row(name, cells(role)))))));
 }

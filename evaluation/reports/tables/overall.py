@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from keqa.evaluation.reports import searching, untouched
+from keqa.evaluation.reports import declining, searching, untouched
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, number, p_value, share, text
 from keqa.evaluation.reports.measures import NOT_COMPARABLE_ABOVE, measure, parsed, quality, right
 from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
@@ -87,12 +87,15 @@ def overall(entries: Sequence[Entry]) -> Grid:
     remarked = any(remark.text for remark in remarks)
     touched = untouched.any_touched(entries)
     rated = searching.columns(entries)
+    fares = [declining.declining_of(entry) for entry in entries]
+    declined = declining.columns(fares)
     rows = [
         Row(
             (
                 text(entry.title),
                 *([remarks[row]] if remarked else []),
                 *(_cell(score, row, entries, ranked, keqa) for score in scores),
+                *(declining.cells(fares[row]) if declined else ()),
                 *(untouched.cells(entry) if touched else ()),
                 *_costs(entry),
                 *(searching.cells(entry) if rated else ()),
@@ -106,6 +109,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
         Column("method", right=False),
         *([Column("remarks", right=False)] if remarked else []),
         *(score.column for score in scores),
+        *declined,
         *(untouched.COLUMNS if touched else ()),
         *_COSTS,
         *rated,
@@ -114,7 +118,15 @@ def overall(entries: Sequence[Entry]) -> Grid:
     )
     title = f"Overall results on {len(every)} questions"
     return Grid(
-        "table1", title, columns, tuple(rows), (*_notes(scores, entries, ranked, keqa), *searching.notes(entries))
+        "table1",
+        title,
+        columns,
+        tuple(rows),
+        (
+            *_notes(scores, entries, ranked, keqa),
+            *([declining.NOTE] if declined else []),
+            *searching.notes(entries),
+        ),
     )
 
 

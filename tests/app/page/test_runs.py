@@ -238,3 +238,16 @@ def test_a_file_of_its_own(large, tmp_path, keqa_command, open_page):
 
 def test_the_overview_of_runs_is_json(folder):
     assert json.loads(json.dumps(Runs([folder]).overview()))["questions"][0][1] == "Who is 0?"
+
+
+def test_on_a_telephone_no_table_is_cut_and_no_number_broken(folder, tmp_path, open_page):
+    file = tmp_path / "view.html"
+    file.write_text("".join(Runs([folder]).page()))
+    page = open_page(file.as_uri(), viewport={"width": 390, "height": 844})
+    page.locator("#main[data-ready]").wait_for()
+    page.get_by_role("button", name="Who is 0?").click()
+    page.locator("#stories .story").first.wait_for()
+    cut = "[...document.querySelectorAll('html, .scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert page.evaluate(cut) == 0
+    heights = "[...document.querySelectorAll('td.number')].filter((one) => one.offsetHeight > 30).length"
+    assert page.evaluate(heights) == 0

@@ -33,6 +33,10 @@ async def test_both_tools_over_http(serve, server, mode):
         "explanation": explained,
         "sources": [source],
         "disagreements": [],
+        "answer_source": "summary",
+        "confidence": None,
+        "guessed": False,
+        "unanswered": None,
     }
     (passage,) = found.structured_content["passages"]
     assert passage.pop("score") > 0

@@ -1,0 +1,215 @@
+"""Every way out of a finding that the documents do not say it, of each kind, and of a guess.
+
+The program is asked for nothing: what it would return is a record made by hand.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+
+import openai
+import pytest
+from fixtures.findings import EACH, GUESS, GUESSED, found
+from fixtures.serving import serve
+from mcp import Client
+from servers.openai_server import markers
+
+import keqa
+from keqa.evaluation.reading import read_run
+from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
+from keqa.evaluation.run_settings import RunSettings
+from keqa.page.runs import DECLINED, RIGHT, Runs
+from keqa.programs.records import QuestionRecord
+
+__all__ = ["found", "serve"]
+
+pytestmark = pytest.mark.server
+
+ASKED = "What does the mayor of Carmouth earn?"
+
+
+@pytest.fixture
+def command(keqa_command, server, own_index, monkeypatch):
+    def run(name, *arguments):
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{ASKED}\n"))
+        return keqa_command(
+            name, *arguments, "--index", own_index, "--lm", "openai/scripted", "--api-base", server.api_base
+        )
+
+    return run
+
+
+@EACH
+def test_ask_says_it_first_with_what_was_looked_at(command, found, record):
+    found(record)
+    ended = command("ask", ASKED)
+    lines = [line.rstrip() for line in ended.out.splitlines()]
+    assert (ended.code, lines[0]) == (3, record.answer)
+    missing = record.unanswered.missing[0]
+    assert lines[1] == f"Missing: quiz 2, “What does Ann Lee earn?”: {missing.kind} ({missing.why})"
+    assert "Known: quiz 1, “Who governs Carmouth?”: Ann Lee (from the documents)" in lines
+    text = " ".join(ended.out.split())
+    assert all(" ".join(one.split()) in text for one in (*missing.read, "[1] Town hall (town.md"))
+    # The guess stands in the story only.
+    assert [line for line in lines if GUESS in line] == [f"├── It would have guessed: {GUESS}"]
+
+
+@EACH
+def test_quiet_prints_the_message_and_nothing_else(command, found, record):
+    found(record)
+    ended = command("ask", ASKED, "--quiet")
+    assert (ended.code, ended.out) == (3, f"{record.answer}\n")
+
+
+@EACH
+def test_json_is_the_record_with_its_sources(command, found, record):
+    found(record)
+    ended = command("ask", ASKED, "--json")
+    told = json.loads(ended.out)
+    assert ended.code == 3
+    assert [source["title"] for source in told.pop("sources")] == ["Town hall"]
+    assert QuestionRecord.model_validate(told) == record
+
+
+@EACH
+def test_chat_says_it_and_goes_on(command, found, record):
+    found(record)
+    ended = command("chat")
+    lines = ended.out.splitlines()
+    assert (ended.code, lines[0]) == (0, record.answer)
+    assert lines[1].startswith("Missing: quiz 2, “What does Ann Lee earn?”")
+    assert GUESS not in ended.out
+
+
+def openai_fields(message):
+    return {name: getattr(message, name) for name in ("answer_source", "confidence", "guessed", "unanswered")}
+
+
+@EACH
+def test_openais_text_and_fields_whole_and_as_a_stream(serve, server, found, record):
+    found(record)
+    serving = serve(server)
+    asked = {"model": "keqa", "messages": [{"role": "user", "content": ASKED}]}
+    with openai.OpenAI(base_url=f"{serving.url}/v1", api_key="none", max_retries=0) as client:
+        message = client.chat.completions.create(**asked).choices[0].message
+        with client.chat.completions.create(**asked, stream=True) as stream:
+            chunks = [chunk.choices[0].delta for chunk in stream]
+    assert message.content == record.answer == "".join(chunk.content or "" for chunk in chunks)
+    fields = openai_fields(message)
+    assert fields == openai_fields(chunks[-1])
+    assert fields["unanswered"].pop("missing")[0]["kind"] == record.unanswered.kind
+    assert (fields["answer_source"], fields["confidence"], fields["guessed"]) == ("unanswered", None, False)
+    assert (fields["unanswered"]["kind"], GUESS in str(message)) == (record.unanswered.kind, False)
+    assert serving.metric("keqa_questions_total", outcome="unanswered") == 2
+    assert serving.metric("keqa_questions_total", outcome="answered") == 0
+
+
+@EACH
+async def test_mcp_gives_it_as_a_result_and_not_as_an_error(serve, server, found, record):
+    found(record)
+    async with Client(f"{serve(server).url}/mcp") as client:
+        result = await client.call_tool("ask", {"question": ASKED})
+    told = result.structured_content
+    assert (result.is_error, told["answer"], told["answer_source"]) == (False, record.answer, "unanswered")
+    assert told["unanswered"]["kind"] == record.unanswered.kind
+    assert record.unanswered.kind in result.content[0].text
+    assert GUESS not in result.content[0].text
+
+
+@EACH
+def test_in_python(found, record):
+    program = keqa.KEQA(None)
+    found(record)
+    (outcome,) = program.answer_many([ASKED])
+    assert outcome.unanswered == record.unanswered
+    assert isinstance(outcome.unanswered, keqa.Unanswered)
+    if outcome.error is None:
+        prediction = program(ASKED)
+        assert (prediction.answer, prediction.unanswered) == (outcome.answer, record.unanswered)
+        assert prediction.answer == record.answer
+    else:
+        with pytest.raises(keqa.NotInDocumentsError) as error:
+            program(ASKED)
+        assert (error.value.unanswered, error.value.record) == (record.unanswered, record)
+        assert (str(error.value), outcome.answer) == (record.answer, None)
+    observed = program.as_tool()(question=ASKED)
+    missing = f"Missing: quiz 2, “What does Ann Lee earn?”: {record.unanswered.kind} ("
+    assert observed.startswith(f"{record.answer}\n{missing}")
+    assert observed.endswith("Known: quiz 1, “Who governs Carmouth?”: Ann Lee (from the documents)")
+    assert GUESS not in observed
+
+
+def test_a_guess_is_marked(command, found, serve, server):
+    found(GUESSED)
+    ended = command("ask", ASKED)
+    assert (ended.code, ended.out.splitlines()[0]) == (0, f"Answer: {GUESS} (a guess)")
+    assert command("chat").out.splitlines()[0] == f"{GUESS} (a guess)"
+    ended = command("ask", ASKED, "--quiet")
+    assert (ended.out, "is a guess" in ended.err) == (f"{GUESS}\n", True)
+    serving = serve(server)
+    message = serving.chat().json()["choices"][0]["message"]
+    assert (message["content"], message["guessed"], message["unanswered"]) == (f"{GUESS} (a guess)", True, None)
+    assert keqa.KEQA(None).as_tool()(question=ASKED).startswith(f"{GUESS} (a guess)\n")
+
+
+@pytest.mark.parametrize(("golds", "outcome", "em"), [([], RIGHT, 1.0), (["40,000"], DECLINED, 0.0)])
+@EACH
+def test_view_tells_it_from_a_wrong_answer(record, golds, outcome, em, tmp_path):
+    header = RunHeader(
+        method="keqa", label="keqa", dataset="mine", ids=["a"], configuration=RunSettings(), fingerprint="x"
+    )
+    line = RunLine(
+        id="a", question=ASKED, answers=golds, answer=record.answer, scores={"em": em, "f1": em}, record=record
+    )
+    (tmp_path / "run.jsonl").write_bytes(header_line(header) + run_line(line))
+    runs = Runs([tmp_path / "run.jsonl"])
+    assert runs.overview()["questions"][0][4] == [[outcome, record.answer]]
+    assert runs.story(0, 0)["record"]["unanswered"]["kind"] == record.unanswered.kind
+
+
+@pytest.fixture
+def unhelped(server):
+    """A language model whose answers from memory differ, and that finds no passage helpful."""
+
+    def reply(messages, n, body, own=server.reply):
+        if "[[ ## passage ## ]]" in messages[-1]["content"]:
+            return [markers(helpful=False)] * n
+        if "Respond with" in messages[-1]["content"] and "quizzes" in messages[-1]["content"].rpartition("Respond")[2]:
+            return [markers(quizzes=json.dumps([ASKED]))] * n
+        return own(messages, n, body)
+
+    server.reply = reply
+    return server
+
+
+def test_what_is_done_is_an_option_and_a_setting_of_a_file(command, unhelped, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = command("ask", ASKED)
+    assert (ended.code, ended.out.splitlines()[0]) == (
+        3,
+        f"Not in your documents: nothing that was found answers “{ASKED}”.",
+    )
+    for guess in (["--unanswered", "guess"], []):
+        ended = command("ask", ASKED, *guess)
+        assert (ended.code, ended.out.splitlines()[0]) == (0, "Answer: guess 0 (a guess)")
+        (tmp_path / "keqa.toml").write_text('unanswered = "guess"\n')
+    assert command("ask", ASKED, "--unanswered", "say").code == 3
+    assert command("ask", ASKED, "--unanswered", "raise").code == 2
+
+
+def test_one_method_says_it_and_methods_side_by_side_guess(command, unhelped, tmp_path):
+    (tmp_path / "own.jsonl").write_text(json.dumps({"question": ASKED, "answer": None}) + "\n")
+    asked = ("--questions", tmp_path / "own.jsonl", "--out")
+
+    def sources(folder):
+        return {path.stem: read_run(path).lines[0].record.answer_source for path in (tmp_path / folder).glob("*.jsonl")}
+
+    ended = command("evaluate", "keqa", *asked, tmp_path / "one")
+    assert (ended.code, "unanswerable declined" in ended.out, sources("one")) == (0, True, {"keqa": "unanswered"})
+    assert command("compare", "keqa", "rag", *asked, tmp_path / "two").code == 0
+    assert sources("two") == {"keqa": "largest_cluster", "rag": "passages"}
+    assert command("compare", "keqa", "rag", *asked, tmp_path / "three", "--unanswered", "say").code == 0
+    assert sources("three") == {"keqa": "unanswered", "rag": "passages"}
+    ended = command("evaluate", "rag", *asked, tmp_path / "four", "--unanswered", "say")
+    assert (ended.code, "--unanswered means nothing to rag" in ended.err) == (2, True)

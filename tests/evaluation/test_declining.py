@@ -1,0 +1,112 @@
+"""What is declined counts as that, by its type: in scores, run files, tables and compiling."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fixtures.findings import FINDINGS, NOTHING_FOUND, NOTHING_SUPPORTS
+
+from keqa.cli.run_table import figures, run_table
+from keqa.data.example import as_example
+from keqa.errors import InputError, NotInDocumentsError
+from keqa.evaluation.compare import Row
+from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.reading import read_run
+from keqa.evaluation.reports import tables
+from keqa.evaluation.reports.summary import brief_of
+from keqa.metrics.answers import f1
+from keqa.optimize.scoring import score_of
+from keqa.programs.abstention import abstained
+from keqa.programs.baselines import ClosedBook
+from keqa.programs.prediction import prediction_of
+from keqa.programs.registry import parse_spec
+
+ROWS = [
+    {"id": "right", "question": "Who governs Town0?", "answer": "Mayor0"},
+    {"id": "wrong", "question": "Who governs Town3?", "answer": "Mayor3"},
+    {"id": "missed", "question": "What does Ann Lee earn?", "answer": "Ann Lee earns nothing"},
+    {"id": "declined", "question": "What does Bo Kim earn?", "answer": None},
+    {"id": "guessed", "question": "Who governs Town7?", "unanswerable": True},
+]
+
+
+@pytest.fixture
+def asked(closed_book, tmp_path, monkeypatch):
+    """A run over the rows; what anybody earns is not in the documents."""
+
+    def run(*, raised=False):
+        program, _ = closed_book()
+        answer = ClosedBook.__call__
+
+        def call(self, question, **further):
+            if "earn" not in question:
+                return answer(self, question=question, **further)
+            if raised:
+                raise NotInDocumentsError(NOTHING_FOUND.unanswered, NOTHING_FOUND)
+            return prediction_of(NOTHING_FOUND)
+
+        monkeypatch.setattr(ClosedBook, "__call__", call)
+        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+        tally = evaluate(program, tmp_path / "rows.jsonl", out=tmp_path / "run.jsonl")
+        monkeypatch.undo()
+        return tally, tmp_path / "run.jsonl"
+
+    return run
+
+
+@pytest.mark.parametrize("raised", [False, True])
+def test_a_run_keeps_it_and_the_table_counts_it(asked, raised):
+    tally, path = asked(raised=raised)
+    lines = {line.id: line for line in read_run(path).lines}
+    assert {name: line.scores["f1"] for name, line in lines.items()} == {
+        "right": 1, "wrong": 0, "missed": 0, "declined": 1, "guessed": 0,
+    }  # fmt: skip
+    assert (tally.failed, lines["declined"].answers, lines["declined"].answer) == (0, [], NOTHING_FOUND.answer)
+    assert lines["declined"].record.unanswered == NOTHING_FOUND.unanswered
+    spec = parse_spec("closed-book")
+    grid = run_table([Row(spec, path, tally)])._grid
+    shown = {column.name: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
+    columns = ["EM", "answered", "right of answered", "right to decline", "unanswerable declined"]
+    assert [shown[name] for name in columns] == [".400", ".600", ".333", "1/2", "1/2"]
+    (figure,) = figures([Row(spec, path, tally)])
+    assert figure["declining"] == {
+        "questions": 5, "answered": 3, "right": 1, "declined": 2, "found": 2, "unanswerable": 2, "rightly": 1,
+        "coverage": 0.6, "right_of_answered": pytest.approx(1 / 3), "right_to_decline": 0.5, "unanswered_ratio": 0.5,
+    }  # fmt: skip
+    table = next(one for one in tables([read_run(path)]) if one.name == "table1")
+    shown = {column.full: cell.text for column, cell in zip(table.columns, table.rows[0].cells, strict=True)}
+    assert [shown[name] for name in columns[1:]] == [".600", ".333", "1/2", "1/2"]
+
+
+def test_a_table_where_nothing_is_declined_is_as_before(run):
+    tally, _ = run(5)
+    assert not tally.declining.shown
+    (figure,) = figures([Row(parse_spec("closed-book"), "run.jsonl", tally)])
+    assert "declining" not in figure
+
+
+@pytest.mark.parametrize("record", FINDINGS.values(), ids=FINDINGS)
+def test_it_is_an_abstention_whatever_its_words(record):
+    assert abstained(record)
+    # Its words have some in common with this answer.
+    golds = as_example({"question": record.question, "answer": "your documents: Ann Lee"})
+    assert f1(record.answer, golds.answers) > 0 or record.unanswered.kind == "sources contradict each other"
+    assert score_of(f1, golds, prediction_of(record)) == 0
+
+
+def test_who_says_in_words_that_it_is_not_known_declines_as_well(closed_book, tmp_path):
+    program, _ = closed_book(lambda name, inputs, config: {"answer": "I do not know"})
+    tally = evaluate(program, [{"question": "Who?", "answer": None}], out=tmp_path / "run.jsonl")
+    assert (tally.mean("em"), tally.declining.rightly, tally.declining.found) == (1, 1, 0)
+
+
+def test_a_line_in_brief_knows_it(line):
+    record = NOTHING_SUPPORTS
+    brief = brief_of(line(0, 0.0).model_copy(update={"record": record, "answer": record.answer}))
+    assert (brief.answered, brief.declined, brief.unanswered) == (False, True, True)
+
+
+def test_nothing_is_learned_from_a_question_without_an_answer():
+    with pytest.raises(InputError, match="there is no answer"):
+        as_example(ROWS[3])
