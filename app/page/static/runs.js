@@ -90,8 +90,8 @@ function draw() {
   after.disabled = from + PAGE >= shown.length;
   rows.replaceChildren(...part.map((one) => el("tr", {},
     el("td", {}, el("button", { type: "button", class: "plain question", dir: "auto", onclick: () => show(one) }, one.text)),
-     el("td", { dir: "auto", "data-name": "Expected", class: one.golds.length ? "" : "soft" }, one.golds.length ? one.golds[0] : NOTHING),
-     runs.map((run, place) => {
+    el("td", { dir: "auto", "data-name": "Expected", class: one.golds.length ? "" : "soft" }, one.golds.length ? one.golds[0] : NOTHING),
+    runs.map((run, place) => {
       const [code, answer] = one.of[place] || [4, ""];
       return el("td", { dir: "auto", "data-name": run.label }, el("span", { class: STYLES[code] }, OUTCOMES[code]), answer ? `: ${answer}` : "");
     }))));
