@@ -1,11 +1,13 @@
 """Train the classifier of refusals, and measure it: refusals found by language, real answers taken for one.
 
-    python benchmarks/refusals.py              # the tables, of the weights that ship
-    python benchmarks/refusals.py --train      # writes metrics/refusals.json first; half a minute
+    python benchmarks/refusals.py [DATA]                                        # the tables, of the weights that ship
+    pip install --no-deps django && python benchmarks/refusals.py [DATA] --train    # writes metrics/refusals.json first
 
-``refusals.yaml`` has for each language what is trained on (``refusals``, sentences that may follow one, ``answers``)
-and, in other wordings that were written before anything was trained, what is measured on (``held_out`` refusals and
-``held_out_answers``). No question or answer of a benchmark is trained on: all gold answers are the other side.
+``refusals.yaml`` has for each language what is learned from (refusals, sentences that may follow one, answers; slots
+are filled) and what is measured on: ``held_out`` refusals and ``held_out_answers``, written last and in other wordings;
+the two draws before them were measured and then moved into what is learned from. Answers are besides that titles,
+stretches and sentences of the shared passages that are no gold answer, and what Django says to its users in the
+twelve languages. The other side of the measurement are all gold answers of the benchmarks.
 """
 
 from __future__ import annotations
@@ -34,12 +36,14 @@ from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 
 DECAY, SHARPNESS = 2e-6, 10
-THRESHOLD, LATER_THRESHOLD = -0.5, -1.0
-SHIFTS = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5)
+THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -1.0, -0.1, -2.0
+SHIFTS = (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 LISTS = Path(__file__).with_suffix(".yaml")
 WEIGHTS = ROOT / "metrics" / "refusals.json"
 FILES = ROOT / "tests" / "data" / "real_files.jsonl"
-_LIKE_A_REFUSAL = re.compile(r"unknown|none|found|available|does not exist|no \w+ (match|yet)|sorry|apolog|unable", re.I)
+_LIKE_A_REFUSAL = re.compile(
+    r"unknown|none|found|available|does not exist|no \w+ (match|yet)|sorry|apolog|unable", re.I
+)
 IN_A_LINE = ("no", "asked", "sources", "places", "short")
 NAMES = (
     "Petra Lund|Meridian Rail|Paris|Vasco da Gama|IBM|Zürich|The Restless Song|Ōkubo Toshimichi|Лев Толстой|"
@@ -123,7 +127,7 @@ def samples(data: Path, seed: int = 0, copies: int = 5) -> tuple[list[set[int]],
         answers = parts["answers"] + parts["short"]
         # An answer behind a refusal is one, too; a refusal said twice adds none.
         rows = [(text, True, later) for later in (False, True) for text in parts["refusals"]]
-        rows += [(text, True, True) for text in parts["continued"]]
+        rows += [(text, True, True) for text in parts["continued"] * 2]
         rows += [(text, False, later) for later in (False, True) for text in answers]
         for (text, refusing, later), _ in itertools.product(rows, range(copies)):
             add(filled(text, refusing, parts, names, draw), refusing, later)
@@ -158,14 +162,21 @@ def train(data: Path) -> None:
     found, refuses = samples(data)
     weights = fit(found, refuses, DECAY)
     whole = np.rint(weights * SHARPNESS).astype(int)
-    model = {"threshold": THRESHOLD, "later_threshold": LATER_THRESHOLD, "divisor": SHARPNESS, "weights": whole.tolist()}
+    model = {
+        "threshold": THRESHOLD,
+        "short_threshold": SHORT_THRESHOLD,
+        "later_threshold": LATER_THRESHOLD,
+        "divisor": SHARPNESS,
+        "weights": whole.tolist(),
+    }
     WEIGHTS.write_text(json.dumps(model, separators=(",", ":")) + "\n", "utf-8")
-    show(f"{len(found):,} sentences, {sum(refuses):,} of them refusals; {WEIGHTS.stat().st_size / 1000:.0f} kB of weights")
+    size = WEIGHTS.stat().st_size / 1000
+    show(f"{len(found):,} sentences, {sum(refuses):,} of them refusals; {size:.0f} kB of weights")
 
 
 def found_table(shifts: Sequence[float]) -> Table:
     """How many held-out refusals are found, and how many ordinary answers taken for one, by language."""
-    table = Table("language", *(f"at {refusals.model().threshold + shift:+.1f}" for shift in shifts), "answers taken")
+    table = Table("language", *(f"{shift:+.2f}" for shift in shifts), "answers taken")
     everything: dict[str, list[str]] = {"held_out": [], "held_out_answers": []}
     rows = lists()
     for parts in rows.values():
@@ -175,7 +186,9 @@ def found_table(shifts: Sequence[float]) -> Table:
         refused, answers = parts["held_out"], parts["held_out_answers"]
         shares = [sum(refusals.is_refusal(text, shift) for text in refused) / len(refused) for shift in shifts]
         taken = sum(map(is_abstention, answers))
-        table.add_row(f"{language} ({len(refused)})", *(f"{share:.3f}" for share in shares), f"{taken} of {len(answers)}")
+        table.add_row(
+            f"{language} ({len(refused)})", *(f"{share:.3f}" for share in shares), f"{taken} of {len(answers)}"
+        )
     return table
 
 
@@ -185,7 +198,7 @@ def false_table(data: Path, shifts: Sequence[float]) -> Table:
     for name, gold, choices in golds(data):
         answers.setdefault(name, set()).add((gold, choices))
     answers["all"] = set().union(*answers.values())
-    table = Table("gold answers", "number", *(f"at {refusals.model().threshold + shift:+.1f}" for shift in shifts))
+    table = Table("gold answers", "number", *(f"{shift:+.2f}" for shift in shifts))
     for name, found in answers.items():
         shares = [
             sum(not choices and refusals.is_refusal(gold, shift) for gold, choices in found) / len(found)

@@ -35,6 +35,8 @@ _UNIT = re.compile(r"[$€£¥₹]\s*(?=[\d.])|(?<=\d)\s*[$€£¥₹%‰]")
 _YES = {"yes", "y", "true", "correct", "是", "是的", "对", "对的", "正确"}
 _NO = {"no", "n", "false", "incorrect", "否", "不是", "不", "不对", "错", "错误"}
 _BESIDE_VERDICT = " \t\n.,;:!?()-–—，。、"
+_AGAINST_VERDICT = 0.6
+"""How much surer a refusal has to be to take a verdict back ("Yes, no one disputes it")."""
 _POLAR = {"yes", "no", "noanswer"}
 _FIRST_WORD = re.compile(r"[\W_]*([^\W_]+)(.*)", re.DOTALL)
 # What makes a first word a verdict: that nothing, a stop or a clause follows it. "No" begins "no one" too, and "true"
@@ -100,7 +102,7 @@ def _first_verdict(text: str) -> str:
     word, rest = found.groups()
     second = _NEXT_WORD.match(rest)
     taken_back = second is not None and _verdict_of(second[1]) not in ("", verdict)
-    if taken_back or _abstains(rest.strip(_BESIDE_VERDICT)):
+    if taken_back or is_refusal(rest.strip(_BESIDE_VERDICT), _AGAINST_VERDICT):
         return ""
     meant = _VERDICT_ENDS.match(rest) or (word == "yes" and not _JOINED.match(rest))
     return verdict if meant else ""
@@ -202,4 +204,6 @@ def is_abstention(text: str, choices: Sequence[str] = ()) -> bool:
 
 
 def _abstains(text: str) -> bool:
-    return _normalize_text(text) in ("", UNKNOWN) or is_refusal(text)
+    # "The Unknown" is a name.
+    bare = text.translate(_DELETED).strip().casefold()
+    return bare == UNKNOWN or not _normalize_text(text) or is_refusal(text)

@@ -16,13 +16,17 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import NamedTuple
 from zlib import crc32
 
 PLACES = 1 << 15
 """How many weights there are."""
 
-_SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\]\"”’»][.…])\s+|\s*\n+\s*")
+SHORT = 25
+"""A sentence of fewer letters may be a name, so that more has to speak for a refusal."""
+
+_SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\]\"”’»][.…])\s+|\n")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIGIT = re.compile(r"\d")
 _MOST_LETTERS = 300
@@ -34,12 +38,14 @@ class Model(NamedTuple):
 
     Attributes:
         threshold: A first sentence that reaches it refuses.
+        short_threshold: The same of one that is as short as a name (`SHORT`).
         later_threshold: A later one that does not reach it gives an answer.
         divisor: Of the weights.
         weights: One a place.
     """
 
     threshold: float
+    short_threshold: float
     later_threshold: float
     divisor: float
     weights: list[int]
@@ -56,12 +62,15 @@ def is_refusal(text: str, shift: float = 0.0) -> bool:
 
     Args:
         text: Any text; one without letters and digits says nothing, which is not for this function to judge.
-        shift: What the threshold is raised by.
+        shift: What the thresholds of the first sentence are raised by.
     """
-    first, *later = sentences(text) or [""]
-    return score(first) >= model().threshold + shift and all(
-        score(one, later=True) >= model().later_threshold for one in later
-    )
+    found = sentences(text)
+    if not found:
+        return False
+    least = model().short_threshold if len(found[0]) < SHORT else model().threshold
+    if score(found[0]) < least + shift:
+        return False
+    return all(score(one, later=True) >= model().later_threshold for one in found[1:])
 
 
 def sentences(text: str) -> list[str]:
@@ -101,11 +110,11 @@ def _features(sentence: str) -> Iterator[str]:
     yield f"capitals {min(capitals, 4)} of {min(len(named), 6)}"
     yield f"length {math.isqrt(len(sentence))}"
     yield f"digits {min(len(_DIGIT.findall(sentence)), 3)}"
-    plain = unicodedata.normalize("NFKD", sentence.replace("’", "'")).casefold()
+    plain = unicodedata.normalize("NFKD", re.sub("['’]", "", sentence)).casefold()
     plain = _DIGIT.sub("0", "".join(letter for letter in plain if not unicodedata.combining(letter)))
     words = ["^", *_WORD.findall(plain), "$"]
     yield from words
-    yield from (f"{first} {second}" for first, second in zip(words, words[1:], strict=False))
+    yield from (f"{first} {second}" for first, second in pairwise(words))
     spaced = f"^{' '.join(plain.split())}$"
     for length in range(1, _LONGEST + 1):
         yield from (f"<{spaced[start : start + length]}" for start in range(len(spaced) - length + 1))
