@@ -52,9 +52,9 @@ def _missing(one: MissingQuiz) -> tuple[str, list[str]]:
 def _looked_at(one: MissingQuiz) -> Iterator[str]:
     if one.searched != [one.asked]:
         yield f"Searched for: {'; '.join(one.searched) or 'nothing'}"
-    for label, things in (("The sources say", one.answers), ("Read", one.read)):
-        if things:
-            yield f"{label}: {'; '.join(things)}"
+    yield from (f"A source says: {answer}" for answer in one.answers)
+    if one.read:
+        yield f"Read: {'; '.join(one.read)}"
 
 
 def _found(one: FoundQuiz) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from keqa.metrics.answers import tokens
 from keqa.programs.contradicting import differing_value, newer
-from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord
+from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord, Unanswered
 from keqa.programs.supporting import as_written, sentences_of, supporting_sentences
 
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
@@ -108,8 +108,9 @@ def _supported(
 def sources_of(record: QuestionRecord) -> list[Source]:
     """The sources of an answer, in the order in which they were used, each once.
 
-    Where the documents do not say it, they are those of the quizzes that have an answer all the same. Where the program
-    fell back to answering the question itself, the passages of its quizzes carried nothing.
+    Where the documents do not say it, they are those of the quizzes that have an answer all the same, and of those to
+    which they say several things. Where the program fell back to answering the question itself, the passages of its
+    quizzes carried nothing.
 
     Args:
         record: The record of the question.
@@ -158,19 +159,29 @@ def _carrying(record: QuestionRecord) -> list[tuple[int | None, list[PassageVerd
 
     Passages that were left out for a newer one are among them.
     """
-    # Where the documents do not say it, they may yet say a part.
-    known = None if record.unanswered is None else {one.quiz for one in record.unanswered.found}
-    if known is None and record.answer_source not in _FROM_PASSAGES:
+    if record.unanswered is not None:
+        return [
+            (quiz.index, _used(quiz.passages), quiz.resolved or quiz.text, quiz.answer)
+            for quiz in record.quizzes
+            if _carries_a_part(quiz, record.unanswered)
+        ]
+    if record.answer_source not in _FROM_PASSAGES:
         return []
     if record.answer_source == "fallback":
         fallback = record.fallback
         if fallback is None or fallback.source != "passages":
             return []
         return [(None, _used(fallback.passages), fallback.resolved or fallback.text, fallback.answer)]
-    quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages" and (known is None or quiz.index in known)]
+    quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages"]
     own: list[tuple[int | None, list[PassageVerdict], str, str | None]]
     own = [(quiz.index, _used(quiz.passages), quiz.resolved or quiz.text, quiz.answer) for quiz in quizzes]
     return [*own, (None, _used(record.passages), record.standalone or record.question, record.answer)]
+
+
+def _carries_a_part(quiz: QuizRecord, unanswered: Unanswered) -> bool:
+    """Whether passages say something of a question without an answer: a part of it, or several things."""
+    known = quiz.source == "passages" and quiz.index in {one.quiz for one in unanswered.found}
+    return known or (quiz.missing is not None and bool(quiz.missing.answers))
 
 
 def _used(passages: list[PassageVerdict]) -> list[PassageVerdict]:

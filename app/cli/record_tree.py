@@ -135,7 +135,8 @@ def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
 
 def _add_answer(branch: Tree, quiz: QuizRecord) -> None:
     if quiz.support:
-        branch.add(plain(f"checked: {quiz.support}", "dim"))
+        drawn = f"“{quiz.guess}”: " if quiz.supported is False and quiz.guess is not None else ""
+        branch.add(plain(f"checked: {drawn}{quiz.support}", "dim"))
     source = QUIZ_SOURCES[quiz.source]
     if quiz.answer is None:
         branch.add(Text(f"no answer ({source})", "yellow"))

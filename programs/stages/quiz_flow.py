@@ -226,11 +226,11 @@ class QuizFlow:
         told = answer is not None and not is_abstention(answer, choices)
         if told and fields.get("supported") is not False:
             return answer, "passages"
-        fields["missing"] = self._missing(quiz, text, fields, answer)
+        fields["missing"] = self._missing(quiz, text, fields)
         fields["guess"] = answer if told else None if found is None else found.answer
         return None, "unanswered"
 
-    def _missing(self, quiz: Quiz, text: str, fields: dict[str, Any], answer: str | None) -> MissingQuiz:
+    def _missing(self, quiz: Quiz, text: str, fields: dict[str, Any]) -> MissingQuiz:
         passages: list[PassageVerdict] = fields["passages"]
         about = spoken_of(text, [_told_by(one) for one in passages], least=0.5)
         kept = sum(one.kept for one in passages)
@@ -239,8 +239,9 @@ class QuizFlow:
         elif not kept:
             why = f"none of the {len(passages)} passages found was judged to help"
         else:
-            support = fields.get("support")
-            why = f"of the {kept} passages kept came “{answer}”{f', but {support}' if support else ''}"
+            # Not what came of them: nobody shall take it for an answer.
+            carried = "do not support what was drawn from them" if fields.get("support") else "give no answer"
+            why = f"the passages kept ({kept}) {carried}"
         kind: UnansweredKind = "nothing supports an answer" if about or kept else "nothing found"
         answers = _contradicting(text, [one for one in passages if one.kept])
         if answers:

@@ -188,9 +188,10 @@ def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
     record = program(SALARY).record
     assert record.unanswered.kind == "nothing supports an answer"
     assert record.unanswered.guess == "Mercury (planet)"
-    assert record.unanswered.missing[0].why == (
-        "of the 1 passages kept came “Mercury (planet)”, but the passages lack “mercury planet”; judged: no"
-    )
+    assert record.unanswered.missing[0].why == "the passages kept (1) do not support what was drawn from them"
+    # The guess stands in the story alone.
+    assert record.quizzes[0].support == "the passages lack “mercury planet”; judged: no"
+    assert "Mercury" not in record.unanswered.model_dump_json(exclude={"guess"})
     quiz = program("Where does Jonas Albrecht work?").record.quizzes[0]
     assert (quiz.supported, quiz.support) == (True, "the passages have its words")
     assert engine.count["JudgeSupport"] == 1

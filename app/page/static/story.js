@@ -80,7 +80,7 @@ function answerCard(record, data, places) {
     const named = new Map();
     for (const source of sources) named.set(source.title, (named.get(source.title) || 0) + 1);
     const line = (source) => sourceLine(source, places, named.get(source.title) > 1);
-    card.append(el("h3", {}, record.unanswered ? "Sources of what is known" : "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
+    card.append(el("h3", {}, "Sources"), el("ol", {}, sources.map((source) => el("li", {}, line(source)))));
   }
   for (const one of data.disagreements || []) card.append(el("p", { class: "warn disagreement", dir: "auto" }, one));
   // Whoever wants it sees the guess, and nobody takes it for an answer.
@@ -150,6 +150,7 @@ function quizCard(quiz, label, number, places, data) {
     el("h3", { dir: "auto" }, `${label}: ${quiz.text}`));
   if (quiz.resolved && quiz.resolved !== quiz.text) card.append(el("p", { class: "soft", dir: "auto" }, `→ ${quiz.resolved}`));
   if (quiz.samples && quiz.samples.length) card.append(draws(quiz));
+  else if (quiz.stopped) card.append(el("p", { class: "soft", dir: "auto" }, quiz.stopped));
   if (quiz.known !== null && quiz.known !== undefined) card.append(gate(quiz));
   if (quiz.passages && quiz.passages.length) card.append(passageList(quiz.passages, quiz.index, number, places, data, quiz));
   else if (quiz.retrieved) card.append(el("p", {}, "Searched: nothing found"));
@@ -160,6 +161,12 @@ function quizCard(quiz, label, number, places, data) {
     }
   }
   const how = QUIZ_SOURCES[quiz.source] || quiz.source;
+  if (quiz.support) {
+    const drawn = quiz.supported === false && quiz.guess ? `“${quiz.guess}”: ` : "", line = `${drawn}${quiz.support}`;
+    card.append(drawn
+      ? el("details", {}, el("summary", { class: "soft" }, "What the passages do not support"), el("p", { dir: "auto" }, line))
+      : el("p", { class: "soft", dir: "auto" }, `Checked: ${line}`));
+  }
   card.append(quiz.answer === null || quiz.answer === undefined
     ? el("p", { class: "warn" }, `No answer (${how})`)
     : el("p", {}, el("strong", { class: "good", dir: "auto" }, quiz.answer), el("span", { class: "soft" }, ` (${how})`)));
