@@ -112,17 +112,8 @@ def test_a_signal_lets_a_question_in_work_end(server, own_index, tmp_path, numbe
     environment = {**os.environ, "OPENAI_API_KEY": "none", "KEQA_TOKEN": TOKEN, "XDG_CACHE_HOME": str(tmp_path)}
     listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
     script = f"import sys\n{listening}\nfrom keqa.__main__ import main\nmain()"
-    options = [
-        "--no-look-first",
-        "--index",
-        own_index,
-        "--lm",
-        "openai/scripted",
-        "--api-base",
-        server.api_base,
-        "--port",
-        "0",
-    ]
+    options = ["--no-look-first", "--index", own_index, "--port", "0"]
+    options += ["--lm", "openai/scripted", "--api-base", server.api_base]
     command = [sys.executable, "-c", script, "serve", *map(str, options)]
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
