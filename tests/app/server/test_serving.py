@@ -112,7 +112,8 @@ def start(lm, index, folder, before="", **further):
     environment = {**os.environ, "OPENAI_API_KEY": "none", "XDG_CACHE_HOME": str(folder), **further}
     listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
     script = f"import sys\n{listening}\n{before}\nfrom keqa.__main__ import main\nmain()"
-    options = ["--index", index, "--lm", "openai/scripted", "--api-base", lm.api_base, "--port", "0"]
+    options = ["--no-look-first", "--index", index, "--port", "0"]
+    options += ["--lm", "openai/scripted", "--api-base", lm.api_base]
     command = [sys.executable, "-c", script, "serve", *map(str, options)]
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
