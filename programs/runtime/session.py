@@ -32,7 +32,8 @@ from keqa.signatures.markers import without_completed
 
 T = TypeVar("T")
 
-_ENDED = re.compile(r"\[++\s*+#++\s*+completed\b\s*+#*+\s*+\]*+")
+# In the middle of a line it is a part of a sentence.
+_ENDED = re.compile(r"\[++[^\S\n]*+#++[^\S\n]*+completed\b[^\S\n]*+#*+[^\S\n]*+\]*+[^\S\n]*+(?=\n|\Z)")
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
 

@@ -303,6 +303,7 @@ def test_the_command_line_names_it_too(program, tmp_path, keqa_command, server, 
     (tmp_path / "q.jsonl").write_text('{"question": "Who is Bö?", "answer": "Ann"}\n')
     asked = ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
     asked += ["--program", tmp_path / "program"]
+    asked += ["--unanswered", "guess"]
     for command in (["ask", "Who?"], ["evaluate", "keqa", "-q", tmp_path / "q.jsonl", "--out", tmp_path / "runs"]):
         ended = keqa_command(*command, *asked)
         assert (ended.code, "--embedder NAME" in " ".join(ended.err.split())) == (2, True)
