@@ -67,7 +67,7 @@ def test_a_path_below_ones_own_folder(keqa_command, folder, monkeypatch):
 def test_options_take_their_defaults(keqa_command, folder, server, own_index):
     asked = ("ask", "To whom is the mayor of Carmouth married?", "--json")
     (folder / "keqa.toml").write_text(
-        f'lm = "openai/scripted"\napi_base = "{server.api_base}"\nindex = "{own_index}"\n[ask]\ntries = 3\nno_look_first = true\n'
+        f'lm = "openai/scripted"\napi_base = "{server.api_base}"\nindex = "{own_index}"\n[ask]\ntries = 3\n'
     )
     ended = keqa_command(*asked)
     assert ended.code == 0, ended.err
