@@ -117,7 +117,9 @@ _TAGS = "<h1>,<h1>x,<div>,<b><i>x</b>,</p>,<a ,<a b=',<!,<!-- ,<?,<![,&,&#x,<tab
 _HTML: dict[str, Make] = {
     **{f"{unit} repeated": _repeated(unit) for unit in (*_TAGS.split(","), "<script>", "</script", "<meta ")},
     **{f"{unit} then >": _repeated(unit, after=">") for unit in ("<a ", "<a b='", "<", "<meta charset=")},
-    **{f"in {name}": _repeated("a", f'<meta charset="{name}">') for name in ("punycode", "idna", "utf-7", "puny-code")},
+    **{
+        f"in {name}": _repeated("a", f'<meta charset="{name}">-') for name in ("punycode", "idna", "utf-7", "puny-code")
+    },
     "nested headings": _nested("<h1>", "</h1>"),
     "many attributes": _repeated("a=b ", "<p ", ">x"),
 }

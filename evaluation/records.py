@@ -153,7 +153,7 @@ class RunLine(_Written):
     @property
     def declined(self) -> bool:
         """Whether it was answered by saying that it is not known, or that the documents do not say it."""
-        return self.answer is not None and (self.unanswered or is_abstention(self.answer, self.choices))
+        return self.answer is not None and (self.unanswered or is_abstention(self.answer, self.choices or self.answers))
 
     @property
     def unanswered(self) -> bool:

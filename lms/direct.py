@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import functools
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Set
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -36,13 +40,17 @@ _KEPT = frozenset(
     ("model", "api_base", "api_key", "timeout", "rollout_id", "litellm_trace_id", "additional_drop_params", "cache")
 )
 """What is not sent, or says where to."""
-_PROVIDERS = ("openai", "hosted_vllm")
+PROVIDERS = ("openai", "hosted_vllm")
+"""Whose models a server of one's own may have."""
 # Who sets one of these wants LiteLLM to see each call or to change it, or to connect in a way of its own.
 _HOOKS = (
     *("callbacks", "success_callback", "failure_callback", "input_callback", "headers", "organization", "cache"),
     *("drop_params", "modify_params", "aclient_session", "ssl_certificate", "ssl_security_level"),
 )
-_VARIABLES = ("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "SSL_VERIFY", "SSL_CERTIFICATE")
+_VARIABLES = (
+    *("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "SSL_VERIFY", "SSL_CERTIFICATE"),
+    *("SSL_SECURITY_LEVEL", "LITELLM_DROP_PARAMS", "LITELLM_MODIFY_PARAMS"),
+)
 _KEPT_OPEN = 4.0
 """Seconds that an idle connection is kept; the servers of vLLM and others close theirs after five."""
 _clients: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
@@ -55,27 +63,55 @@ def is_direct(request: Mapping[str, Any]) -> bool:
     Args:
         request: The settings of a call with ``model``, as LiteLLM would get them; without its messages.
     """
-    import litellm
-
+    # Nobody has set anything in a library that is not there yet.
+    litellm = sys.modules.get("litellm")
     return (
         request.keys() <= _SENT | _KEPT
         and _is_own(request["model"], request.get("api_base"))
         and request.get("additional_drop_params") is None
-        and litellm.ssl_verify is True
+        and getattr(litellm, "ssl_verify", True) is True
         and not any(getattr(litellm, name, None) for name in _HOOKS)
         and not any(map(os.environ.get, _VARIABLES))
     )
 
 
-def _is_own(model: str, api_base: str | None) -> bool:
-    """Whether a model is one of a server of the user's, of which LiteLLM knows nothing: neither prices nor oddities."""
-    import litellm
+def is_plain(model: str) -> bool:
+    """Whether a model is one of which LiteLLM knows nothing but its provider: neither prices nor oddities.
 
+    Args:
+        model: Its string.
+    """
     provider, _, name = model.partition("/")
-    if provider not in _PROVIDERS or not api_base or name in litellm.model_cost or model in litellm.model_cost:
+    return provider in PROVIDERS and bool(name) and not {name, model} & _priced()
+
+
+def _is_own(model: str, api_base: str | None) -> bool:
+    """Whether a model is one of a server of the user's."""
+    if not api_base or not is_plain(model):
         return False
     parts = urlsplit(api_base)
     return not (parts.query or parts.fragment or parts.path.rstrip("/").endswith("/completions"))
+
+
+def _priced() -> Set[str]:
+    """The models that LiteLLM has a price of; read from its file as long as it is not imported, which takes seconds."""
+    known = getattr(sys.modules.get("litellm"), "model_cost", None)
+    if known is None and os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP", "True").lower() == "true":
+        return _packaged()
+    if known is None:
+        import litellm
+
+        known = litellm.model_cost
+    found: Set[str] = known.keys()
+    return found
+
+
+@functools.cache
+def _packaged() -> Set[str]:
+    spec = find_spec("litellm")
+    folder = Path((spec.submodule_search_locations or [""])[0]) if spec is not None else Path()
+    found: Set[str] = json.loads((folder / "model_prices_and_context_window_backup.json").read_bytes()).keys()
+    return found
 
 
 async def complete(request: Mapping[str, Any]) -> Any:
@@ -90,9 +126,9 @@ async def complete(request: Mapping[str, Any]) -> Any:
         Exception: LiteLLM's own, of what the server refused or of a reply that is none.
     """
     import aiohttp
-    import litellm
-    from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import convert_to_model_response_object
 
+    # Its import takes seconds, in which the server may answer.
+    loading = asyncio.get_running_loop().run_in_executor(None, _converter)
     model = request["model"]
     body = {name: value for name, value in request.items() if name in _SENT and value is not None}
     provider, _, body["model"] = model.partition("/")
@@ -118,7 +154,20 @@ async def complete(request: Mapping[str, Any]) -> Any:
     if not isinstance(reply, dict):
         text = "the server answered with what is no reply"
         raise LMServerError(text, model=model, status=200, provider_code=UNREADABLE)
-    return convert_to_model_response_object(response_object=reply, model_response_object=litellm.ModelResponse())
+    return (await loading)(reply)
+
+
+@functools.cache
+def _converter() -> Callable[[Any], Any]:
+    """What reads a reply as LiteLLM does."""
+    from keqa.lms.served import quiet_litellm
+
+    litellm = quiet_litellm()
+    from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import convert_to_model_response_object
+
+    return lambda reply: convert_to_model_response_object(
+        response_object=reply, model_response_object=litellm.ModelResponse()
+    )
 
 
 def _read(sent: bytes) -> Any:

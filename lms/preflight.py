@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
+from keqa.lms.direct import PROVIDERS
 from keqa.lms.served import KEYLESS, address_in_environment, is_address, quiet_litellm
 
 if TYPE_CHECKING:
@@ -197,12 +198,14 @@ class _Asked(_Server):
     def __init__(self, lm: dspy.LM) -> None:
         self.lm = lm
         given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
+        provider, _, name = lm.model.partition("/")
+        usual = None
         try:
-            name, provider, _, usual = quiet_litellm().get_llm_provider(lm.model, api_base=given)
+            if not (given and provider in PROVIDERS):
+                name, provider, _, usual = quiet_litellm().get_llm_provider(lm.model, api_base=given)
         except Exception:
             # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
-            provider, _, name = lm.model.partition("/")
-            usual = None
+            pass
         address = given or address_in_environment(provider) or usual or _DEFAULTS.get(provider)
         super().__init__(lm.model, provider, name, address)
 

@@ -19,7 +19,7 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 
 from keqa.errors import ConfigurationError
 from keqa.lms import background
-from keqa.lms.direct import complete, is_direct
+from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain
 from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
 from keqa.lms.relay import Relay
 
@@ -144,7 +144,9 @@ class ServedLM(dspy.LM):
                     tracker.add_usage(self.model, dict(getattr(reply, "usage", None) or {}))
                 raise
             if call.cache:
-                await asyncio.to_thread(execution._store, self, call, result, True)
+                # As plain data, DSPy's other form: to read LiteLLM's classes again takes its import.
+                key = call.key(self, asynchronous=True)
+                await asyncio.to_thread(dspy.cache.put, key, result.dump(), execution.IGNORED_CACHE_KEYS)
         return execution.finalize(self, call, result)
 
     def _process_completion(self, response: Any, merged_kwargs: dict[str, Any]) -> Any:
@@ -239,6 +241,8 @@ def supports_n(lm: dspy.LM) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _supported(model: str) -> frozenset[str]:
+    if is_plain(model):
+        return frozenset(("n", "seed"))
     litellm = quiet_litellm()
     try:
         name, provider, _, _ = litellm.get_llm_provider(model)
@@ -357,6 +361,9 @@ def provider_of(model: str, api_base: str | None) -> str:
     Raises:
         ConfigurationError: It names no provider, or no model.
     """
+    provider, _, name = model.partition("/")
+    if provider in PROVIDERS and name:
+        return provider
     litellm = quiet_litellm()
     try:
         name, provider, _, _ = litellm.get_llm_provider(model)
@@ -380,11 +387,7 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
         )
     if api_key:
         return api_key
-    missing = [
-        name
-        for name in quiet_litellm().validate_environment(model).get("missing_keys", [])
-        if name.endswith("_API_KEY")
-    ]
+    missing = [name for name in _missing(model, provider) if name.endswith("_API_KEY")]
     if not missing:
         return None
     if api_base:
@@ -395,6 +398,14 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
         f"{model} needs a key: set {alternatives} in the environment, or give api_key. "
         "For a server of your own give its address as api_base (--api-base)."
     )
+
+
+def _missing(model: str, provider: str) -> list[str]:
+    """The variables that a provider needs and that are not set."""
+    if provider in PROVIDERS:
+        return ["OPENAI_API_KEY"] if provider == "openai" and "OPENAI_API_KEY" not in os.environ else []
+    found: list[str] = quiet_litellm().validate_environment(model).get("missing_keys", [])
+    return found
 
 
 def address_in_environment(provider: str) -> str | None:

@@ -1,8 +1,8 @@
 """When two short answers are the same: normalisation, exact match and F1.
 
 SQuAD's normalisation (Rajpurkar et al., 2016), with four additions that it needs outside SQuAD: option letters are
-not articles, signs and decimal points carry meaning, Chinese is compared by character, and yes and no have several
-spellings. On ordinary English strings the result equals ``dspy.evaluate``'s.
+not articles, symbols that tell names and numbers apart carry meaning (C++ and C#, -3 and 3), Chinese is compared by
+character, and yes and no have several spellings. On ordinary English strings the result equals ``dspy.evaluate``'s.
 """
 
 from __future__ import annotations
@@ -14,20 +14,29 @@ from collections import Counter
 from collections.abc import Sequence
 
 from keqa.metrics.choices import OPTION, normalize_choice
+from keqa.metrics.refusals import is_refusal
 
 _CJK = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff"
 _CJK_CHARACTER = re.compile(f"([{_CJK}])")
 _CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=\d)")
-# Kept through the deletion of punctuation: a minus before a number, and a point within one.
-_MINUS = re.compile(r"(?<![\w.)\]])[-\u2212](?=\d)")
-_POINT = re.compile(r"(?<=\d)\.(?=\d)")
-_KEPT_MINUS, _KEPT_POINT = "\ue000", "\ue001"
+# Kept through the deletion of punctuation: a minus before a number, a point within one, and what names of one letter or
+# more end in (C++, C#, A*), but not the stars of emphasis.
+_KEPT = re.compile(
+    r"(?<![\w.)\]])[-\u2212](?=\d)|(?<=\d)\.(?=\d)|(?<=[^\W\d_])\++(?!\w)"
+    r"|(?<=\b[^\W\d_])\#(?!\w)|(?<=(?<![*\w])[^\W\d_])\*(?![*\w])"
+)
+_HIDDEN = {ord(symbol): 0xE000 + place for place, symbol in enumerate("-.+#*")} | {0x2212: 0xE000}
+_SHOWN = {hidden: symbol for symbol, hidden in _HIDDEN.items() if symbol != 0x2212}
 _DELETED = str.maketrans("", "", string.punctuation + "，。！？、；：（）《》〈〉【】「」『』“”‘’…·")
+_UNIT = re.compile(r"[$€£¥₹]\s*(?=[\d.])|(?<=\d)\s*[$€£¥₹%‰]")
 
 _YES = {"yes", "y", "true", "correct", "是", "是的", "对", "对的", "正确"}
 _NO = {"no", "n", "false", "incorrect", "否", "不是", "不", "不对", "错", "错误"}
+_BESIDE_VERDICT = " \t\n.,;:!?()-–—，。、"
+_AGAINST_VERDICT = 0.6
+"""How much surer a refusal has to be to take a verdict back ("Yes, no one disputes it")."""
 _POLAR = {"yes", "no", "noanswer"}
 _FIRST_WORD = re.compile(r"[\W_]*([^\W_]+)(.*)", re.DOTALL)
 # What makes a first word a verdict: that nothing, a stop or a clause follows it. "No" begins "no one" too, and "true"
@@ -39,48 +48,8 @@ _VERDICT_ENDS = re.compile(
 _JOINED = re.compile(r"\W*(?:and|or)\b")
 _NEXT_WORD = re.compile(r"\W*(?:(?:and|or)\b\W*)?([^\W_]+)(?!\s*\w)")
 
-_ABSTENTIONS = {
-    "unknown",
-    "not known",
-    "unsure",
-    "not sure",
-    "uncertain",
-    "dont know",
-    "no idea",
-    "no answer",
-    "not available",
-    "not specified",
-    "cannot be determined",
-    "na",
-    "idk",
-    "未知",
-    "不知道",
-    "我不知道",
-    "不清楚",
-    "不确定",
-    "无法确定",
-    "无法回答",
-}
-_ABSTAINING_STARTS = (
-    "i dont know",
-    "i do not know",
-    "i dont have",
-    "i do not have",
-    "i am not sure",
-    "im not sure",
-    "i am unsure",
-    "im unsure",
-    "i have no idea",
-    "i cannot answer",
-    "i cant answer",
-    "answer is unknown",
-    "answer is not known",
-    "correct answer is unknown",
-    "correct answer is not known",
-    "it is unknown",
-    "it is not known",
-    "no information",
-)
+UNKNOWN = "unknown"
+"""The word that prompts ask for where there is no answer."""
 
 
 def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -> str:
@@ -109,8 +78,7 @@ def _normalize_text(text: str) -> str:
     text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text)).lower()
     # NFD also splits Japanese and Korean syllables; that is harmless, both sides are split alike.
     text = _LEADING_POINT.sub("0.", text)
-    text = _POINT.sub(_KEPT_POINT, _MINUS.sub(_KEPT_MINUS, text))
-    text = text.translate(_DELETED).replace(_KEPT_MINUS, "-").replace(_KEPT_POINT, ".")
+    text = _KEPT.sub(lambda kept: kept[0].translate(_HIDDEN), text).translate(_DELETED).translate(_SHOWN)
     # "The The" and "A" are names: where only articles are left, they stay.
     bare = " ".join(_ARTICLE.sub(" ", text).split()) or " ".join(text.split())
     return _CJK_SPACE.sub("", bare)
@@ -118,8 +86,6 @@ def _normalize_text(text: str) -> str:
 
 def _polar(text: str, plain: str) -> str:
     """Yes or no where a text is that, or begins with it as a verdict; else the text's normal form."""
-    if _abstains(plain):
-        return plain
     return _verdict_of(plain) or _first_verdict(unicodedata.normalize("NFKC", text).lower()) or plain
 
 
@@ -136,7 +102,7 @@ def _first_verdict(text: str) -> str:
     word, rest = found.groups()
     second = _NEXT_WORD.match(rest)
     taken_back = second is not None and _verdict_of(second[1]) not in ("", verdict)
-    if taken_back or _abstains(_normalize_text(rest)):
+    if taken_back or is_refusal(rest.strip(_BESIDE_VERDICT), _AGAINST_VERDICT):
         return ""
     meant = _VERDICT_ENDS.match(rest) or (word == "yes" and not _JOINED.match(rest))
     return verdict if meant else ""
@@ -148,15 +114,28 @@ def tokens(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -
 
 
 def same_answer(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
-    """Whether two answers are equal after normalisation; nothing equals an empty answer."""
+    """Whether two answers are equal after normalisation; nothing equals an empty answer.
+
+    Units that are symbols count, which normalisation deletes: neither 5 % nor $5 is 5.
+    """
+    return _equal(first, second, answer_type, choices) and (answer_type != "short" or _units(first) == _units(second))
+
+
+def _equal(first: str, second: str, answer_type: str, choices: Sequence[str]) -> bool:
     left = normalize(first, answer_type, choices)
     return bool(left) and left == normalize(second, answer_type, choices)
+
+
+def _units(text: str) -> list[str]:
+    return [unit.strip() for unit in _UNIT.findall(unicodedata.normalize("NFKC", text))]
 
 
 def exact_match(
     prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> bool:
     """Whether a prediction equals one of the gold answers (EM).
+
+    As in the official scripts a number may lack the gold answer's unit ($5 and 5); it may not have another (5 %).
 
     Args:
         prediction: The answer; None, for a failed question, is never right.
@@ -168,7 +147,11 @@ def exact_match(
         ValueError: There is no gold answer.
     """
     _require_golds(golds)
-    return prediction is not None and any(same_answer(prediction, gold, answer_type, choices) for gold in golds)
+    if prediction is None:
+        return False
+    found = [gold for gold in golds if _equal(prediction, gold, answer_type, choices)]
+    units = _units(prediction) if answer_type == "short" else []
+    return any(not units or _units(gold) in ([], units) for gold in found)
 
 
 def f1(prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()) -> float:
@@ -206,16 +189,21 @@ def _require_golds(golds: Sequence[str]) -> None:
 
 
 def is_abstention(text: str, choices: Sequence[str] = ()) -> bool:
-    """Whether an answer says that it is not known, or says nothing.
+    """Whether an answer says that it is not known, in whatever words, or says nothing.
+
+    A guess that is marked as one does not undo it ("I don't know, but perhaps Paris"); an answer in a sentence of its
+    own does, and so does one that comes first ("Paris, but I'm not sure").
 
     Args:
         text: The answer.
-        choices: The options of a choice; an answer that is one of them is never an abstention.
+        choices: What is an answer whatever it says: the options of a choice, or the gold answers.
     """
     if any(same_answer(text, choice, "choice", choices) for choice in choices):
         return False
-    return _abstains(normalize(text.replace("/", "")))
+    return _abstains(text)
 
 
-def _abstains(plain: str) -> bool:
-    return not plain or plain in _ABSTENTIONS or plain.startswith(_ABSTAINING_STARTS)
+def _abstains(text: str) -> bool:
+    # "The Unknown" is a name.
+    bare = text.translate(_DELETED).strip().casefold()
+    return bare == UNKNOWN or not _normalize_text(text) or is_refusal(text)

@@ -98,7 +98,7 @@ def _noted(data: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
     if not (data / CHECKSUMS).exists():
         return {}, {}
     found: Any = parse_json(read_bytes(data, CHECKSUMS, _LARGEST), data / CHECKSUMS, error=RetrievalError)
-    parts = [found.get(name) for name in ("files", "records")] if isinstance(found, dict) else []
-    if len(parts) != 2 or not all(isinstance(one, dict) for one in parts):
+    files, records = (found.get(name) if isinstance(found, dict) else None for name in ("files", "records"))
+    if not isinstance(files, dict) or not isinstance(records, dict):
         raise RetrievalError(f"{data / CHECKSUMS} holds no checksums: the index is damaged, build it again")
-    return parts[0], {name: one for name, one in parts[1].items() if isinstance(one, list)}
+    return files, {name: one for name, one in records.items() if isinstance(one, list)}

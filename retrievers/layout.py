@@ -40,6 +40,7 @@ NEXT_MANIFEST = "manifest.next.json"
 BUILDING = "building.json"
 LOCK = "lock"
 DATA_PREFIX = "data-"
+_REPLACED = (".json", ".sqlite", "-journal")
 _REMOVED_PREFIX = ".removed-"
 _BUILD = "keqa-build"
 # Another process may be between its commit and its new manifest, or have just replaced the data folder.
@@ -102,6 +103,32 @@ def _data_folder(folder: Path, name: str) -> Path:
     if odd is not None:
         raise RetrievalError(f"{data} holds {odd!r}, which is no regular file: the index is not opened")
     return data
+
+
+class Lengths:
+    """How long the files of an index were when it was opened, which an engine maps into memory.
+
+    Who cuts one off, as by copying another over it, ends every process that reads beyond its end. To look before each
+    search leaves a moment only in which that can happen; no change that KEQA makes cuts a file off.
+    """
+
+    def __init__(self, data: Path) -> None:
+        """Take note of the files of a data folder; those that a change replaces are not mapped."""
+        with os.scandir(data) as entries:
+            kept = [one for one in entries if not one.name.startswith(".") and not one.name.endswith(_REPLACED)]
+            self._files = [(one.path, one.stat().st_ino, one.stat().st_size) for one in kept]
+
+    def check(self) -> None:
+        """Make sure that no file is shorter by now; one that a change has removed is still there for this process.
+
+        Raises:
+            RetrievalError: One is.
+        """
+        for path, inode, size in self._files:
+            with suppress(OSError):
+                now = os.stat(path)
+                if now.st_size < size and now.st_ino == inode:
+                    raise RetrievalError(f"{path} was cut off while it was in use: build the index again")
 
 
 def no_index(folder: Path) -> RetrievalError:

@@ -16,7 +16,7 @@ from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import AnalyzerSettings, index_terms, query_terms, register
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
 from keqa.retrievers.languages import language_of_text
-from keqa.retrievers.layout import NEXT_MANIFEST, open_current, read_bytes
+from keqa.retrievers.layout import NEXT_MANIFEST, Lengths, open_current, read_bytes
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.place import unpacked
 from keqa.storage.untrusted import parse_json
@@ -43,6 +43,7 @@ class Opened:
     manifest: Manifest
     index: tantivy.Index
     schema: tantivy.Schema
+    lengths: Lengths
 
 
 @contextmanager
@@ -140,7 +141,7 @@ def open_checked(folder: Path) -> Opened:
 def _open(manifest: Manifest, data: Path) -> Opened:
     from tantivy import Index
 
-    folder, stamp = data.parent, commit_stamp(data)
+    folder, stamp, lengths = data.parent, commit_stamp(data), Lengths(data)
     with (
         engine_errors(f"the index in {folder} cannot be opened; build it again"),
         _with_room_for_a_lock(data) as place,
@@ -163,7 +164,7 @@ def _open(manifest: Manifest, data: Path) -> Opened:
             raise RetrievalError(f"the index in {folder} was changed by something that left its manifest behind")
         manifest = dataclasses.replace(following, commit=stamp)
     manifest.check_count(found, f"the index in {folder}")
-    return Opened(manifest, index, index.schema)
+    return Opened(manifest, index, index.schema, lengths)
 
 
 @contextmanager
@@ -223,6 +224,7 @@ class TantivyRetriever(SharedRetriever):
         terms = query_terms(query, *(opened.manifest.languages or [opened.manifest.analyzer.language]))
         if not terms:
             return []
+        opened.lengths.check()
         with engine_errors(f"searching the index in {self._folder} failed"):
             searcher = opened.index.searcher()
             wanted = self._query(opened, terms)

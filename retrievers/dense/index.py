@@ -15,7 +15,7 @@ from keqa.retrievers.dense.changed import CHANGE_LENGTH, Changed, is_change
 from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
 from keqa.retrievers.dense.passages import PassageFile
 from keqa.retrievers.dense.vectors import Search, VectorSettings, open_search
-from keqa.retrievers.layout import open_current
+from keqa.retrievers.layout import Lengths, open_current
 from keqa.retrievers.manifest import DENSE, IndexManifest
 from keqa.retrievers.text import clean_text
 
@@ -58,12 +58,14 @@ class Files(NamedTuple):
         passages: As they were when the index was built.
         search: Finds rows of these, and after them of those that were added since.
         changed: What was changed since.
+        lengths: Of the files, when they were opened.
     """
 
     manifest: DenseManifest
     passages: PassageFile
     search: Search
     changed: Changed | None
+    lengths: Lengths
 
     def __len__(self) -> int:
         """How many rows there are, with those that are gone."""
@@ -130,6 +132,7 @@ class DenseRetriever(SharedRetriever):
         found: list[list[Hit]] = [[] for _ in texts]
         if not places:
             return found
+        files.lengths.check()
         try:
             vectors = encoder.queries([texts[place] for place in places])
             scores, rows = files.search(vectors, min(wanted, files.manifest.passages))
@@ -170,4 +173,4 @@ def _files(manifest: DenseManifest, data: Path) -> Files:
     else:
         search = changed.search(open_search(data, manifest.vectors, len(passages), dimension), len(passages))
     manifest.check_count(count, f"the index in {data.parent}")
-    return Files(manifest, passages, search, changed)
+    return Files(manifest, passages, search, changed, Lengths(data))

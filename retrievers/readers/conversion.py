@@ -104,9 +104,13 @@ def _book(data: bytes) -> dict[str, Any]:
     about = {str(entry[1]): str(entry[2]) for entry in entries}
     text = body if about else markdown
     # Who wrote it is asked for as well.
-    by = f"{about.get('Title', '')}\n{about['Authors']}\n\n" if about.get("Authors") else ""
-    sections = _sections(by + _plain(text))
-    return {"sections": sections, "titles": [about.get("Title", "")], "date": about.get("Date", "")}
+    by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
+    return {
+        "sections": _sections(_plain(text)),
+        "about": by,
+        "titles": [about.get("Title", "")],
+        "date": about.get("Date", ""),
+    }
 
 
 def _sheets(data: bytes) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from keqa.retrievers.place import LONGEST_HEADING, Place, placed
 from keqa.retrievers.readers.common import LONGEST_TITLE, plain_stem
 from keqa.retrievers.readers.dates import date_in_name, stated_date, year_in_name
 from keqa.retrievers.splitting import split_text
-from keqa.retrievers.text import clean_text, one_line
+from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 
 # What programs write where nobody gave a title.
 _NO_TITLE = re.compile(
@@ -28,6 +28,8 @@ _NO_TITLE = re.compile(
 )
 # So much of a section may say of what date it is.
 _SECTION_HEAD = 400
+# What has no more words goes with the first passage.
+_SHORT = 50
 _TOP, _TOP_SECTIONS = 4000, 50
 _DATE = re.compile(r"(?:D:)?(\d{4})(?:-?(\d{2})(?:-?(\d{2}))?)?")
 
@@ -58,6 +60,7 @@ class Document:
         sections: In order; together they are its text.
         date: When it was last changed, as its properties say; may be empty.
         front: Of what date it is, as its front matter or the head of a message says; may be empty.
+        about: What is said of it as a whole, such as its author, and stands nowhere in it; may be empty.
         records: Whether sections have nothing to do with each other, as rows of a table, and share no passage.
         lost: What of it could not be read although the rest could, and what to do, for the user; may be empty.
     """
@@ -66,6 +69,7 @@ class Document:
     sections: Sequence[Section]
     date: str = ""
     front: str = ""
+    about: str = ""
     records: bool = False
     lost: str = ""
 
@@ -80,9 +84,11 @@ class Document:
             words: Target length of a passage.
         """
         cut: list[tuple[str, list[str], Section]] = []
-        above: list[str] = []
-        for section in self.sections:
-            if above and cut[-1][2].page != section.page:
+        about = clean_text(self.about).strip()
+        is_short = text_length(about) <= _SHORT * WORD_LENGTH
+        above = [about] if about and is_short else []
+        for section in self.sections if is_short else (Section(about), *self.sections):
+            if above and cut and cut[-1][2].page != section.page:
                 cut[-1][1].append("\n".join(above))
                 above = []
             text = clean_text(section.text)
@@ -92,7 +98,7 @@ class Document:
             if pieces and above:
                 pieces[0], above = "\n".join([*above, pieces[0]]), []
             cut.append((text, pieces, section))
-        if above:
+        if above and cut:
             # Headings at the end go with what stands before them.
             same = [pieces for _, pieces, section in cut if pieces and section.page == cut[-1][2].page]
             pieces = same[-1] if same else cut[-1][1]

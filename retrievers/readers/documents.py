@@ -83,9 +83,11 @@ def _read_text(data: bytes, path: Path, notice: Notice) -> Document:
 
 def _read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
-    title, date, text = front_matter(text)
+    title, date, about, text = front_matter(text)
     sections = markdown_sections(text)
-    return Document(title or next((one.heading for one in sections if one.heading), ""), sections, front=date)
+    return Document(
+        title or next((one.heading for one in sections if one.heading), ""), sections, front=date, about=about
+    )
 
 
 DOCUMENTS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {

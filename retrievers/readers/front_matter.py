@@ -34,27 +34,27 @@ _DATES: Final = """
 _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
-def front_matter(text: str) -> tuple[str, str, str]:
+def front_matter(text: str) -> tuple[str, str, str, str]:
     """Take the front matter off a text.
 
     Args:
         text: In Markdown, whose lines end as they do on Unix.
 
     Returns:
-        Its title and its date, which are empty where it names none, and the text, which begins with the other entries.
+        Its title and its date, which are empty where it names none, the other entries as text, and what follows.
     """
     first, _, rest = text.partition("\n")
     fence = first.rstrip()
     if fence not in ("---", "+++"):
-        return "", "", text
+        return "", "", "", text
     lines = rest.split("\n")
     end = next((number for number, line in enumerate(lines) if line.rstrip() == fence), None)
     if end is None:
-        return "", "", text
+        return "", "", "", text
     front, body = "\n".join(lines[:end]), "\n".join(lines[end + 1 :])
     entries = _entries(front, toml=fence == "+++")
     if entries is None:
-        return "", "", text
+        return "", "", "", text
     title = next((value for name, value in entries if name.lower() == "title" and value), "")
     named = {re.sub(r"[ -]", "_", name.lower()): value for name, value in reversed(entries)}
     # As metadata has it, or as people write it.
@@ -62,7 +62,7 @@ def front_matter(text: str) -> tuple[str, str, str]:
     date = next(filter(None, dated), "")
     taken = [(name, value) for name, value in entries if value and not _is_said(name, value, title, date)]
     others = "\n".join(f"{name}: {value}" if name else value for name, value in taken)
-    return title, date, f"{others}\n\n{body}" if others else body
+    return title, date, others, body
 
 
 def _is_said(name: str, value: str, title: str, date: str) -> bool:

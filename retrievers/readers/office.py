@@ -41,7 +41,14 @@ def read_office(data: bytes, path: Path, suffix: str) -> Document:
     headings = (section.heading for section in sections if section.heading and not found.get("records"))
     title = given_title(*found["titles"], next(headings, ""))
     lost = _unvalued(int(found.get("unvalued", 0)), path)
-    return Document(title, sections, iso_date(found["date"]), records=bool(found.get("records")), lost=lost)
+    return Document(
+        title,
+        sections,
+        iso_date(found["date"]),
+        records=bool(found.get("records")),
+        about=found.get("about", ""),
+        lost=lost,
+    )
 
 
 def _unvalued(formulas: int, path: Path) -> str:

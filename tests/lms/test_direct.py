@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from typing import Any
 
 import dspy
@@ -136,3 +139,23 @@ def test_a_refused_key_is_an_error_of_the_user(monkeypatch: pytest.MonkeyPatch) 
     assert one.error == other.error
     assert one.error is not None
     assert one.error[0] == "LMAuthError"
+
+
+def test_a_server_of_ones_own_is_asked_again_without_litellm(server, tmp_path):
+    asks = (
+        "import sys; from keqa.lms import build_lm, check_reachable, supports_n\n"
+        "lm = build_lm('hosted_vllm/scripted', api_base=sys.argv[1]); check_reachable([lm])\n"
+        "print('litellm' in sys.modules, supports_n(lm), lm('Hello'), 'litellm' in sys.modules)"
+    )
+    server.reply = lambda messages, n, body: ["Oslo"] * n
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", asks, server.api_base],
+            env={**os.environ, "DSPY_CACHEDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert said == ["False True ['Oslo'] True", "False True ['Oslo'] False"]

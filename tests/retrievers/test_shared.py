@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keqa.retrievers import build_index, open_index
+from keqa.retrievers import build_index, delete_passages, open_index
 
 pytestmark = pytest.mark.process
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 def test_an_index_is_searched_where_nothing_can_be_written(passages):
     script = """
 import os, sys
-from keqa.retrievers import build_index, open_index
+from keqa.retrievers import build_index, delete_passages, open_index
 from keqa.retrievers.opening import facts_of
 
 def used(index):
@@ -53,3 +53,22 @@ def test_it_stays_open_when_the_links_to_it_are_gone(tmp_path, passages, monkeyp
     assert [opened.search(query)[0].passage.id for query in ("zebra", "band", "zebra")] == ["p4", "p3", "p4"]
     assert opened.reload().passages == 4
     assert opened.search("stripes")[0].passage.text == "The zebra has black and white stripes."
+
+
+def test_a_file_that_somebody_cuts_off_is_an_error_and_no_end_of_the_process(tmp_path, passages):
+    manifest = build_index(passages, tmp_path / "i")
+    stores = sorted((tmp_path / "i" / manifest.data).glob("*.store"))
+    script = "import os, sys; from keqa.retrievers import open_index; from keqa.errors import RetrievalError\n"
+    script += "found = open_index(sys.argv[1]); found.search('zebra'); [os.truncate(one, 0) for one in sys.argv[2:]]\n"
+    script += "try: found.search('zebra')\nexcept RetrievalError as error: print(error)"
+    command = [sys.executable, "-c", script, tmp_path / "i", *stores]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.stdout.endswith(".store was cut off while it was in use: build the index again\n"), found.returncode
+
+
+def test_a_change_cuts_nothing_off(tmp_path, passages):
+    build_index(passages, tmp_path / "i")
+    opened = open_index(tmp_path / "i")
+    for number in range(3):
+        delete_passages(tmp_path / "i", [f"p{number + 1}"])
+        assert opened.search("zebra")[0].passage.id == "p4"

@@ -47,10 +47,28 @@ def test_files_come_and_go(keqa_command, documents, tmp_path):
     other.write_text("A quagga.")
     done = json.loads(keqa_command("index", "add", index, other, "--json").out)["indexes"]
     assert [(one["added"], one["passages"]) for one in done] == [([str(other)], 3)]
-    assert keqa_command("index", "remove", index, other, "zebra.txt").code == 0
+    # The second time, as after a kill whose command had done all of it.
+    for gone in (1, 0):
+        ended = keqa_command("index", "remove", index, other, "zebra.txt")
+        assert (ended.code, ended.out.count(" 1 gone and"), ended.out.count("1 now")) == (0, gone, 1)
     (part,) = json.loads(keqa_command("index", "info", index, "--json").out)["indexes"]
     assert (part["passages"], part["sources"]) == (1, [str(documents)])
     assert part["files"] == {str(documents / "okapi.txt"): 1, str(documents / "zebra.txt"): 0}
+
+
+def test_a_damaged_index_is_named_with_exit_code_1(keqa_command, documents, tmp_path):
+    index = tmp_path / "index"
+    keqa_command("index", documents, "-o", index)
+    ended = keqa_command("index", "info", index, "--verify")
+    assert ended.code == 0
+    assert "checksums damaged" in ended.out
+    store = next(index.glob("data-*/*.store"))
+    whole = store.read_bytes()
+    store.write_bytes(whole[:1] + bytes([whole[1] ^ 1]) + whole[2:])
+    ended = keqa_command("index", "info", index, "--verify", "--json")
+    assert ended.code == 1
+    assert json.loads(ended.out)["indexes"][0]["checksums"]["damaged"] == [store.name]
+    assert f"{index} is damaged, in {store.name}: build it again" in " ".join(ended.err.split())
 
 
 def test_what_cannot_be_read_ends_in_1(keqa_command, documents, tmp_path):

@@ -63,8 +63,7 @@ def test_a_book_has_chapters_an_author_and_a_date(tmp_path):
     )
     found = read(tmp_path / "b.epub", data)
     assert [(one.title, one.text) for one in found] == [
-        ("The Harbour", "The Harbour Ann Lee"),
-        ("The Harbour", "# One\nIt rained."),
+        ("The Harbour", "The Harbour, Ann Lee\n# One\nIt rained."),
         ("The Harbour", "## Two\nSun."),
     ]
     assert found[0].place.date == "1998-02-01"

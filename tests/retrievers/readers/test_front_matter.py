@@ -33,7 +33,7 @@ def test_a_document_that_begins_with_a_rule_loses_nothing(tmp_path):
     ],
 )
 def test_what_is_no_list_of_entries_is_text(text):
-    assert front_matter(text) == ("", "", text)
+    assert front_matter(text) == ("", "", "", text)
 
 
 @pytest.mark.parametrize(
@@ -57,20 +57,16 @@ def test_what_is_no_list_of_entries_is_text(text):
     ],
 )
 def test_entries_other_than_title_and_date_are_text(front, title, date, others):
-    expected = f"{others}\n\nMore." if others else "More."
-    assert front_matter(f"---\n{front}\n---\nMore.") == (title, date, expected)
+    assert front_matter(f"---\n{front}\n---\nMore.") == (title, date, others, "More.")
 
 
 def test_toml_is_read_alike():
     front = "title = 'Rules' # a draft\ndate = 2024-05-31\ntags = ['pier', 'fees']\ndraft = true"
     front += "\n[author]\nname = 'Jana'"
-    expected = ("Rules", "2024-05-31", "tags: pier, fees\ndraft: true\nauthor: name: Jana\n\nMore.")
+    expected = ("Rules", "2024-05-31", "tags: pier, fees\ndraft: true\nauthor: name: Jana", "More.")
     assert front_matter(f"+++\n{front}\n+++\nMore.") == expected
 
 
 def test_entries_stand_at_the_beginning_of_the_document(tmp_path):
     text = "---\ntitle: Birds\nauthor: Jana Wombeck\n---\n# One\n\nThe nightjar sleeps.\n"
-    assert read(tmp_path / "a.md", text) == [
-        ("Birds", "author: Jana Wombeck", ""),
-        ("Birds", "# One\nThe nightjar sleeps.", "One"),
-    ]
+    assert read(tmp_path / "a.md", text) == [("Birds", "author: Jana Wombeck\n# One\nThe nightjar sleeps.", "One")]

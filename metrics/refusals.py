@@ -1,0 +1,120 @@
+"""Whether a text says that it has no answer, in any wording: a small classifier over letters.
+
+A logistic regression over hashed n-grams of characters and words, with length, capitals and position in the text. Its
+weights are numbers in ``refusals.json``, which ``benchmarks/refusals.py`` trains from lists in twelve languages.
+
+Each sentence is judged by itself. A text is a refusal where its first sentence is one and what follows adds no answer:
+apologies, offers of help and guesses that are marked as such add none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import NamedTuple
+from zlib import crc32
+
+PLACES = 1 << 15
+"""How many weights there are."""
+
+SHORT = 25
+"""A sentence of fewer letters may be a name, so that more has to speak for a refusal."""
+
+_SENTENCE_END = re.compile(r"(?<=[。！？!?؟])\s*|(?<=\w{4}[.…])\s+|(?<=[)\]\"”’»][.…])\s+|\n")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_DIGIT = re.compile(r"\d")
+_MOST_LETTERS = 300
+_LONGEST = 5
+
+
+class Model(NamedTuple):
+    """What ``refusals.json`` holds.
+
+    Attributes:
+        threshold: A first sentence that reaches it refuses.
+        short_threshold: The same of one that is as short as a name (`SHORT`).
+        later_threshold: A later one that does not reach it gives an answer.
+        divisor: Of the weights.
+        weights: One a place.
+    """
+
+    threshold: float
+    short_threshold: float
+    later_threshold: float
+    divisor: float
+    weights: list[int]
+
+
+@cache
+def model() -> Model:
+    """The weights that ship, read once."""
+    return Model(**json.loads(files("keqa.metrics").joinpath("refusals.json").read_text("utf-8")))
+
+
+def is_refusal(text: str, shift: float = 0.0) -> bool:
+    """Whether a text says that it has no answer, and gives none.
+
+    Args:
+        text: Any text; one without letters and digits says nothing, which is not for this function to judge.
+        shift: What the thresholds of the first sentence are raised by.
+    """
+    found = sentences(text)
+    if not found:
+        return False
+    least = model().short_threshold if len(found[0]) < SHORT else model().threshold
+    if score(found[0]) < least + shift:
+        return False
+    return all(score(one, later=True) >= model().later_threshold for one in found[1:])
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text; a stop behind a short word may be an abbreviation's and ends none.
+
+    Args:
+        text: Any text.
+    """
+    return [part for part in _SENTENCE_END.split(text.strip()) if _WORD.search(part)]
+
+
+def score(sentence: str, *, later: bool = False) -> float:
+    """The log odds that a sentence has no answer to give.
+
+    Args:
+        sentence: One of `sentences`.
+        later: Whether another sentence stands before it.
+    """
+    found = places(sentence, later=later)
+    return sum(map(model().weights.__getitem__, found)) / model().divisor / math.sqrt(len(found) or 1)
+
+
+def places(sentence: str, *, later: bool = False) -> set[int]:
+    """The places of the features that a sentence has.
+
+    Args:
+        sentence: One of `sentences`.
+        later: Whether another sentence stands before it.
+    """
+    prefix = "later " if later else ""
+    return {crc32((prefix + feature).encode()) % PLACES for feature in _features(sentence[:_MOST_LETTERS])}
+
+
+def _features(sentence: str) -> Iterator[str]:
+    named = _WORD.findall(sentence)
+    capitals = sum(word[0].isupper() and not word.isupper() for word in named[1:])
+    yield f"capitals {min(capitals, 4)} of {min(len(named), 6)}"
+    yield f"length {math.isqrt(len(sentence))}"
+    yield f"digits {min(len(_DIGIT.findall(sentence)), 3)}"
+    plain = unicodedata.normalize("NFKD", re.sub("['’]", "", sentence)).casefold()
+    plain = _DIGIT.sub("0", "".join(letter for letter in plain if not unicodedata.combining(letter)))
+    words = ["^", *_WORD.findall(plain), "$"]
+    yield from words
+    yield from (f"{first} {second}" for first, second in pairwise(words))
+    spaced = f"^{' '.join(plain.split())}$"
+    for length in range(1, _LONGEST + 1):
+        yield from (f"<{spaced[start : start + length]}" for start in range(len(spaced) - length + 1))

@@ -1,0 +1,138 @@
+"""What is taken for a refusal: held-out refusals of twelve languages on one side, real answers on the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from keqa.data import load
+from keqa.metrics.answers import exact_match, is_abstention, same_answer
+from keqa.metrics.refusals import sentences
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / ".." / "shared" / "data"
+LISTS = yaml.safe_load((ROOT / "benchmarks" / "refusals.yaml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UNKNOWN",
+        "UNKNOWN.",
+        "N/A",
+        "Unbekannt",
+        "Das weiß ich nicht.",
+        "No consta en los documentos",
+        "Not specified in the context",
+        "dont know",
+        "I'm sorry, but I don't have access to internal company data",
+        "The passages do not mention the salary of Jonas Albrecht.",
+        "Les passages ne mentionnent pas le directeur.",
+        "文中未提及。",
+        # A guess that is marked as one, an offer and an elaboration give no answer.
+        "I don't know, but perhaps Paris",
+        "I don't know. Perhaps Paris.",
+        "The context does not say. Please contact your HR department.",
+    ],
+)
+def test_what_says_that_there_is_no_answer_is_a_refusal(text):
+    assert is_abstention(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Na",
+        "None",
+        "No",
+        "Nothing",
+        "Nobody",
+        "Niemand",
+        "The Unknown",
+        "Unknown (2011 film)",
+        "I Don't Know How She Does It",
+        "No, it is not known for its beaches but for its wine.",
+        "Paris, but I'm not sure",
+        "Paris. I'm not sure.",
+        "I don't know. The capital is Paris.",
+        "The passages do not name the builder. However, the annex says that Ida Holm built it in 1871.",
+        "Travel costs are not refunded without a receipt.",
+    ],
+)
+def test_what_gives_an_answer_is_none(text):
+    assert not is_abstention(text)
+
+
+def test_what_is_an_option_or_gold_is_an_answer_whatever_it_says():
+    assert not is_abstention("Unknown", ["Unknown"])
+    assert not is_abstention("It cannot be determined.", ["2", "It cannot be determined."])
+    assert exact_match("unknown.", ["Unknown"])
+
+
+def test_held_out_refusals_are_found():
+    held_out = [text for parts in LISTS.values() for text in parts["held_out"].splitlines()]
+    assert len(held_out) >= 400
+    assert len(LISTS) == 12
+    assert sum(map(is_abstention, held_out)) / len(held_out) >= 0.97
+
+
+def test_nothing_is_held_out_that_was_learned_from():
+    def bare(text):
+        return "".join(letter for letter in text.casefold() if letter.isalnum())
+
+    for parts in LISTS.values():
+        for learned, held_out in (("refusals", "held_out"), ("answers", "held_out_answers")):
+            assert not {*map(bare, parts[learned].splitlines())} & {*map(bare, parts[held_out].splitlines())}
+
+
+@pytest.mark.slow
+def test_gold_answers_are_no_refusals():
+    if not DATA.is_dir():
+        pytest.skip("the shared data folder is not beside this repository")
+    found = set()
+    for line in (ROOT / "tests" / "data" / "real_files.jsonl").read_text("utf-8").splitlines():
+        name, path = json.loads(line)["file"].split(":")
+        examples = load(f"{name}:{DATA / path}", split=json.loads(line).get("split")).examples
+        found |= {(gold, example.choices) for example in examples for gold in example.answers}
+    assert sum(is_abstention(gold, choices) for gold, choices in found) / len(found) <= 0.005
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("J. R. R. Tolkien wrote it in St. Mary. He died.", 2),
+        ("I do not know. The capital is Paris.", 2),
+        ("不知道。是北京。", 2),
+        ("... !", 0),
+        ("a" + " " * 80_000 + "b", 1),
+    ],
+)
+def test_sentences(text, parts):
+    assert len(sentences(text)) == parts
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same", "em"),
+    [
+        ("C++", "C#", False, False),
+        ("C++", "C", False, False),
+        ("F#", "F", False, False),
+        ("A*", "A", False, False),
+        ("*A*", "A", True, True),
+        ("$5", "5%", False, False),
+        # A number may lack its unit in EM, as in the official scripts; it is no other answer's equal for that.
+        ("5%", "5", False, True),
+        ("5", "$5", False, True),
+        ("5 %", "5%", True, True),
+        ("−3", "3", False, False),
+        ("Na", "na", True, True),
+        ("Na+", "Na", False, False),
+    ],
+)
+def test_symbols_that_tell_answers_apart(first, second, same, em):
+    assert same_answer(first, second) is same
+    assert same_answer(second, first) is same
+    assert exact_match(first, [second]) is em
