@@ -160,6 +160,17 @@ def test_to_have_no_guess_is_another_setting():
         ("プロジェクトを率いるのは誰ですか", "文書にはありません："),
         ("من يقود المشروع؟", "ليس في مستنداتك: "),
         ("Hvem leder projektet?", "Not in your documents: "),
+        ("Was kostet das Mittagessen?", "Nicht in Ihren Dokumenten: "),
+        ("Was verdient Jonas Albrecht?", "Nicht in Ihren Dokumenten: "),
+        ("Was Ida Holm an engineer?", "Not in your documents: "),
+        ("Was the bridge built in 1871?", "Not in your documents: "),
+        ("Quand commence la réunion ?", "Pas dans vos documents : "),
+        ("Quando comincia la riunione?", "Non è nei suoi documenti: "),
+        ("Qual é o salário do Jonas?", "Não está nos seus documentos: "),
+        ("Wie is de directeur?", "Niet in uw documenten: "),
+        ("W którym roku urodził się Jonas?", "Nie ma tego w Państwa dokumentach: "),
+        ("Сколько дней отпуска?", "Этого нет в ваших документах: "),
+        ("Who wrote 三体?", "Not in your documents: "),
     ],
 )
 def test_it_is_said_in_the_language_of_the_question(question, begins):
