@@ -234,14 +234,14 @@ class QuizFlow:
         passages: list[PassageVerdict] = fields["passages"]
         about = spoken_of(text, [_told_by(one) for one in passages], least=0.5)
         kept = sum(one.kept for one in passages)
-        if not about:
-            why = f"none of the {len(passages)} passages found is about it" if passages else "no passage was found"
-        elif not kept:
-            why = f"none of the {len(passages)} passages found was judged to help"
-        else:
+        if kept:
             # Not what came of them: nobody shall take it for an answer.
             carried = "do not support what was drawn from them" if fields.get("support") else "give no answer"
             why = f"the passages kept ({kept}) {carried}"
+        elif passages:
+            why = f"none of the {len(passages)} passages found {'was judged to help' if about else 'is about it'}"
+        else:
+            why = "no passage was found"
         kind: UnansweredKind = "nothing supports an answer" if about or kept else "nothing found"
         answers = _contradicting(text, [one for one in passages if one.kept])
         if answers:

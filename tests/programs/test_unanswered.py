@@ -177,6 +177,12 @@ def test_it_is_said_in_the_language_of_the_question(question, begins):
     assert message_of(question, [MissingQuiz(quiz=0, asked=question, kind="nothing found")]).startswith(begins)
 
 
+def test_passages_that_were_kept_are_not_said_to_be_about_something_else(own):
+    program, _ = own("Sabine Krüger leitet die Personalabteilung.", reply=replies(("Personal",)))
+    (missing,) = program("Who is the head of human resources?").unanswered.missing
+    assert (missing.kind, missing.why) == ("nothing supports an answer", "the passages kept (1) give no answer")
+
+
 def test_what_the_documents_speak_of_is_read_and_not_remembered(own):
     told = {"Who built": "Ida Holm"}
     sure = replies(("lighthouse",), told, memory=("William Hague",))
