@@ -13,6 +13,11 @@ which no other work lengthens by waiting.
 Then so many users ask without a pause for so many seconds (with 0 users nobody does); every answer must be right, and
 the memory of the server's process, which runs as the command does, is read before and after. Exit code 1: an answer was
 wrong or an error.
+
+    python benchmarks/serve.py --crowd 60
+
+Asks a question each second while 2,000 connections stay silent, then while 500 ask for a document of 12 MB and do not
+read it, then while 200 send byte by byte, each for so many seconds and all from this machine.
 """
 
 from __future__ import annotations
@@ -59,10 +64,15 @@ def main(
     at_once: Annotated[int, typer.Option(min=1, max=MOST_USERS, help="Users of the second half of these.")] = 4,
     users: Annotated[int, typer.Option(help="Users at once, without a pause.")] = 50,
     seconds: Annotated[float, typer.Option(help="How long they ask.")] = 120.0,
+    crowd: Annotated[float, typer.Option(help="Instead: how long each crowd of connections stays.")] = 0.0,
 ) -> None:
     os.environ["OPENAI_API_KEY"] = "none"
     with replying(QUIZZES) as (address, _):
         console, sound = Console(), True
+        if crowd:
+            table, sound = _crowded(address, crowd)
+            console.print(table)
+            raise typer.Exit(not sound)
         console.print(_overhead(address, questions, repeat, at_once))
         if users:
             table, sound = _load(address, users, seconds)
@@ -218,9 +228,10 @@ def _percentile(found: list[float], at: int) -> float:
     return statistics.quantiles(found, n=100, method="inclusive")[at - 1]
 
 
-def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
-    """Many users at once, before the command in a process of its own."""
-    options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--rate", "0", "--waiting", str(users)]
+@contextmanager
+def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
+    """The command in a process of its own: its address and its process."""
+    options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--no-token", "--rate", "0", *further]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "DSPY_CACHEDIR": folder}
         command = [sys.executable, "-m", "keqa", "serve", *options]
@@ -230,19 +241,24 @@ def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
             found = re.search(r"Serving at (http://[\d.]+:\d+)", first)
             if found is None:
                 raise SystemExit(f"the server did not start: {first}{process.stderr.read()}")
-            url = found[1]
             # Nobody else empties the pipe of the log.
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            with httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
+            with httpx.Client(base_url=found[1], timeout=120, trust_env=False) as client:
                 for _ in range(3):
                     _ask(client)
-            asyncio.run(_users(url, users, seconds / 6))
-            before = _megabytes(process.pid)
-            times, wrong = asyncio.run(_users(url, users, seconds))
-            after = _megabytes(process.pid)
+            yield found[1], process.pid
         finally:
             process.terminate()
             process.wait(60)
+
+
+def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
+    """Many users at once, before the command in a process of its own."""
+    with _command(address, "--waiting", str(users)) as (url, pid):
+        asyncio.run(_users(url, users, seconds / 6))
+        before = _megabytes(pid)
+        times, wrong = asyncio.run(_users(url, users, seconds))
+        after = _megabytes(pid)
     table = Table("", "", title=f"{users} users for {seconds:g} seconds", show_header=False)
     table.add_row("answers", f"{len(times):,}")
     table.add_row("wrong, or errors", f"{wrong:,}")
@@ -250,6 +266,93 @@ def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
     table.add_row("seconds, p50 and p95", f"{_percentile(times, 50):.2f}, {_percentile(times, 95):.2f}")
     table.add_row("memory before and after", f"{before:.0f} MB, {after:.0f} MB")
     return table, not wrong
+
+
+def _crowded(address: str, seconds: float) -> tuple[Table, bool]:
+    """A question each second while others hold connections, of the same address as whoever asks."""
+    title = (
+        f"a question each second for {seconds:g} seconds, beside connections that are opened again when they are closed"
+    )
+    columns = ("beside", "asked", "answered", "p50 s", "p95 s", "MB", "files, at most", "MB and files after")
+    table, sound = Table(*columns, title=title), True
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "large.txt").write_bytes(b"x" * 12_000_000)
+        with _command(address, "--documents", folder) as (url, pid):
+            for name in CROWDS:
+                crowd = multiprocessing.get_context("spawn").Process(target=_hold, args=(url, name), daemon=True)
+                crowd.start()
+                time.sleep(5)
+                times, wrong, memory, files = _asked_beside(url, pid, seconds)
+                crowd.terminate()
+                crowd.join()
+                # What it left is closed by then.
+                time.sleep(15)
+                after = f"{_megabytes(pid):.0f}, {_files(pid)}"
+                answered = len(times) - wrong
+                row = (len(times), answered, f"{_percentile(times, 50):.2f}", f"{_percentile(times, 95):.2f}")
+                table.add_row(name, *map(str, row), f"{memory:.0f}", str(files), after)
+                sound = sound and not wrong
+    return table, sound
+
+
+def _asked_beside(url: str, pid: int, seconds: float) -> tuple[list[float], int, float, int]:
+    """Ask each second: how long each question took, how many were not answered, and the most memory and files."""
+    times, wrong, memory, files, end = [], 0, 0.0, 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        body = {"model": "keqa", "messages": [{"role": "user", "content": f"How deep is lake {time.time_ns()}?"}]}
+        started = time.monotonic()
+        try:
+            answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60, trust_env=False)
+            wrong += answer.status_code != 200
+        except httpx.HTTPError:
+            wrong += 1
+        times.append(time.monotonic() - started)
+        memory, files = max(memory, _megabytes(pid)), max(files, _files(pid))
+        time.sleep(max(0.0, started + 1 - time.monotonic()))
+    return times, wrong, memory, files
+
+
+def _hold(url: str, name: str) -> None:
+    """Hold connections until this process is ended; one that is closed is opened again a second later."""
+    host, _, port = url.removeprefix("http://").partition(":")
+
+    async def one() -> None:
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection(host, int(port))
+                try:
+                    await CROWDS[name](reader, writer)
+                finally:
+                    writer.transport.abort()
+            except OSError:
+                pass
+            await asyncio.sleep(1)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one() for _ in range(int(name.split()[0]))))
+
+    asyncio.run(all_of_them())
+
+
+async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+async def _unreading(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"GET /documents/large.txt HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    # More than that is not taken from the system.
+    writer.transport.pause_reading()
+    await asyncio.sleep(30)
+
+
+async def _slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    for byte in b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n":
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(1)
+
+
+CROWDS = {"2000 silent": _silent, "500 that do not read": _unreading, "200 that send byte by byte": _slow}
 
 
 async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int]:
@@ -277,6 +380,11 @@ def _megabytes(pid: int) -> float:
     """Resident memory of a process (Linux)."""
     (line,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(line) / 1000
+
+
+def _files(pid: int) -> int:
+    """Open files of a process (Linux)."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,10 @@ AnswerType = Literal["short", "yes/no", "choice"]
 MOST_TURNS = 10
 """So many turns are read, the last ones."""
 
+MOST_CHOICES = 256
+"""So many options a choice may have."""
+
+_LONGEST_CHOICES = 50_000
 _LONGEST = 500
 """Of a question or an answer before, so many characters are read."""
 
@@ -108,6 +112,11 @@ class Question:
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise InputError(f"choices must be a list of texts, not {type(choices).__name__}")
         options = [check_text(choice, "choice") for choice in choices]
+        if len(options) > MOST_CHOICES or sum(map(len, options)) > _LONGEST_CHOICES:
+            raise InputError(
+                f"there are {len(options):,} choices with {sum(map(len, options)):,} characters; at most "
+                f"{MOST_CHOICES} with {_LONGEST_CHOICES:,} are allowed, for each prompt holds all of them"
+            )
         if kind == "choice" and not options:
             raise InputError("a question of answer_type 'choice' needs choices")
         return cls(text, kind, options, tuple(turns(() if history is None else history)))

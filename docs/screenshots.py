@@ -39,7 +39,7 @@ def _running(*command: str) -> Iterator[str]:
     process = subprocess.Popen([*_KEQA, *command, "--port", "0"], stderr=subprocess.PIPE, text=True)
     try:
         for line in process.stderr or ():
-            if found := re.search(r"http://127\.0\.0\.1:\d+/", line):
+            if found := re.search(r"http://127\.0\.0\.1:\d+/(#\S+?)?(?=\. )", line):
                 yield found[0]
                 return
         raise SystemExit(f"keqa {command[0]} did not start")

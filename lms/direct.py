@@ -25,6 +25,7 @@ from dspy.utils.exceptions import LMServerError, LMTransportError
 
 from keqa.lms import background
 from keqa.lms.faults import UNREADABLE
+from keqa.storage.replies import ReplyTooLargeError, Unpacker
 
 if TYPE_CHECKING:
     import aiohttp
@@ -143,7 +144,11 @@ async def complete(request: Mapping[str, Any]) -> Any:
                 allow_redirects=False,
             ) as response,
         ):
-            sent, status = await response.read(), response.status
+            unpacker = Unpacker(response.headers.get("Content-Encoding"))
+            sent = b"".join([unpacker.take(part) async for part in response.content.iter_any()])
+            status = response.status
+    except ReplyTooLargeError as error:
+        raise LMServerError(str(error), model=model, status=200, provider_code=UNREADABLE) from error
     except (aiohttp.ClientError, OSError) as error:
         raise LMTransportError(f"{type(error).__name__}: {error}", model=model, provider=provider) from error
     if status != 200:
@@ -229,7 +234,9 @@ def _opened() -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_OPEN, ssl=httpx.create_ssl_context()),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
-        headers={"User-Agent": f"DSPy/{dspy.__version__}"},
+        headers={"User-Agent": f"DSPy/{dspy.__version__}", "Accept-Encoding": "gzip, deflate"},
+        # What is unpacked is counted.
+        auto_decompress=False,
         json_serialize=partial(json.dumps, ensure_ascii=False),
         trust_env=True,
     )

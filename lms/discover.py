@@ -11,6 +11,7 @@ from typing import Any
 from keqa.lms.local.weights import SMOLLM2_INSTALL
 
 PROBE_SECONDS = 0.3
+_LONGEST = 1 << 20
 OLLAMA = "http://127.0.0.1:11434"
 VLLM = "http://127.0.0.1:8000"
 KEYS = (
@@ -75,8 +76,8 @@ def _ask(url: str) -> Any:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=PROBE_SECONDS) as answer:
-            return json.load(answer)
-    except (OSError, urllib.error.URLError, ValueError):
+            return json.loads(answer.read(_LONGEST))
+    except (OSError, urllib.error.URLError, ValueError, RecursionError):
         return None
 
 

@@ -21,6 +21,9 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
+from keqa.storage.keys import SECRET, known_keys
+from keqa.storage.replies import too_large
+
 LONGEST_WAIT = 60.0
 """Seconds that a server may ask to wait (Retry-After); beyond them the call fails at once."""
 
@@ -30,6 +33,8 @@ UNREADABLE = "unreadable_reply"
 VOID = "void_reply"
 """The code of an error for a reply without an answer; its usage has been reported."""
 
+_LONG_KEY = 16
+"""Shorter values of variables may be words that a reply means."""
 _FIRST_PAUSE, _JITTER = 1.0, 0.5
 _backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
 # What reading a reply of the wrong shape ends with, in LiteLLM's own code; it raises a bare Exception of its own too.
@@ -51,6 +56,8 @@ def known(error: LMError, model: str) -> LMError:
     """
     if (missing := _missing(error)) is not None:
         return LMConfigurationError(missing, model=model)
+    if large := too_large(error):
+        return LMServerError(str(large), model=model, status=200, provider_code=UNREADABLE)
     # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
     if (words := _misread(error)) is not None:
         code = None if words else UNREADABLE
@@ -126,6 +133,27 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(one))
         yield one
         one = one.__cause__ or one.__context__
+
+
+def hide_echoes(reply: Any, lm: Any) -> None:
+    """Take keys out of what a server repeats them in, before a cache or a record keeps it.
+
+    Args:
+        reply: What LiteLLM made of it.
+        lm: Its language model, whose key is known beside those of the environment.
+    """
+    keys = [key for key in known_keys([lm]) if len(key) >= _LONG_KEY]
+    for choice in reply.choices:
+        for part in (choice, getattr(choice, "message", None)):
+            for name in ("text", "content", "reasoning_content"):
+                said = getattr(part, name, None)
+                if not isinstance(said, str) or not any(key in said for key in keys):
+                    continue
+                for key in keys:
+                    said = said.replace(key, SECRET)
+                setattr(part, name, said)
+                # They spell it once more.
+                choice.logprobs = None
 
 
 def _is_void(choice: Any) -> bool:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from keqa.errors import ConfigurationError
 from keqa.lms.direct import PROVIDERS
 from keqa.lms.served import KEYLESS, address_in_environment, is_address, quiet_litellm
+from keqa.storage.replies import bounded
 
 if TYPE_CHECKING:
     import dspy
@@ -232,12 +233,14 @@ class _Asked(_Server):
         url = f"{self.address.rstrip('/')}/{'api/tags' if of_ollama else 'models'}"
         key = self.lm.kwargs.get("api_key")
         headers = {**(self.lm.kwargs.get("headers") or {}), **(self.lm.kwargs.get("extra_headers") or {})}
+        # What is unpacked would have no bound.
+        headers.setdefault("Accept-Encoding", "identity")
         if key and not self.is_keyless:
             headers.setdefault("Authorization", f"Bearer {key}")
         try:
             async with httpx.AsyncClient(timeout=_SECONDS) as client, client.stream("GET", url, headers=headers) as got:
                 body = b""
-                async for part in got.aiter_bytes():
+                async for part in got.aiter_raw():
                     body += part
                     if len(body) > _LONGEST_LISTING:
                         return None
@@ -272,9 +275,10 @@ class _Asked(_Server):
         settings = {name: value for name, value in self.lm.kwargs.items() if name not in _GENERATION}
         settings |= {limit: 1, "timeout": _SECONDS, "num_retries": 0, "max_retries": 0}
         try:
-            await quiet_litellm().acompletion(
-                model=self.lm.model, messages=[{"role": "user", "content": "Hello"}], **settings
-            )
+            with bounded():
+                await quiet_litellm().acompletion(
+                    model=self.lm.model, messages=[{"role": "user", "content": "Hello"}], **settings
+                )
         except Exception as error:
             raised = self.lm._wrap_litellm_exception(error)
             raised.__cause__ = error

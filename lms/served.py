@@ -20,8 +20,9 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 from keqa.errors import ConfigurationError
 from keqa.lms import background
 from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain
-from keqa.lms.faults import VOID, check_reply, is_tried_again, known, pause
+from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known, pause
 from keqa.lms.relay import Relay
+from keqa.storage.replies import bound_litellm, bounded
 
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
@@ -67,7 +68,8 @@ class ServedLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and wait for the reply; see `dspy.LM`."""
         if _streams_here():
-            return super().__call__(prompt, messages=messages, **kwargs)
+            with bounded():
+                return super().__call__(prompt, messages=messages, **kwargs)
         return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -77,7 +79,8 @@ class ServedLM(dspy.LM):
             LMError: No attempt gave a reply.
         """
         if _streams_here():
-            return await super().acall(prompt, messages=messages, **kwargs)
+            with bounded():
+                return await super().acall(prompt, messages=messages, **kwargs)
         if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
             return await self._ask(prompt, messages, kwargs)
         # A loop that may end soon has no connections of its own.
@@ -112,9 +115,8 @@ class ServedLM(dspy.LM):
         limit = limit if isinstance(limit, int | float) else None
         try:
             async with asyncio.timeout(limit):
-                if self._is_direct(prompt, messages, kwargs):
-                    return await self._directly(prompt, messages=messages, **kwargs)
-                return await super().acall(prompt, messages=messages, **kwargs)
+                with bounded():
+                    return await self._sent(prompt, messages, kwargs)
         except TimeoutError as error:
             _tell_of_failed()
             raise LMTimeoutError(f"no whole reply within {limit:g} seconds", model=self.model) from error
@@ -126,6 +128,11 @@ class ServedLM(dspy.LM):
             if raised is error:
                 raise
             raise raised from error
+
+    async def _sent(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        if self._is_direct(prompt, messages, kwargs):
+            return await self._directly(prompt, messages=messages, **kwargs)
+        return await super().acall(prompt, messages=messages, **kwargs)
 
     @with_callbacks  # type: ignore[untyped-decorator]
     async def _directly(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -152,6 +159,7 @@ class ServedLM(dspy.LM):
     def _process_completion(self, response: Any, merged_kwargs: dict[str, Any]) -> Any:
         """As DSPy, which gives no outputs for a reply without choices and fails on them later."""
         check_reply(response, self.model)
+        hide_echoes(response, self)
         return super()._process_completion(response, merged_kwargs)
 
     def copy(self, **kwargs: Any) -> "ServedLM":
@@ -193,6 +201,7 @@ def quiet_litellm() -> Any:
 
     litellm.suppress_debug_info = True
     _refuse_redirects()
+    bound_litellm()
     return litellm
 
 

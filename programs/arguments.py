@@ -29,11 +29,10 @@ from pydantic_core import CoreSchema, core_schema
 
 from keqa.errors import ConfigurationError
 from keqa.retrievers.adapters import adapted
+from keqa.retrievers.text import shown
 
 T = TypeVar("T")
 
-_LONGEST_SHOWN = 80
-_PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
 # Exponents of two digits at most: of 1e-999999999 the exact fraction would fill the memory.
 _EXACT = re.compile(
     r"[+-]?(?:\d{1,400}/\d{1,400}|(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][+-]?\d{1,2})?)", re.ASCII
@@ -331,16 +330,3 @@ def _one_of(parts: list[str]) -> str:
 
 def _advice(problem: Any) -> str:
     return str(problem.get("ctx", {}).get("error", "")) if problem["type"] == "value_error" else ""
-
-
-def shown(value: object) -> str:
-    """A value as a message shows it: on one line, not endless, and by its type where it has no writing of its own."""
-    try:
-        text = repr(value)
-    except Exception:
-        # An integer of thousands of digits has no decimal writing, and an object may write itself in its own way.
-        text = ""
-    if not text or _PLACE.search(text):
-        text = f"a value of the type {type(value).__name__}"
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

@@ -33,13 +33,13 @@ from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
 from keqa.retrievers.place import NOWHERE, Place, place_beside
 from keqa.retrievers.readers.records import TEXT_NAMES
+from keqa.retrievers.text import shown
 
 _HOW_MANY = ("k", "top_k", "limit", "n", "num_results")
 # What frameworks call it, then what the records of a corpus may.
 _TEXT = ("long_text", "page_content", *TEXT_NAMES)
 _ID = ("id", "passage_id", "node_id", "id_", "pid", "doc_id")
 _SCORE = ("score", "similarity")
-_LONGEST_SHOWN = 80
 
 Search = Callable[[str, int], Any]
 
@@ -62,7 +62,7 @@ def as_retriever(source: Any) -> Retriever:
     try:
         return adapted(source)
     except ValueError as error:
-        raise ConfigurationError(f"a retriever cannot be {_shown(source)}: {error}") from None
+        raise ConfigurationError(f"a retriever cannot be {shown(source)}: {error}") from None
 
 
 def adapted(source: Any) -> Retriever:
@@ -225,7 +225,7 @@ def _hits(found: Any, name: str) -> list[Hit]:
         # A prediction of DSPy's, with scores and places in the corpus beside the passages where there are any.
         scores, ids, found = _get(found, ("scores",)), _get(found, ("indices",)), _get(found, ("passages",))
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise ConfigurationError(f"{name} returned {_shown(found)}, which is no list of passages")
+        raise ConfigurationError(f"{name} returned {shown(found)}, which is no list of passages")
     items = list(found)
     read = [
         _hit(item, score, known, name)
@@ -260,8 +260,8 @@ def _hit(item: Any, score: Any, known: Any, name: str) -> tuple[Passage, float |
     content = getattr(item, "get_content", None)
     text = content() if callable(content) else _get(item, _TEXT)
     if not isinstance(text, str):
-        shown = _shown(item)
-        raise ConfigurationError(f"{name} returned {shown} among its passages, which has no text{text_expected()}")
+        named = shown(item)
+        raise ConfigurationError(f"{name} returned {named} among its passages, which has no text{text_expected()}")
     metadata = _get(item, ("metadata",))
     title = _get(item, ("title",)) or _get(metadata, ("title",)) or ""
     if not title and _has(item, "long_text") and " | " in text:
@@ -308,8 +308,3 @@ def _first(*values: Any) -> Any:
 def _is_language_model(source: Any) -> bool:
     """Whether it is one of DSPy's, which answers texts to any text and would pass for a function that finds them."""
     return any(kind.__name__ == "BaseLM" and kind.__module__.startswith("dspy.") for kind in type(source).__mro__)
-
-
-def _shown(value: Any) -> str:
-    text = " ".join(f"{value!r}".split())
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

@@ -25,6 +25,7 @@ _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
 _LONGEST_WORD = 100
 _SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]{{1,{_LONGEST_WORD}}}")
+_LONGEST_SHOWN = 80
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -84,3 +85,15 @@ def unspaced_share(text: str) -> float:
     """Return the share of Chinese and Japanese characters among the letters of a text; 0 where it has no letter."""
     letters = len(_LETTER.findall(text))
     return len(_UNSPACED_CHARACTER.findall(text)) / letters if letters else 0.0
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: on one line, not endless, and by its type where it has no text of its own."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        # An integer of thousands of digits has no decimal writing, and an object may write itself in its own way.
+        text = ""
+    if not text or " at 0x" in text:
+        return f"a value of the type {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

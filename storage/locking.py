@@ -11,12 +11,19 @@ from keqa.errors import InputError, KeqaError
 from keqa.storage.private import opener
 
 
-def refuse_special(path: Path, error: type[KeqaError] = InputError) -> None:
+def refuse_special(path: Path, error: type[KeqaError] = InputError, *, links: bool = True) -> None:
     """Refuse what is there under a name and is no regular file: a pipe would be waited for, a device never end.
+
+    Args:
+        path: The name.
+        error: What is raised.
+        links: Whether it may be a link to a file; one that leads nowhere may not, for the file would be made there.
 
     Raises:
         KeqaError: Of the class ``error``: that is so.
     """
+    if path.is_symlink() and not (links and path.exists()):
+        raise error(f"{path} is a link{'' if path.exists() else ' that leads nowhere'}; name the file that is meant")
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise error(f"{path} is no regular file; name another")
 

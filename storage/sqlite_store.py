@@ -55,7 +55,7 @@ class SqliteStore(Closing):
         try:
             if self.path is not None:
                 private_folder(self.path.parent)
-                refuse_special(self.path)
+                refuse_special(self.path, links=False)
                 # SQLite gives the files beside it (-wal, -shm) the mode of this one.
                 private_file(self.path)
             self._file = sqlite3.connect(

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from keqa.cli.console import results, show_figures
-from keqa.cli.options import AsJson, EvaluationOptions, Places, RiskOptions, RunOptions, given, with_groups
+from keqa.cli.options import (
+    AsJson,
+    EvaluationOptions,
+    MisplacedOptionError,
+    Places,
+    RiskOptions,
+    RunOptions,
+    given,
+    with_groups,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,7 +89,8 @@ def compare(
         else:
             results().print(run_table(rows))
     elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
-        raise InputError(f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}")
+        why = f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}"
+        raise MisplacedOptionError(why, *flags)
     from keqa.evaluation.reports import effect_table, table, write
 
     runs = [read_brief(file) for file in files]

@@ -19,6 +19,7 @@ from keqa.cli.options import (
     InFlight,
     KeqaOptions,
     LanguageModels,
+    MisplacedOptionError,
     Panel,
     Places,
     Server,
@@ -209,14 +210,14 @@ def compile_command(
     if [testbed, train is not None, bool(data)].count(True) != 1:
         raise InputError("give one of a file of question-answer pairs, --data and --testbed")
     if not data and (split is not None or sample is not None):
-        raise InputError("--split and --sample are those of --data, which is missing")
+        raise MisplacedOptionError("--split and --sample are those of --data, which is missing", "--split", "--sample")
     if not testbed and index is None and models.lm is not None and _retrieves(spec):
         raise InputError(
             "name with --index the passages that the training questions are about: without it the testbed's fictional "
             f"encyclopedia is searched, for which {models.lm} would be asked in vain"
         )
     if testbed and index is not None:
-        raise InputError("--testbed has an index of its own: leave out --index")
+        raise MisplacedOptionError("--testbed has an index of its own: leave out --index", "--index")
     if val_limit is not None and val is None and not testbed:
         raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
     learning.check()

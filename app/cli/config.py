@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -26,7 +26,14 @@ _BUILT_IN = {
 _ENDINGS = ("_API_KEY", "_TOKEN", "_API_TOKEN", "_ACCESS_KEY")
 
 
-def config(context: typer.Context, as_json: AsJson = False) -> None:
+def config(
+    context: typer.Context,
+    action: Annotated[
+        Literal["trust"] | None,
+        typer.Argument(help="trust: take the keqa.toml of this folder as your own, as it is now.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what is set where: by keqa.toml, by variables, or built in.
 
     A keqa.toml holds options by their names, for all commands or in a table for one of them:
@@ -37,11 +44,15 @@ def config(context: typer.Context, as_json: AsJson = False) -> None:
         tries = 7
 
     One is the user's own (KEQA_CONFIG names another file), and one may be in the folder where a command runs; that
-    of the folder goes before, and may name servers of this machine only. KEQA_LM, KEQA_API_BASE and KEQA_INDEX go
-    before both, and options before all. Keys and tokens are read from the environment only, and are never shown.
+    of the folder goes before. Until keqa config trust has taken it as it is, it may be a stranger's, and what names a
+    model, an address or a path outside of the folder is not used; after a change it wants that again. KEQA_LM,
+    KEQA_API_BASE and KEQA_INDEX go before both, and options before all. Keys and tokens are read from the environment
+    only, and are never shown.
     """
-    from keqa.cli.settings_files import settings, user_file
+    from keqa.cli.settings_files import settings, trust, user_file
 
+    if action == "trust":
+        trust()
     rows = _rows(settings(cast("TyperGroup", context.find_root().command)))
     secrets = sorted(name for name in os.environ if name.endswith(_ENDINGS) and os.environ[name])
     if as_json:
@@ -59,7 +70,9 @@ def _rows(found: list[Any]) -> list[dict[str, str]]:
         rows["", name] = _row("", name, built_in, "built in")
     for one in found:
         shown = ", ".join(map(str, one.value)) if isinstance(one.value, list) else str(one.value)
-        rows[one.command, one.name] = _row(one.command, one.name, shown, str(one.place))
+        rows[one.command, one.name] = _row(
+            one.command, one.name, shown, f"{one.place}{'' if one.trusted else ' (not trusted)'}"
+        )
     for name, variable in _VARIABLES.items():
         if os.environ.get(variable):
             # It goes before what files set for a command of its own, too.

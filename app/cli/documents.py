@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from keqa.cli.console import results, show_figures, status, warn_of_many
-from keqa.cli.options import AsJson, Index, InFlight, LanguageModel, MethodOptions, QuestionOptions, with_groups
+from keqa.cli.options import (
+    AsJson,
+    Index,
+    InFlight,
+    LanguageModel,
+    MethodOptions,
+    MisplacedOptionError,
+    QuestionOptions,
+    with_groups,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,9 +55,9 @@ def documents(
 
     model.check()
     if source != "index" and index is not None:
-        raise InputError(f"--index is for --from index, not for --from {source}")
+        raise MisplacedOptionError(f"--index is for --from index, not for --from {source}", "--index")
     if source != "lm" and model.lm is not None:
-        raise InputError(f"--lm is for --from lm, not for --from {source}")
+        raise MisplacedOptionError(f"--lm is for --from lm, not for --from {source}", "--lm", "--api-base")
     asked = questions_of(questions, MethodOptions())
     with status().status("making documents…") as shown:
 

@@ -16,6 +16,7 @@ from keqa.cli.options import (
     AsJson,
     KSOptions,
     LanguageModels,
+    MisplacedOptionError,
     Panel,
     PaperOptions,
     PresetOptions,
@@ -85,11 +86,13 @@ def reproduce(
     cases = [load_case(name, values) for name in dict.fromkeys(chosen or case_names())]
     used = {option for case in cases for command in (*case.first, case.command) for option in options_of(command)}
     if foreign := given(ks_llm):
-        raise InputError(f"{', '.join(foreign)} is for the preset ks-llm, keqa reproduce ks-llm: leave it out")
-    if any(flag not in values or flag not in used for flag in flags):
+        why = f"{', '.join(foreign)} is for the preset ks-llm, keqa reproduce ks-llm: leave it out"
+        raise MisplacedOptionError(why, *foreign)
+    if unused := [flag for flag in flags if flag not in values or flag not in used]:
         named = ", ".join(flags)
-        raise InputError(
-            f"{named} is for the preset paper, keqa reproduce paper {named} …, or lets a file of yours use the same"
+        raise MisplacedOptionError(
+            f"{named} is for the preset paper, keqa reproduce paper {named} …, or lets a file of yours use the same",
+            *unused,
         )
     if listed:
         for case in cases:
@@ -124,11 +127,13 @@ def _reproduce_preset(
 
         shared = PresetOptions(**{field.name: getattr(paper, field.name) for field in fields(PresetOptions)})
         if of_paper := [flag for flag in given(paper) if flag not in given(shared)]:
-            raise InputError(f"{', '.join(of_paper)} is for keqa reproduce paper, not for ks-llm: leave it out")
+            why = f"{', '.join(of_paper)} is for keqa reproduce paper, not for ks-llm: leave it out"
+            raise MisplacedOptionError(why, *of_paper)
         reproduce_ks_llm(out or Path("runs") / KS_LLM, models, shared, ks_llm, as_json=as_json)
         return
     if foreign := given(ks_llm):
-        raise InputError(f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out")
+        why = f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out"
+        raise MisplacedOptionError(why, *foreign)
     from keqa.cli.paper.preset import reproduce_paper
 
     reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)

@@ -13,6 +13,7 @@ from keqa.cli.options import (
     EvaluationOptions,
     LanguageModels,
     MethodOptions,
+    MisplacedOptionError,
     QuestionOptions,
     RunOptions,
     invocation,
@@ -41,7 +42,8 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
     if options.testbed == (options.questions is not None):
         raise InputError("give either --questions, a file or the name of a benchmark, or --testbed")
     if not options.testbed and method.retriever is not None:
-        raise InputError("--retriever is the testbed's; an index of your own is searched as keqa index made it")
+        why = "--retriever is the testbed's; an index of your own is searched as keqa index made it"
+        raise MisplacedOptionError(why, "--retriever")
     if options.questions is not None:
         found = of_name(
             options.questions,
@@ -60,7 +62,8 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
     own = {"index": index, "data": options.data, "sample": options.sample, "seed": options.seed or None}
     for flag, value in own.items():
         if value is not None:
-            raise InputError(f"--testbed has its own index and order of questions: leave out --{flag}")
+            why = f"--testbed has its own index and order of questions: leave out --{flag}"
+            raise MisplacedOptionError(why, f"--{flag}")
     return of_testbed(options.split or "test", options.limit)
 
 
@@ -74,7 +77,8 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
     for name in settings:
         if name not in known:
             flag = f"no-{name}" if name in ("decompose", "examine", "pick") else name.replace("_", "-")
-            raise InputError(f"--{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out")
+            why = f"--{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out"
+            raise MisplacedOptionError(why, f"--{flag}")
 
 
 def evaluate_methods(
@@ -94,7 +98,10 @@ def evaluate_methods(
         KeqaError: As for `rows_of`.
     """
     options.risk.check()
-    check_programs(specs, options.method.program)
+    try:
+        check_programs(specs, options.method.program)
+    except InputError as error:
+        raise MisplacedOptionError(str(error), "--program") from error
     questions = questions_of(options.questions, options.method)
     if options.risk.calibrated_on is not None and not options.run.allow_overlap:
         ids = (one.id for one in questions.examples)

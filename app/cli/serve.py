@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from keqa.cli.console import status
-from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
+from keqa.cli.options import KeqaOptions, LanguageModels, NoToken, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def serve(
     models: LanguageModels,
     method: KeqaOptions,
     risk: RiskOptions,
+    no_token: NoToken = False,
 ) -> None:
     """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
 
@@ -97,6 +98,8 @@ def serve(
     The page, with a question box and each step of an answer, is at /. The chat endpoint is /v1/chat/completions with
     the model keqa; MCP is at /mcp, and over standard input and output with --mcp. Beside them: /v1/models, /health and
     /metrics.
+
+    Requests carry a token: yours (--token-file, KEQA_TOKEN), or else one that is made and printed at each start.
 
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
@@ -113,10 +116,13 @@ def serve(
         )
     from keqa.server.answers import Answers
     from keqa.server.documents import Documents
-    from keqa.server.serving import bound_memory, listen, token_for
+    from keqa.server.serving import bound_memory, listen, new_token, token_for
     from keqa.server.watching import FolderSync
 
-    token = None if server.mcp else token_for(server.host, server.token_file)
+    own = None if server.mcp else token_for(server.host, server.token_file)
+    if own and no_token:
+        raise InputError("--no-token asks for none, and a token is given (--token-file, KEQA_TOKEN): leave out one")
+    made = None if own or no_token or server.mcp else new_token()
     documents = None if server.documents is None else Documents(server.documents)
     bound_memory()
     asked, retriever, roles = open_all(program, models, method, risk, watch=server.watch)
@@ -135,13 +141,15 @@ def serve(
     from keqa.server.serving import server as web_server
 
     hosts = [server.host, *(server.allow_host or [])]
-    app = application(answers, token=token, hosts=hosts, documents=documents, sync=sync, about=_about(program, roles))
+    about = _about(program, roles)
+    app = application(answers, token=own or made, hosts=hosts, documents=documents, sync=sync, about=about)
     with listen(server.host, server.port) as port:
         host, number = port.getsockname()[:2]
         where = f"http://{f'[{host}]' if ':' in host else host}:{number}"
-        known = "" if token is None else ", with a token"
+        known = ", with a token" if own else f", with the token {made}" if made else ""
+        page = f"{where}/#token={made}" if made else f"{where}/"
         status().print(
-            f"Serving at {where}/v1 (model keqa) and {where}/mcp{known}; the page is at {where}/. Ctrl-C stops.",
+            f"Serving at {where}/v1 (model keqa) and {where}/mcp{known}; the page is at {page}. Ctrl-C stops.",
             soft_wrap=True,
         )
         log_to_stderr()

@@ -1,23 +1,27 @@
 """Defaults of options from files: one of the user's and one of the folder in which a command runs.
 
-A file of a folder may come from a stranger with the rest of the folder, and the user's key goes to whatever address a
-language model has. So it may name servers of this machine only, and set nothing that says what is written or who may
-ask; the rest belongs in the user's own file or in variables.
+A file of a folder may come from a stranger with the rest of the folder. Until its user trusts it as it is, by ``keqa
+config trust``, it sets nothing that names a model, an address, a path outside of the folder, what is written or who may
+ask: models may be fetched, and the user's key goes to whatever address a language model has.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from keqa.errors import InputError
+from keqa.storage.private import private_folder
+from keqa.storage.untrusted import open_regular
 
 NAME = "keqa.toml"
 """Of the files."""
@@ -25,15 +29,18 @@ NAME = "keqa.toml"
 VARIABLE = "KEQA_CONFIG"
 """The variable that may name a file instead of the user's own."""
 
-_LARGEST = 100_000
-_OF_FOLDERS = frozenset(
+_LARGEST = 64 << 10
+_MOST_DOTS = 64
+"""In a line: the parser takes quadratic time for keys of many parts."""
+_HARMLESS = frozenset(
     """
-    lm consistency_lm utility_lm api_base consistency_api_base utility_api_base max_tokens timeout no_cache
-    index program retriever tries threshold temperature top_k k no_decompose no_examine no_pick select unanswered
-    no_look_first answer_type split sample seed limit in_flight stop_after_outages waiting rate max_body grace port
+    max_tokens timeout no_cache index program retriever tries threshold temperature top_k k no_decompose no_examine
+    no_pick select unanswered no_look_first answer_type split sample seed limit in_flight stop_after_outages waiting
+    rate max_body grace port
     language
     """.split()
 )
+_PATHS = ("index", "program")
 _SECRET = ("key", "token", "password", "secret")
 
 
@@ -46,12 +53,14 @@ class Setting:
         name: The option, as its parameter is called.
         value: As the file has it.
         place: The file.
+        trusted: Whether it may be used: it is harmless, or its file the user's own or trusted.
     """
 
     command: str
     name: str
     value: Any
     place: Path
+    trusted: bool = True
 
 
 def user_file() -> Path:
@@ -73,12 +82,23 @@ def settings(root: TyperGroup) -> list[Setting]:
     own, here = user_file(), Path(NAME)
     if os.environ.get(VARIABLE) and not own.exists():
         raise InputError(f"{VARIABLE} names {own}, which is missing")
-    found = list(_read(own, root)) if own.exists() else []
-    if here.exists() and not (own.exists() and here.samefile(own)):
-        for one in _read(here, root):
-            _refuse_elsewhere(one)
-            found.append(one)
+    found = list(_read(own, _bytes(own), root)) if own.exists() else []
+    if os.path.lexists(here) and not (own.exists() and here.exists() and here.samefile(own)):
+        data = _bytes(here)
+        trusted = _mark(data).exists()
+        found += [replace(one, trusted=trusted or _is_harmless(one)) for one in _read(here, data, root)]
     return found
+
+
+def trust() -> None:
+    """Trust the file of this folder as it is now; once it is changed or moved, it is a stranger's again.
+
+    Raises:
+        InputError: There is none, or it cannot be read.
+    """
+    mark = _mark(_bytes(Path(NAME)))
+    private_folder(mark.parent)
+    mark.touch(mode=0o600)
 
 
 def defaults(root: TyperGroup) -> dict[str, Any]:
@@ -100,20 +120,33 @@ def defaults(root: TyperGroup) -> dict[str, Any]:
         # What is for one command goes before what is for all.
         for one in sorted(given, key=lambda one: bool(one.command)):
             if one.command in ("", " ".join(path)) and one.name in many:
-                value = one.value
-                at[one.name] = [value] if many[one.name] and not isinstance(value, list) else value
+                value = _listed(one.value) if many[one.name] else one.value
+                # Called where the option is neither typed nor a variable.
+                at[one.name] = value if one.trusted else partial(_refuse, one)
     return made
 
 
-def _read(path: Path, root: TyperGroup) -> Iterator[Setting]:
+def _bytes(path: Path) -> bytes:
+    """What is in a file, which a link leads to only where it is the user's own."""
+    with open_regular(path, links=path != Path(NAME), error=InputError) as stream:
+        data = stream.read(_LARGEST + 1)
+    if len(data) > _LARGEST or any(line.count(b".") > _MOST_DOTS for line in data.splitlines()):
+        raise InputError(f"{path} is no file of settings: it has more than {_LARGEST:,} bytes, or keys without an end")
+    return data
+
+
+def _mark(data: bytes) -> Path:
+    """A file that is there once this folder's file of settings is trusted with this content."""
+    import platformdirs
+
+    digest = hashlib.sha256(bytes(Path(NAME).absolute()) + b"\0" + data).hexdigest()
+    return Path(platformdirs.user_config_path("keqa")) / "trusted" / digest
+
+
+def _read(path: Path, data: bytes, root: TyperGroup) -> Iterator[Setting]:
     try:
-        data = path.read_bytes()
-        if len(data) > _LARGEST:
-            raise InputError(f"{path} has more than {_LARGEST:,} bytes: it is no file of settings")
         values = tomllib.loads(data.decode())
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
     yield from _of(values, (), path, root)
 
@@ -138,7 +171,7 @@ def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: T
             near = get_close_matches(name, known, 1)
             meant = f"; is {near[0].replace('_', '-')} meant?" if near else ""
             raise InputError(f"{path}: no option that {where} is called {key}{meant}")
-        parts = value if isinstance(value, list) else [value]
+        parts = _listed(value)
         if not all(isinstance(part, str | int | float) for part in parts):
             raise InputError(f"{path}: {key} must be a text, a number, true or false, or a list of these")
         # No shell has read the file, which would have put one's own folder in its place.
@@ -146,22 +179,28 @@ def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: T
         yield Setting(" ".join(command), name, own if isinstance(value, list) else own[0], path)
 
 
-def _refuse_elsewhere(one: Setting) -> None:
-    from urllib.parse import urlsplit
+def _is_harmless(one: Setting) -> bool:
+    """Whether a stranger may set this: no path but one below the folder, no model, no address."""
+    if one.name not in _PATHS:
+        return one.name in _HARMLESS
+    here = Path().resolve()
+    parts = [text.strip() for part in _listed(one.value) for text in str(part).split(",")]
+    # Other signs name a model, a server or a user, or are none of a path.
+    plain = all(part.isprintable() and not set(part) & set("@:~") for part in parts)
+    return plain and all((here / part).resolve().is_relative_to(here) for part in parts)
 
-    if one.name not in _OF_FOLDERS:
-        raise InputError(f"{one.place}: {one.name} may not be set by the file of a folder: put it into {user_file()}")
-    for part in one.value if isinstance(one.value, list) else [one.value]:
-        for text in str(part).split(","):
-            address = urlsplit(text.strip()) if "://" in text else None
-            if one.name.endswith("api_base") and address is None:
-                address = urlsplit(f"//{text.strip()}")
-            if address is not None and address.hostname not in ("localhost", "127.0.0.1", "::1"):
-                raise InputError(
-                    f"{one.place}: {one.name} names a server elsewhere, to which your key would be sent. In the file "
-                    f"of a folder only servers of this machine may stand: put it into {user_file()}, or set "
-                    "KEQA_API_BASE or KEQA_INDEX"
-                )
+
+def _refuse(one: Setting) -> NoReturn:
+    name = one.name.replace("_", "-")
+    raise InputError(
+        f"{one.place} of this folder sets {name} to {one.value!r}, and may be a stranger's: it could name a model "
+        "that is fetched, or a server that your key is sent to. If it is yours, or you have read it, keqa config trust "
+        f"takes it as it is now. Or put {name} into {user_file()}, or give --{name}"
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _commands(group: TyperGroup, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:

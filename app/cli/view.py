@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from keqa.cli.console import status
+from keqa.cli.options import NoToken
 
 
 def view(
@@ -23,12 +24,13 @@ def view(
         ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8322,
+    no_token: NoToken = False,
 ) -> None:
     """Look at runs in a browser: methods side by side, and each question's stories next to each other.
 
     RUNS are what keqa evaluate and keqa compare write to --out. Questions are filtered by text, outcome, kind, and
-    whether methods differ; a story is read when its question is opened. The server is for this machine alone, and
-    asks no language model. Ctrl-C stops it.
+    whether methods differ; a story is read when its question is opened. The server is for you on this
+    machine alone: the address that is printed has a token for it. No language model is asked. Ctrl-C stops it.
     """
     from keqa.cli.opening import check_installed
     from keqa.page.runs import Runs
@@ -47,9 +49,11 @@ def view(
         status().print(f"Wrote {what} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
         return
     from keqa.server.run_view import LIMITS, run_view
-    from keqa.server.serving import listen, server
+    from keqa.server.serving import listen, new_token, server
 
+    token = None if no_token else new_token()
     with listen("127.0.0.1", port) as bound:
         where = f"http://127.0.0.1:{bound.getsockname()[1]}/"
+        where += f"#token={token}" if token else ""
         status().print(f"Showing {what} at {where}. Ctrl-C stops.", soft_wrap=True)
-        server(run_view(found), LIMITS, 1).run([bound])
+        server(run_view(found, token), LIMITS, 1).run([bound])

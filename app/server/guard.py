@@ -105,7 +105,13 @@ class Guard:
             log.info("%s %s %d %.3fs", method, path, status, seconds)
 
     def _check(self, scope: Scope) -> None:
-        """Refuse what may not ask."""
+        """Refuse what may not ask; what is refused counts, too."""
+        client = scope.get("client")
+        pause = self._rate.take(client[0] if client else "")
+        if pause:
+            later = {"Retry-After": str(math.ceil(pause))}
+            message = f"more than {self._limits.rate} requests a minute from one address"
+            raise ProblemError(Problem(429, message, "requests", "rate_limit_exceeded", headers=later))
         headers: dict[str, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
@@ -113,24 +119,21 @@ class Guard:
         if len(hosts) != 1 or not self._is_own(hosts[0]):
             message = "the server is not reached by this name: give it with --allow-host where it is its own"
             raise ProblemError(Problem(421, message, code="unknown_host"))
-        pages = [urlsplit(origin).netloc.lower() != hosts[0].lower() for origin in headers.get("origin", [])]
+        pages = [_place(origin) != hosts[0].lower() for origin in headers.get("origin", [])]
         sites = [site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])]
         # Somebody may follow a link to the page, from anywhere.
         follows = scope["path"] == PAGE and headers.get("sec-fetch-mode") == ["navigate"] and not pages
         if any(pages) or (any(sites) and not follows):
             raise ProblemError(Problem(403, "no page of another site may ask this server", code="cross_site"))
-        client = scope.get("client")
-        pause = self._rate.take(client[0] if client else "")
-        if pause:
-            later = {"Retry-After": str(math.ceil(pause))}
-            message = f"more than {self._limits.rate} requests a minute from one address"
-            raise ProblemError(Problem(429, message, "requests", "rate_limit_exceeded", headers=later))
         if (
             self._digest is not None
             and scope["path"] not in (OPEN, PAGE)
             and not self._knows(headers.get("authorization", []))
         ):
-            message = "a token is needed, as the header Authorization: Bearer TOKEN"
+            message = (
+                "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is opened "
+            )
+            message += "at the address that the command printed"
             challenge = {"WWW-Authenticate": "Bearer"}
             raise ProblemError(Problem(401, message, code="invalid_api_key", headers=challenge))
 
@@ -261,6 +264,14 @@ class _Reply:
         lines = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         await self.send({"type": "http.response.start", "status": problem.status, "headers": lines})
         await self.send({"type": "http.response.body", "body": data})
+
+
+def _place(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        # A bracket without its end.
+        return ""
 
 
 def _digest(secret: bytes) -> bytes:

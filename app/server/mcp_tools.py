@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import asdict
 from importlib.metadata import version
@@ -80,6 +81,10 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
     Args:
         answers: What they call.
     """
+    # It sets up the log of the whole process, with a handler that needs free files to show a fault: without one, a
+    # server that has too many connections would end.
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     # Subscriptions are streams without an end, and there is nothing to subscribe to.
     server: MCPServer[None] = MCPServer(
         "keqa",
@@ -89,6 +94,8 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
         log_level="ERROR",
         subscriptions=False,
     )
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
     @server.tool(title="Ask a question", description="Answer a question from the documents, with its sources.")
     async def ask(

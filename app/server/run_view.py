@@ -23,11 +23,12 @@ LIMITS = Limits(rate=0)
 _RUNS, _STORY = "/runs.json", "/story"
 
 
-def run_view(runs: Runs) -> Guard:
+def run_view(runs: Runs, token: str | None = None) -> Guard:
     """The application that shows runs; it reads the files of the runs, and nothing else, for a request.
 
     Args:
         runs: What is shown.
+        token: What a request for it must carry; None asks for none.
     """
     made = document("runs", "KEQA: runs", {"served": True}, served=True)
     overview = json.dumps(runs.overview(), separators=(",", ":")).encode()
@@ -48,4 +49,4 @@ def run_view(runs: Runs) -> Guard:
             return JSONResponse({"error": {"message": str(error)}}, 409)
 
     routes = [Route(PAGE, page), Route(_RUNS, listed), Route(_STORY, story)]
-    return Guard(Starlette(routes=routes), LIMITS, Metrics(), paths=(PAGE, _RUNS, _STORY))
+    return Guard(Starlette(routes=routes), LIMITS, Metrics(), paths=(PAGE, _RUNS, _STORY), token=token)

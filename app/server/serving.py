@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keqa.errors import ConfigurationError, InputError
+from keqa.server.connections import BACKLOG, Connection
 from keqa.server.guard import Guard
 from keqa.server.limits import Limits
 
@@ -22,8 +23,11 @@ VARIABLE = "KEQA_TOKEN"
 """The environment variable that may hold the token."""
 
 _SHORTEST, _LONGEST = 16, 1000
-_IDLE = 100
-"""So many connections may be open beside those with a question in work or waiting."""
+_IDLE = 400
+"""So many connections may be open beside those with a question in work or waiting; more than are taken at a time."""
+_FILES = 320
+"""Open files that a server needs for everything else: its index, its language models, DSPy's cache for each thread."""
+_FEWEST = 64
 
 _CACHED = 2000
 
@@ -64,6 +68,11 @@ def token_for(host: str, file: Path | None, environment: Mapping[str, str] = os.
     return given
 
 
+def new_token() -> str:
+    """A token that nobody can guess, for one start of a server: other users of this machine can reach it, too."""
+    return secrets.token_urlsafe(24)
+
+
 def is_local(host: str) -> bool:
     """Whether only this machine can reach what is bound to a host."""
     if host.lower() == "localhost":
@@ -86,7 +95,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.create_server(address[:2], family=family, backlog=512)
+        made = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "no such host"
         raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; give another --host or --port") from None
@@ -106,9 +115,12 @@ def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
     Returns:
         A server; `uvicorn.Server.run` with sockets runs it until it is stopped by a signal or `should_exit`.
     """
+    # A connection may have a document open, and as many again as are taken at a time are about to be closed.
+    files = (_raised_files() - _FILES - 2 * BACKLOG) // 2
+    most = min(limits.in_flight + limits.waiting + _IDLE, max(files, _FEWEST))
     config = uvicorn.Config(
         app,
-        http=_protocol(limits.patience),
+        http=type("Bounded", (Connection,), {"patience": limits.patience, "most": most}),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -116,10 +128,27 @@ def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
         server_header=False,
         # Anybody may send these headers.
         proxy_headers=False,
-        limit_concurrency=limits.in_flight + limits.waiting + _IDLE,
+        # Reached only where as many have a request in work.
+        limit_concurrency=most + BACKLOG,
+        backlog=BACKLOG,
         timeout_graceful_shutdown=grace,
     )
     return uvicorn.Server(config)
+
+
+def _raised_files() -> int:
+    """How many files this process may open, after the bound was raised as far as it may be."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such bound.
+        return sys.maxsize
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def bound_memory() -> None:
@@ -128,39 +157,6 @@ def bound_memory() -> None:
 
     switched = {f"enable_{kind}_cache": getattr(dspy.cache, f"enable_{kind}_cache") for kind in ("disk", "memory")}
     dspy.configure_cache(**switched, memory_max_entries=_CACHED)
-
-
-def _protocol(patience: float) -> type[H11Protocol]:
-    """HTTP/1.1 that closes a connection on which the head of a request does not arrive in time.
-
-    Args:
-        patience: Seconds from the first byte, or on a new connection from its beginning.
-    """
-
-    class Protocol(H11Protocol):
-        _due: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._due = self.loop.call_later(patience, transport.close)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._stop()
-            elif self._due is None:
-                self._due = self.loop.call_later(patience, self.transport.close)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop()
-            super().connection_lost(exc)
-
-        def _stop(self) -> None:
-            if self._due is not None:
-                self._due.cancel()
-                self._due = None
-
-    return Protocol
 
 
 def log_to_stderr() -> None:

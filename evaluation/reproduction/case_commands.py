@@ -172,11 +172,16 @@ def _check_positional(name: str, words: Sequence[str]) -> None:
     if name in ("compare", "evaluate"):
         for word in words:
             try:
-                similarity = parse_spec(word).arguments.get("similarity")
+                arguments = parse_spec(word).arguments
             except InputError as error:
                 raise ValueError(str(error)) from error
-            if similarity is not None and not _is_here(str(similarity)):
-                raise ValueError(f"{word} names an embedder that may be fetched; a case may name {HASHING} and {LOCAL}")
+            for argument, value in arguments.items():
+                text = str(value)
+                if argument == "similarity" and not _is_here(text):
+                    named = f"{HASHING} and {LOCAL}"
+                    raise ValueError(f"{word} names an embedder that may be fetched; a case may name {named}")
+                if argument != "similarity" and not (_in_folder(text) or _in_working_folder(text)):
+                    raise ValueError(f"{word} names a file outside the working folder, of which a case takes none")
     elif name == "compile":
         for word in words:
             _check_value("the file", "file", word)

@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Threshold, shown
+from keqa.programs.arguments import Threshold
+from keqa.retrievers.text import shown
 
 
 @dataclass(frozen=True)

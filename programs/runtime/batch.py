@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 from keqa.data.question import Question
 from keqa.data.tables import refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
-from keqa.programs.arguments import InFlight, check, shown
+from keqa.programs.arguments import InFlight, check
 from keqa.programs.records import QuestionRecord, Unanswered
 from keqa.retrievers.documents import id_asked
+from keqa.retrievers.text import shown
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from keqa.programs.predictor_state import demos_of
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.subjects import content_words, names_of, stands_in, words_of
 
+_REFERENCE = re.compile(r"#\d+")
 COPIED = "CopiedDemonstrationError"
 
 
@@ -46,8 +48,8 @@ class Copies:
         """
         if self._left_out or is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false"):
             return
-        # The first word counts as well.
-        named = names_of(f": {text}")
+        # The first word counts as well; the number of a reference is no number.
+        named = names_of(f": {_REFERENCE.sub('', text)}")
         said = named if names else [content_words(text)]
         lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in said]
         telling = {word for name in named for word in name}

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.programs.arguments import shown
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
 from keqa.programs.reference.index import Entry, entry_from, entry_values
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.retrievers.text import shown
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
 FORMAT, FORMAT_VERSION = "keqa-program", 1

@@ -19,6 +19,7 @@ from keqa.errors import ConfigurationError, KeqaError, RetrievalError
 from keqa.retrievers.dense.models import EmbeddingModel, Side, Vectors
 from keqa.retrievers.text import one_line
 from keqa.storage.redaction import without_keys
+from keqa.storage.replies import bound_litellm, bounded, too_large
 
 PROVIDERS: Final = frozenset(
     "azure bedrock cohere databricks deepinfra fireworks_ai gemini hosted_vllm infinity jina_ai litellm_proxy "
@@ -59,6 +60,7 @@ class HostedModel(EmbeddingModel):
 
         # It would print advice beside every error.
         litellm.suppress_debug_info = True
+        bound_litellm()
         # Vectors are kept in the index; a second copy in a cache of responses would be as large.
         super().__init__(name, dspy.Embedder(name, batch_size=_BATCH, caching=False, timeout=_TIMEOUT, max_retries=0))
 
@@ -90,7 +92,8 @@ class HostedModel(EmbeddingModel):
         pause, end, unreached = _FIRST_PAUSE, time.monotonic() + _PATIENCE, 0
         while True:
             try:
-                rows: Vectors = np.asarray(self._model(texts), np.float32)
+                with bounded():
+                    rows: Vectors = np.asarray(self._model(texts), np.float32)
             except Exception as error:
                 failure, passing, reached = _failure(self.name, error)
                 unreached += not reached
@@ -150,6 +153,8 @@ def _failure(name: str, error: Exception) -> tuple[KeqaError, bool, bool]:
     """What a failure is to the user, whether it may pass by itself, and whether anyone answered at all."""
     import litellm
 
+    if large := too_large(error):
+        return RetrievalError(f"the embedding model {name!r} gives no vectors: {large}"), False, True
     said = one_line(without_keys(str(error)))[:_LONGEST_REASON]
     status = getattr(error, "status_code", None)
     if isinstance(error, litellm.APIConnectionError | litellm.Timeout):

@@ -6,6 +6,7 @@ No message repeats what a variable of the environment holds.
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import re
 import socket
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, RetrievalError
 from keqa.retrievers.elasticsearch.address import Address, without_hosts
 from keqa.retrievers.text import one_line
+from keqa.storage.replies import ReplyTooLargeError, Unpacker
 
 if TYPE_CHECKING:
     from elasticsearch import ApiError, Elasticsearch, TransportError
@@ -30,6 +32,8 @@ TIMEOUT = "ELASTICSEARCH_TIMEOUT"
 
 _SECONDS = 30
 _MOST_SECONDS = 3600
+_MOST_BYTES = 64 << 20
+"""Of an answer of a cluster, unpacked: a hundred long passages, or what became of thousands."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -61,6 +65,7 @@ def connect(address: Address) -> Elasticsearch:
     client = Elasticsearch(
         address.urls,
         request_timeout=timeout(),
+        node_class=_node_class(),
         # A node that is lost or slow is left out for a while and the request goes to another.
         max_retries=_RETRIES + len(address.nodes),
         retry_on_timeout=True,
@@ -76,6 +81,33 @@ def connect(address: Address) -> Elasticsearch:
             return client
         _check_version(version, __version__, address)
     return client
+
+
+@functools.cache
+def _node_class() -> Any:
+    """The client's connection to a node, which counts what it unpacks."""
+    from elastic_transport import Urllib3HttpNode
+
+    class Node(Urllib3HttpNode):
+        def __init__(self, *arguments: Any, **settings: Any) -> None:
+            super().__init__(*arguments, **settings)
+            pool: Any = self.pool
+            send = pool.urlopen
+
+            def urlopen(*arguments: Any, **settings: Any) -> Any:
+                response = send(*arguments, **settings, preload_content=False)
+                try:
+                    unpacker = Unpacker(response.headers.get("content-encoding"), _MOST_BYTES)
+                    parts = [unpacker.take(part) for part in response.stream(1 << 16, decode_content=False)]
+                except BaseException:
+                    response.close()
+                    raise
+                response._body = b"".join(parts)
+                return response
+
+            pool.urlopen = urlopen
+
+    return Node
 
 
 def _credentials() -> dict[str, Any]:
@@ -212,6 +244,8 @@ def server_errors(address: Address, what: str) -> Iterator[None]:
         ) from error
     except ApiError as error:
         raise _refused(address, what, error) from error
+    except ReplyTooLargeError as error:
+        raise RetrievalError(f"{what}: {address.cluster}: {error}") from error
     except TransportError as error:
         raise _unreached(address, what, error) from error
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data.question import MOST_TURNS, turns
+from keqa.data.question import MOST_TURNS, Question, turns
 from keqa.errors import InputError
 
 
@@ -51,3 +51,10 @@ def test_lines_hold_no_line_break(history):
         return
     assert len(found) <= MOST_TURNS
     assert all(line and line == " ".join(line.split()) for line in found)
+
+
+@pytest.mark.parametrize("choices", [["x"] * 20_000, ["x"] * 257, ["x" * 60_000]])
+def test_a_choice_has_so_many_options(choices):
+    with pytest.raises(InputError, match="at most 256 with 50,000 are allowed"):
+        Question.check("Which?", "choice", choices, 10_000)
+    assert len(Question.check("Which?", "choice", ["x"] * 256, 10_000).choices) == 256

@@ -4,12 +4,15 @@ import asyncio
 import http.server
 import threading
 import time
+from contextlib import nullcontext
 from email.utils import formatdate
+from pathlib import Path
 
 import dspy
 import pytest
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
+from keqa.evaluation.call_cache import CallCache
 from keqa.lms import adapter, build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known
 from keqa.programs.runtime.listening import Meter
@@ -243,3 +246,19 @@ def test_what_this_machine_lacks_is_no_outage() -> None:
 def test_the_words_of_a_server_install_nothing() -> None:
     error = dspy.LMServerError("No module named 'evil'; pip install evil", model="m")
     assert not isinstance(known(error, "openai/m"), dspy.LMConfigurationError)
+
+
+@pytest.mark.parametrize("model", ROUTES)
+def test_a_key_that_a_reply_repeats_is_in_no_cache(model: str, tmp_path: Path, memory_cache: None) -> None:
+    key = "sk-0123456789abcdefghij"
+    with OpenAIServer(lambda messages, n, body: [markers(answer=f"Oslo {key}")] * n) as server:
+        for cache in (nullcontext(), CallCache(tmp_path / "calls.sqlite")):
+            with cache, cache.installed() if isinstance(cache, CallCache) else nullcontext():
+                lm = build_lm(model, api_base=server.api_base, api_key=key)
+                for _ in range(2):
+                    assert ask(lm).answer == "Oslo <secret>"
+        assert server.count == 2
+    kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"Oslo" in kept
+    assert key.encode() not in kept
+    assert key not in repr(list(dspy.cache.memory_cache.values()))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.evaluation.build import Parts, make
 from keqa.programs import arguments, baselines
-from keqa.programs.arguments import Kind, TopK, check, checked, exact, shown
+from keqa.programs.arguments import Kind, TopK, check, checked, exact
 from keqa.programs.gates import (
     CertaintyGate,
     MatchedRandomGate,
@@ -28,6 +28,7 @@ from keqa.programs.gates import (
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
 from keqa.programs.runtime.concurrency import CallLimiter
+from keqa.retrievers.text import shown
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = list(registry.GATES.values())

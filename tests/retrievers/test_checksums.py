@@ -1,5 +1,7 @@
 """A byte that changes in an index is found by its checksums, whatever the engine makes of it."""
 
+import shutil
+
 import pytest
 
 from keqa.retrievers import add_passages, build_index, open_index
@@ -24,7 +26,9 @@ def test_any_byte_of_any_file_counts(index):
     names = [one.name for one in data.iterdir() if not one.name.startswith(".")]
     kept = [one for one in names if one not in ("checksums.json", "files.sqlite")]
     assert checked(index) == {"files": len(kept) + 1, "damaged": (), "unknown": ()}
-    for path in (data / name for name in kept):
+    # Nothing has mapped a copy into memory.
+    index = shutil.copytree(index, index.with_name("copy"))
+    for path in (index / data.name / name for name in kept):
         whole = path.read_bytes()
         for place in (0, len(whole) // 2, len(whole) - 1):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
@@ -34,7 +38,7 @@ def test_any_byte_of_any_file_counts(index):
     manifest.write_bytes(manifest.read_bytes().replace(b'"docs"', b'"dogs"'))
     assert verify(index).damaged == ("manifest.json",)
     manifest.write_bytes(manifest.read_bytes().replace(b'"dogs"', b'"docs"'))
-    assert checked(index)["damaged"] == ()
+    assert verify(index).damaged == ()
 
 
 def test_an_index_of_an_earlier_version_has_none_until_it_is_changed(index):

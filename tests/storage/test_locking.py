@@ -90,3 +90,11 @@ def test_without_locks_a_run_file_is_used_and_an_index_refused(tmp_path, monkeyp
         stream.write(b"line\n")
     with pytest.raises(InputError, match=r"cannot be locked.*another disk"):
         open_locked(tmp_path / "lock", "another process", "end it", lock_only=True)
+
+
+@pytest.mark.parametrize("lock_only", [True, False])
+def test_a_link_that_leads_nowhere_is_not_written_through(tmp_path, lock_only):
+    (tmp_path / "keqa.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="is a link that leads nowhere"):
+        open_locked(tmp_path / "keqa.jsonl", "another run", "wait", lock_only=lock_only)
+    assert not (tmp_path / "elsewhere").exists()

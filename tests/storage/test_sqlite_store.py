@@ -30,6 +30,15 @@ def test_another_file_is_refused(tmp_path):
         SqliteStore(tmp_path, "things", "a cache of things")
 
 
+def test_a_link_leaves_what_it_leads_to_as_it_is(tmp_path):
+    (tmp_path / "other.sqlite").write_bytes(b"")
+    (tmp_path / "other.sqlite").chmod(0o644)
+    (tmp_path / "calls.sqlite").symlink_to("other.sqlite")
+    with pytest.raises(InputError, match="is a link"):
+        SqliteStore(tmp_path / "calls.sqlite", "things", "a cache of things")
+    assert (tmp_path / "other.sqlite").stat().st_mode & 0o777 == 0o644
+
+
 def test_a_file_that_fails_says_so(tmp_path):
     file = SqliteStore(tmp_path / "kept.sqlite", "things", "a cache of things")
     file._file.execute("DROP TABLE things")

@@ -4,11 +4,21 @@ A command takes a group as one argument, annotated with its class, and `with_gro
 as an option of its own. A marker beside an option says how its value is written where the command is kept.
 """
 
-from keqa.cli.options.groups import Panel, Places, Server, as_command, given, invocation, refuse_empty, with_groups
+from keqa.cli.options.groups import (
+    MisplacedOptionError,
+    Panel,
+    Places,
+    Server,
+    as_command,
+    given,
+    invocation,
+    refuse_empty,
+    with_groups,
+)
 from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions
 from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, server_of
 from keqa.cli.options.presets import PRESETS, KSOptions, PaperOptions, PresetOptions
-from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, QuestionOptions, RunOptions
+from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, NoToken, QuestionOptions, RunOptions
 
 __all__ = [
     "PRESETS",
@@ -22,6 +32,8 @@ __all__ = [
     "LanguageModel",
     "LanguageModels",
     "MethodOptions",
+    "MisplacedOptionError",
+    "NoToken",
     "Panel",
     "PaperOptions",
     "Places",

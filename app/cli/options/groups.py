@@ -27,6 +27,20 @@ _ADDRESS = "<address>"
 _invocation: ContextVar[str] = ContextVar("invocation", default="keqa")
 
 
+class MisplacedOptionError(InputError):
+    """An option means nothing where it stands; it is refused where the user typed it, and else passed over."""
+
+    def __init__(self, message: str, *flags: str) -> None:
+        """Refuse options.
+
+        Args:
+            message: For the user.
+            *flags: The options, of which all that were not typed may be left out.
+        """
+        super().__init__(message)
+        self.flags = flags
+
+
 @dataclass(frozen=True)
 class Panel:
     """Beside an option, or the class of a group for all of its options: the panel of the help in which it stands."""
@@ -71,9 +85,23 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def spread(context: typer.Context, **values: Any) -> None:
         _drop_addresses_of_others(context, values)
-        _invocation.set(_written(command.__name__.removesuffix("_command"), parameters, values))
-        made = {name: _made(group, values) for name, group in groups.items()}
-        command(**values, **made)
+        typed = {name for name in values if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
+        while True:
+            _invocation.set(_written(command.__name__.removesuffix("_command"), parameters, values))
+            left = dict(values)
+            made = {name: _made(group, left) for name, group in groups.items()}
+            try:
+                return command(**left, **made)
+            except MisplacedOptionError as error:
+                # A file or a variable sets an option for all commands: it is taken where it means something.
+                set_elsewhere = {
+                    name: parameters[name].default
+                    for name, value in values.items()
+                    if flag_of(name) in error.flags and name not in typed and value != parameters[name].default
+                }
+                if not set_elsewhere:
+                    raise
+                values |= set_elsewhere
 
     own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     return as_command(spread, [own, *parameters.values()])

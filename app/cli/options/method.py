@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from keqa.cli.options.groups import Panel, Places
+from keqa.cli.options.groups import MisplacedOptionError, Panel, Places
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class ProgramOptions:
             InputError: There is one.
         """
         if self.embedder is not None and self.program is None:
-            raise InputError("--embedder needs --program: the compiled program whose embedding model it is")
+            why = "--embedder needs --program: the compiled program whose embedding model it is"
+            raise MisplacedOptionError(why, "--embedder")
 
 
 def _tuned(name: str, help: str) -> Any:
@@ -229,12 +230,14 @@ class RiskOptions:
             InputError: A risk is not calibrated, or there is none to calibrate.
         """
         if self.risk is not None and self.calibrated_on is None:
-            raise InputError(
+            raise MisplacedOptionError(
                 "--risk needs --calibrated-on: the run file of this program over questions with known answers that it "
-                "has not learned from, which keqa evaluate writes"
+                "has not learned from, which keqa evaluate writes",
+                "--risk",
             )
         if self.risk is None and (self.calibrated_on is not None or self.delta != RiskOptions.delta):
-            raise InputError("--calibrated-on and --delta need --risk: the share of the answers that may be wrong")
+            why = "--calibrated-on and --delta need --risk: the share of the answers that may be wrong"
+            raise MisplacedOptionError(why, "--calibrated-on", "--delta")
 
     def hold(self, program: Program) -> str:
         """Let a program hold the risk, where one is given.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.options.groups import Places, Server, flag_of, refuse_empty
-from keqa.errors import InputError
+from keqa.cli.options.groups import MisplacedOptionError, Places, Server, flag_of, refuse_empty
 
 if TYPE_CHECKING:
     import dspy
@@ -66,7 +65,8 @@ class LanguageModel:
             refuse_empty(flag_of(model), values[model])
             refuse_empty(flag_of(address), values[address])
             if values[address] is not None and values[model] is None:
-                raise InputError(f"{flag_of(address)} needs {flag_of(model)}: the model that this server serves")
+                why = f"{flag_of(address)} needs {flag_of(model)}: the model that this server serves"
+                raise MisplacedOptionError(why, flag_of(address))
 
     def roles(self, *, cache: bool = True, **further: Any) -> Roles:
         """Build the language model of each role; see `keqa.lms.build_roles`, also for what may be given further."""

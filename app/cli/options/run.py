@@ -18,6 +18,14 @@ _run = partial(typer.Option, rich_help_panel="Run")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 InFlight = Annotated[int, _run(min=1, max=1000, help="Questions in work at once.")]
+NoToken = Annotated[
+    bool,
+    typer.Option(
+        "--no-token",
+        help="Ask for no token: on a machine that nobody else uses. Without it, and without a token of your own, the "
+        "address that is printed has a new one.",
+    ),
+]
 AllowOverlap = Annotated[
     bool,
     _run(

@@ -7,7 +7,7 @@ const kind = el("select", { id: "kind" }, el("option", { value: "short" }, "a sh
   el("option", { value: "yes/no" }, "yes or no"), el("option", { value: "choice" }, "a choice"));
 const choices = el("textarea", { id: "choices", rows: "3" });
 const choicesLabel = el("label", { hidden: true }, "Choices, one a line", choices);
-const token = el("input", { id: "token", type: "password", autocomplete: "off" });
+const token = el("input", { id: "token", type: "password", autocomplete: "off", value: tokenOfAddress() });
 const tokenLabel = el("label", { hidden: true }, "Token of this server", token);
 const ask = el("button", { type: "submit", class: "main" }, "Ask");
 const stop = el("button", { type: "button", disabled: true }, "Stop");

@@ -19,7 +19,8 @@ async function start() {
 }
 
 async function fetched(path) {
-  const reply = await fetch(path);
+  const token = tokenOfAddress();
+  const reply = await fetch(path, token ? { headers: { Authorization: `Bearer ${token}` } } : {});
   if (reply.ok) return reply.json();
   let why = `the server answered ${reply.status}`;
   try { why = (await reply.json()).error.message; } catch { /* not ours */ }

@@ -277,6 +277,11 @@ function costs(cost) {
       el("tbody", {}, roles.map(([name, role]) => row(name, cells(role)))))));
 }
 
+// The token that the printed address has behind its #, which no browser sends.
+function tokenOfAddress() {
+  return new URLSearchParams(location.hash.slice(1)).get("token") || "";
+}
+
 function pageData() {
   return JSON.parse(document.getElementById("data").textContent);
 }

@@ -18,7 +18,7 @@ def chat(keqa_command, server, own_index, monkeypatch):
     def hold(*lines, further=()):
         monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines) + "\n"))
         lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--no-cache"]
-        return keqa_command("chat", "--index", own_index, *lm, *further)
+        return keqa_command("chat", "--no-look-first", "--index", own_index, *lm, *further)
 
     return hold
 

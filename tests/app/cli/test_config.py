@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 import pytest
 
@@ -52,23 +54,29 @@ def test_a_folder_goes_before_the_user_and_variables_before_both(keqa_command, f
         "[ask] html": ("story.html", str(own)),
         "api-base": ("the provider's", "built in"),
         "index": ("from-variable", "KEQA_INDEX"),
-        "lm": ("openai/here", "keqa.toml"),
+        "lm": ("openai/here", "keqa.toml (not trusted)"),
     }
+    assert "keqa config trust" in keqa_command("ask", "Who?", "--index", "x").err
+    assert keqa_command("config", "trust").code == 0
+    assert shown(keqa_command)["lm"] == ("openai/here", "keqa.toml")
 
 
 def test_a_path_below_ones_own_folder(keqa_command, folder, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
     (folder / "keqa.toml").write_text('index = "~/notes-index"\nprogram = "~ann/x"\n')
-    assert shown(keqa_command)["index"] == ("/home/ann/notes-index", "keqa.toml")
-    assert shown(keqa_command)["program"] == ("~ann/x", "keqa.toml")
+    assert shown(keqa_command)["index"] == ("/home/ann/notes-index", "keqa.toml (not trusted)")
+    assert shown(keqa_command)["program"] == ("~ann/x", "keqa.toml (not trusted)")
 
 
 @pytest.mark.server
 def test_options_take_their_defaults(keqa_command, folder, server, own_index):
     asked = ("ask", "To whom is the mayor of Carmouth married?", "--json")
     (folder / "keqa.toml").write_text(
-        f'lm = "openai/scripted"\napi_base = "{server.api_base}"\nindex = "{own_index}"\n[ask]\ntries = 3\n'
+        f'lm = "openai/scripted"\napi_base = "{server.api_base}"\nindex = "{own_index}"\n'
+        "[ask]\ntries = 3\nno_look_first = true\n"
     )
+    assert keqa_command(*asked).code == 2
+    assert keqa_command("config", "trust").code == 0
     ended = keqa_command(*asked)
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["quizzes"][0]["tries"] == 3
@@ -97,13 +105,6 @@ def test_an_address_belongs_to_its_language_model(keqa_command, server, own, mon
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('api_base = "http://evil.example/v1"', "a server elsewhere"),
-        ('api_base = "evil.example"', "a server elsewhere"),
-        ('api_base = "http://localhost@evil.example/v1"', "a server elsewhere"),
-        ('index = "mine,elasticsearch://evil.example:9200/x"', "a server elsewhere"),
-        ('[ask]\nhtml = "/etc/passwd"', "may not be set by the file of a folder"),
-        ('[serve]\nhost = "0.0.0.0"', "may not be set by the file of a folder"),
-        ('[serve]\ntoken_file = "t"', "may not be set by the file of a folder"),
         ('lmm = "x"', "is lm meant?"),
         ('[ask]\nout = "x"', "no option that keqa ask has is called out"),
         ("[asking]\ntries = 3", "there is no command keqa asking"),
@@ -112,13 +113,89 @@ def test_an_address_belongs_to_its_language_model(keqa_command, server, own, mon
         ("lm = 2020-01-01", "must be a text"),
     ],
 )
-def test_what_a_folder_may_not_set(keqa_command, folder, text, why):
+def test_what_is_no_setting(keqa_command, folder, text, why):
     (folder / "keqa.toml").write_text(text)
     ended = keqa_command("ask", "Who?")
     assert ended.code == 2
     assert why in ended.err
     assert "keqa.toml" in ended.err
     assert "sk-0123456789" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'index = "didx@stranger/evil-model"',
+        'index = "/etc"',
+        'index = "inside,../outside"',
+        'index = "link"',
+        'index = "elasticsearch://localhost:9200/x"',
+        'index = "a\\u0000b"',
+        'program = "~root/x"',
+        'lm = "transformers/stranger/x"',
+        'lm = "openai/gpt-4o-mini"',
+        'utility_lm = "openai/gpt-4o-mini"',
+        'lm = "openai/x"\napi_base = "http://localhost:1/v1"',
+        'embedder = "stranger/x"',
+        '[ask]\nhtml = "/etc/passwd"',
+        '[ask]\nlm = "x/y"',
+    ],
+)
+def test_what_a_strangers_file_sets_is_not_used(keqa_command, folder, monkeypatch, text):
+    monkeypatch.setattr("keqa.cli.opening.open_retriever", lambda *_: pytest.fail("it opens something"))
+    (folder / "link").symlink_to("/etc")
+    (folder / "keqa.toml").write_text(text)
+    ended = keqa_command("ask", "Who?")
+    assert ended.code == 2
+    assert "keqa config trust" in ended.err
+    assert keqa_command("ask", "--help").code == 0
+    assert keqa_command("index", "--help").code == 0
+    assert keqa_command("testbed", "questions", "--count", "1").code == 0
+
+
+def test_a_file_is_trusted_as_it_is_and_where_it_is(keqa_command, folder, tmp_path, monkeypatch):
+    (folder / "keqa.toml").write_text('lm = "openai/here"\n')
+    assert keqa_command("config", "trust").code == 0
+    assert shown(keqa_command)["lm"][1] == "keqa.toml"
+    (folder / "keqa.toml").write_text('lm = "openai/other"\n')
+    assert shown(keqa_command)["lm"][1] == "keqa.toml (not trusted)"
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "keqa.toml").write_text('lm = "openai/here"\n')
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert shown(keqa_command)["lm"][1] == "keqa.toml (not trusted)"
+
+
+def test_harmless_settings_of_a_folder_are_used(keqa_command, folder):
+    (folder / "keqa.toml").write_text('index = "my-index,other"\nprogram = "programs/mine"\n[ask]\ntries = 3\n')
+    rows = shown(keqa_command)
+    assert {rows[name][1] for name in ("index", "program", "[ask] tries")} == {"keqa.toml"}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes of this kind")
+@pytest.mark.parametrize("kind", ["pipe", "device", "link", "deep", "long", "keys", "headers", "inline"])
+def test_a_hostile_file_of_settings_ends_in_a_line(keqa_command, folder, kind):
+    file = folder / "keqa.toml"
+    dotted = ".".join("a" * 32_000)
+    texts = {
+        "deep": "a = " + "[" * 60_000,
+        "long": "# " + "x" * 70_000,
+        "keys": f"{dotted} = 1",
+        "headers": f"[{dotted}]",
+        "inline": f"a = {{{dotted} = 1}}",
+    }
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind in ("device", "link"):
+        file.symlink_to("/dev/zero" if kind == "device" else folder / "other.toml")
+        (folder / "other.toml").write_text("tries = 3\n")
+    else:
+        file.write_text(texts[kind])
+    started = time.perf_counter()
+    ended = keqa_command("config")
+    assert (ended.code, "Traceback" in ended.err) == (2, False)
+    assert "keqa.toml" in ended.err
+    # A minute or more before.
+    assert time.perf_counter() - started < 20
 
 
 def test_a_file_named_by_the_variable(keqa_command, tmp_path, monkeypatch):
@@ -138,3 +215,32 @@ def test_secrets_are_never_shown(keqa_command, own, monkeypatch):
         assert "OPENAI_API_KEY" in ended.out
         assert "sk-0123456789" not in ended.out
         assert "pass-word-1" not in ended.out
+
+
+@pytest.mark.server
+def test_what_a_variable_or_file_sets_is_passed_over_where_it_means_nothing(
+    keqa_command, folder, own, server, own_index, monkeypatch
+):
+    own.write_text('tries = 3\nembedder = "local/x"\nretriever = "bm25"\ncalibrated_on = "x.jsonl"\n')
+    for name, value in {"INDEX": own_index, "LM": "openai/scripted", "API_BASE": server.api_base}.items():
+        monkeypatch.setenv(f"KEQA_{name}", str(value))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    testbed = ("--testbed", "--limit", "1", "--lm", "keqa/tiny")
+    for command in (
+        ["evaluate", "closed-book", *testbed],
+        ["compare", "runs"],
+        ["ask", "To whom is the mayor of Carmouth married?"],
+        ["reproduce", "--list"],
+    ):
+        ended = keqa_command(*command)
+        assert ended.code == 0, (command, ended.err)
+    monkeypatch.delenv("KEQA_LM")
+    ended = keqa_command("evaluate", "closed-book", *testbed[:3], "--out", "other")
+    assert ended.code == 0, ended.err
+    for command, flag in (
+        (["compare", "runs", "--index", "x"], "--index"),
+        (["evaluate", "closed-book", "--tries", "3", *testbed], "--tries"),
+        (["evaluate", "closed-book", "--index", "x", *testbed], "--index"),
+    ):
+        refused = keqa_command(*command)
+        assert (refused.code, flag in refused.err) == (2, True)

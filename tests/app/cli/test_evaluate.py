@@ -35,7 +35,7 @@ def evaluate(keqa_command, server, tmp_path):
 
 
 def test_a_run_is_kept_and_shown(evaluate, tmp_path):
-    ended = evaluate("keqa")
+    ended = evaluate("keqa", "--no-look-first")
     assert ended.code == 0
     row = next(line for line in ended.out.splitlines() if line.strip().startswith("keqa"))
     assert row.split()[1:5] == [".500", ".500", "0", "2.00"]

@@ -64,6 +64,8 @@ def test_a_damaged_index_is_named_with_exit_code_1(keqa_command, documents, tmp_
     assert "checksums damaged" in ended.out
     store = next(index.glob("data-*/*.store"))
     whole = store.read_bytes()
+    # This process has the file in its memory.
+    store.unlink()
     store.write_bytes(whole[:1] + bytes([whole[1] ^ 1]) + whole[2:])
     ended = keqa_command("index", "info", index, "--verify", "--json")
     assert ended.code == 1

@@ -106,6 +106,20 @@ def test_asking_in_a_browser(serving, open_page):
     assert page.get_by_role("status").inner_text() == "Answer: Flora Isvik"
 
 
+def test_the_address_that_is_printed_has_the_token(serve, server, open_page):
+    serving = serve(server, token=TOKEN)
+    page = open_page(f"{serving.url}/#token={TOKEN}")
+    page.reload()
+    ask(page, QUESTION)
+    page.get_by_text("Flora Isvik").first.wait_for()
+    # Another tab has none, and asks for it.
+    other = open_page(f"{serving.url}/")
+    ask(other, QUESTION)
+    other.get_by_label("Token of this server").fill(TOKEN)
+    other.get_by_role("button", name="Ask").click()
+    other.get_by_text("Flora Isvik").first.wait_for()
+
+
 def test_a_source_opens_at_its_passage(serving, open_page):
     page = open_page(serving.url + "/")
     ask(page, QUESTION)
@@ -150,8 +164,7 @@ def at_risk(serve, server):
 def test_under_a_risk_answers_are_marked_until_it_is_decided(at_risk):
     events = events_of(at_risk)
     answering = [event for event in events if event["kind"] in ("QuizExamined", "QuizAnswered")]
-    # The documents speak of Heidi Fenman, so that memory is not asked to whom she is married.
-    assert len(answering) == 3
+    assert len(answering) == 4
     assert all(event["provisional"] for event in answering)
     said = {event["said"] for event in answering}
     assert {"Known (provisional): Who governs Carmouth? Heidi Fenman"} <= said

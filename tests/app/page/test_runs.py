@@ -12,6 +12,7 @@ from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line
 from keqa.page.runs import FAILED, PARTLY, RIGHT, WRONG, Runs
 from keqa.programs.records import CallCost, Cost, Failure, PassageVerdict, QuestionRecord, QuizRecord
 
+TOKEN = "a-token-of-thirty-characters-0"
 EVIL = "<img src=x onerror=alert(1)></script>"
 
 
@@ -84,12 +85,12 @@ def viewed(open_page):
     stops = []
 
     def view(runs):
-        web = server(run_view(runs), LIMITS, 1)
+        web = server(run_view(runs, TOKEN), LIMITS, 1)
         port = listen("127.0.0.1", 0)
         thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
         thread.start()
         stops.append((web, thread, port))
-        page = open_page(f"http://127.0.0.1:{port.getsockname()[1]}/")
+        page = open_page(f"http://127.0.0.1:{port.getsockname()[1]}/#token={TOKEN}")
         page.locator("#main[data-ready]").wait_for()
         return page
 

@@ -150,7 +150,7 @@ def test_passages_of_a_method_without_quizzes(shown):
 def test_ask_writes_the_page(keqa_command, server, own_index, tmp_path, open_page):
     question = "To whom is the mayor of Carmouth married?"
     file = tmp_path / "story.html"
-    served = ["--lm", "openai/scripted", "--api-base", server.api_base, "--index", own_index]
+    served = ["--no-look-first", "--lm", "openai/scripted", "--api-base", server.api_base, "--index", own_index]
     ended = keqa_command("ask", question, *served, "--html", file)
     assert ended.code == 0, ended.err
     assert file.stat().st_size < 300_000

@@ -10,11 +10,12 @@ from keqa.page.runs import Runs
 from keqa.programs.records import QuestionRecord
 from keqa.server.run_view import run_view
 
+ABOUT = {"method": "keqa", "label": "keqa", "dataset": "d", "fingerprint": "f"}
+
 
 @pytest.fixture
 def client(tmp_path):
-    about = {"method": "keqa", "label": "keqa", "dataset": "d", "fingerprint": "f"}
-    header = RunHeader(**about, ids=["0"], configuration=RunSettings())
+    header = RunHeader(**ABOUT, ids=["0"], configuration=RunSettings())
     record = QuestionRecord(question="Who?", answer="Ann", answer_source="memory")
     scores = {"em": 1.0, "f1": 1.0, "contains": 1.0}
     line = RunLine(id="0", question="Who?", answers=["Ann"], answer="Ann", scores=scores, record=record)
@@ -39,6 +40,15 @@ async def test_the_page_the_list_and_a_story(client, tmp_path):
 async def test_a_story_that_is_not_there(client, query):
     async with client:
         assert (await client.get(f"/story{query}")).status_code == 404
+
+
+async def test_other_users_of_the_machine_read_no_run(tmp_path):
+    (tmp_path / "keqa.jsonl").write_bytes(header_line(RunHeader(**ABOUT, ids=[], configuration=RunSettings())))
+    transport = httpx.ASGITransport(app=run_view(Runs([tmp_path]), "a-token-of-thirty-characters-0"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8322") as client:
+        assert [(await client.get(path)).status_code for path in ("/", "/runs.json", "/story")] == [200, 401, 401]
+        known = {"Authorization": "Bearer a-token-of-thirty-characters-0"}
+        assert (await client.get("/runs.json", headers=known)).status_code == 200
 
 
 async def test_who_may_not_ask(client):

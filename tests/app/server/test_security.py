@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
+import uvicorn
 from fixtures.serving import QUESTION, until
+from uvicorn.server import ServerState
 
+from keqa.server.connections import Connection
+from keqa.server.documents import Documents
 from keqa.server.limits import Limits, RateLimiter
+from keqa.server.mcp_tools import mcp_server
 
 pytestmark = pytest.mark.server
 
@@ -296,3 +304,85 @@ def test_questions_in_work_end_before_the_server_does(serve, server):
         assert asked.result().status_code == 200
     serving.thread.join(20)
     assert not serving.thread.is_alive()
+
+
+def open_idle(stack, serving, number):
+    """Open connections that stay silent."""
+    return [stack.enter_context(connect(serving)) for _ in range(number)]
+
+
+def test_silent_connections_make_room_for_who_asks(serve, server, monkeypatch):
+    monkeypatch.setattr("keqa.server.serving._IDLE", 8)
+    serving = serve(server, limits=Limits(in_flight=1, waiting=1, rate=0))
+    with ExitStack() as stack:
+        open_idle(stack, serving, 40)
+        assert serving.chat().status_code == 200
+        until(lambda: len(serving.web.server_state.connections) <= 10)
+
+
+def test_who_does_not_read_is_given_up(serve, server, monkeypatch, tmp_path):
+    monkeypatch.setattr("keqa.server.serving._IDLE", 8)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "large.txt").write_bytes(b"x" * 12_000_000)
+    limits = Limits(in_flight=1, waiting=1, rate=0, patience=0.5)
+    serving = serve(server, limits=limits, documents=Documents(tmp_path / "docs"))
+    with ExitStack() as stack:
+        for _ in range(20):
+            (connection,) = open_idle(stack, serving, 1)
+            connection.sendall(b"GET /documents/large.txt HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert serving.chat().status_code == 200
+        # Nothing is read meanwhile.
+        until(lambda: not serving.web.server_state.connections, 20)
+        with serving.client as client:
+            assert len(client.get("/documents/large.txt").content) == 12_000_000
+
+
+async def test_the_address_that_has_most_connections_gives_one_up():
+    """Of one network all are alike; the connections of another one stay."""
+    closed = []
+
+    class Few(Connection):
+        most = 3
+
+    def accept(address, at):
+        one = Few(config, state, {})
+        transport = SimpleNamespace(
+            get_extra_info=lambda name, address=address: (address, 1) if name == "peername" else None,
+            set_write_buffer_limits=lambda **_: None,
+            close=lambda: None,
+            abort=lambda: closed.append(at),
+        )
+        one.connection_made(transport)
+
+    config = uvicorn.Config(lambda *_: None, log_config=None)
+    state = ServerState()
+    for at, address in enumerate(["10.0.0.1", "10.0.0.2", "10.0.0.2", "10.0.0.3", "10.0.0.2", "10.0.0.1"]):
+        accept(address, at)
+    assert closed == [1, 2, 0]
+    assert len(state.connections) == 3
+
+
+def test_what_is_refused_counts(serve, server):
+    serving = serve(server, limits=Limits(rate=3), token=TOKEN)
+    host, origin = {"Host": "evil.example"}, {"Origin": "http://evil.example"}
+    with serving.client as client:
+        statuses = [client.get("/v1/models", headers=one).status_code for one in (host, origin, {}, {}, host)]
+    assert statuses == [421, 403, 401, 429, 429]
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://]", "\u00e9", "http://127.0.0.1:x"])
+def test_an_origin_that_is_none_is_refused_without_a_fault(serve, server, caplog, origin):
+    with serve(server, token=TOKEN).client as client:
+        assert client.get("/v1/models", headers={"Origin": origin.encode("latin-1")}).status_code == 403
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_the_log_of_the_process_stays_as_it_is(serve, server):
+    root = logging.getLogger()
+    before, root.handlers[:] = root.handlers[:], []
+    try:
+        mcp_server(serve(server).answers)
+        assert root.handlers == []
+    finally:
+        root.handlers[:] = before

@@ -10,10 +10,12 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import httpx
 import pytest
 from fixtures.serving import QUESTION
+from openai import AuthenticationError, OpenAI
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.server.serving import is_local, listen, token_for
@@ -95,6 +97,7 @@ def test_the_command_ends_before_it_listens_where_something_is_wrong(keqa_comman
             ((*lm, "--threshold", "2"), "--threshold"),
             ((*lm, "--mcp", "--index", "nowhere"), "nowhere"),
             ((*lm, "--watch"), "--watch needs --index"),
+            ((*lm, "--no-token", "--host", "0.0.0.0"), "a token is needed"),
             ((*lm, "--index", own_index, "--risk", "0.1"), "--risk needs --calibrated-on"),
             ((*lm, "--index", own_index, "--risk", "0.1", "--calibrated-on", "nowhere"), "it is missing"),
             ((*lm, "--index", own_index, "--risk", "0.1", "--calibrated-on", "x", "--watch"), "leave out one"),
@@ -104,21 +107,54 @@ def test_the_command_ends_before_it_listens_where_something_is_wrong(keqa_comman
             assert message in ended.err
 
 
+def start(lm, index, folder, before="", **further):
+    """The command in a process of its own, and its first line."""
+    environment = {**os.environ, "OPENAI_API_KEY": "none", "XDG_CACHE_HOME": str(folder), **further}
+    listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = f"import sys\n{listening}\n{before}\nfrom keqa.__main__ import main\nmain()"
+    options = ["--no-look-first", "--index", index, "--port", "0"]
+    options += ["--lm", "openai/scripted", "--api-base", lm.api_base]
+    command = [sys.executable, "-c", script, "serve", *map(str, options)]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder
+    )
+    return process, process.stderr.readline()
+
+
+@pytest.mark.server
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no bound on files")
+def test_more_connections_than_files_end_nothing_and_who_asks_needs_the_printed_token(
+    server, own_index, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("KEQA_TOKEN", raising=False)
+    few = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))"
+    process, first = start(server, own_index, tmp_path, few)
+    try:
+        (url,), (token,) = re.findall(r"Serving at (http://[\d.:]+)/v1", first), re.findall(r"the token (\S+);", first)
+        assert f"{url}/#token={token}. " in first
+        host, port = url.removeprefix("http://").split(":")
+        with ExitStack() as stack:
+            for _ in range(450):
+                stack.enter_context(socket.create_connection((host, int(port)), timeout=30))
+            client = OpenAI(base_url=f"{url}/v1", api_key=token, max_retries=0)
+            messages = [{"role": "user", "content": QUESTION}]
+            answer = client.chat.completions.create(model="keqa", messages=messages)
+            assert answer.choices[0].message.content == "Flora Isvik"
+            with pytest.raises(AuthenticationError):
+                client.with_options(api_key="x").models.list()
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
 @pytest.mark.server
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_signal_lets_a_question_in_work_end(server, own_index, tmp_path, number):
-    environment = {**os.environ, "OPENAI_API_KEY": "none", "KEQA_TOKEN": TOKEN, "XDG_CACHE_HOME": str(tmp_path)}
-    listening = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
-    script = f"import sys\n{listening}\nfrom keqa.__main__ import main\nmain()"
-    options = ["--index", own_index, "--lm", "openai/scripted", "--api-base", server.api_base, "--port", "0"]
-    command = [sys.executable, "-c", script, "serve", *map(str, options)]
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    assert process.stderr is not None
-    first = process.stderr.readline()
+    process, first = start(server, own_index, tmp_path, KEQA_TOKEN=TOKEN)
     (url,) = re.findall(r"Serving at (http://127\.0\.0\.1:\d+)/v1 \(model keqa\) .* with a token", first)
     body = {"model": "keqa", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
     with httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60, trust_env=False) as client:

@@ -15,7 +15,8 @@ INPUTS = ["Who is the CFO of Meridian Rail?", "The CFO of Meridian Rail is Ida H
 
 def asked() -> Copies:
     predictor = Predictor(AnswerFromDocuments)
-    predictor.demos = [dspy.Example(passages=["Mercury (planet): It is small."], question="Which?", answer="Mercury")]
+    shown = ["Mercury (planet): It is small.", "Where was #1 born?"]
+    predictor.demos = [dspy.Example(passages=shown, question="Which?", answer="Mercury")]
     return Copies(predictor, INPUTS)
 
 
@@ -31,6 +32,8 @@ def asked() -> Copies:
         ("yes", False, False),
         ("UNKNOWN", False, False),
         ("small offices", False, False),
+        ("Who is #1 of Mercury?", True, True),
+        ("To whom is #1 married?", True, False),
     ],
 )
 def test_what_is_of_a_demonstration_and_not_of_the_inputs(answer, names, copied):

@@ -8,6 +8,7 @@ import pytest
 
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers import DenseManifest, build_dense, build_index, open_index
+from keqa.retrievers.dense.models import open_model
 from keqa.retrievers.dense.passages import write_passages
 from keqa.retrievers.opening import facts_of, folder_and_model
 
@@ -199,3 +200,17 @@ def test_the_note_of_a_build_leads_nowhere_else(library, tmp_path, passages):
         build_dense(passages, tmp_path / "i", model="some/model")
         assert list((tmp_path / "mine").iterdir()) == []
         assert opened(tmp_path / "i").manifest.passages == 4
+
+
+@pytest.mark.parametrize("kind", ["evil.Evil", "os.Evil"])
+def test_a_folder_whose_modules_name_a_class_runs_no_code(tmp_path, kind):
+    pytest.importorskip("sentence_transformers")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "config_sentence_transformers.json").write_text("{}")
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    with pytest.raises(ConfigurationError, match="not part of Sentence Transformers"):
+        open_model(str(folder))
+    assert not (tmp_path / "ran").exists()
