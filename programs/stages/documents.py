@@ -69,7 +69,7 @@ class OwnDocuments(Stage):
             number: The quiz's number, for degradations.
 
         Returns:
-            Whether they do, None where the judge could not be asked; and by what that was found.
+            Whether they do, None where nothing tells; and by what that was found.
         """
         if answer_type == "short" and not choices:
             lacking = words_lacking(answer, passages)
@@ -77,13 +77,15 @@ class OwnDocuments(Stage):
                 return True, "the passages have its words"
             why = f"the passages lack “{' '.join(lacking)}”"
         else:
-            why = "its words prove nothing"
+            lacking, why = [], "its words prove nothing"
         asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
         try:
             found = (await ask(session, self.support, "utility", "judge_support", number, **asked)).support
         except CallError as error:
-            session.note("judge_support", error.cause, error.message, "took the answer unchecked", number)
-            return None, f"{why}; the judge could not be asked"
+            # What nothing speaks for and nobody could judge is no finding; of a yes, words say nothing either way.
+            action = "took the answer for unsupported" if lacking else "took the answer unchecked"
+            session.note("judge_support", error.cause, error.message, action, number)
+            return False if lacking else None, f"{why}; the judge could not be asked"
         return found != "no", f"{why}; judged: {found}"
 
 

@@ -198,6 +198,35 @@ def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
     assert program("Does Jonas Albrecht work?", answer_type="yes/no").unanswered is not None
 
 
+def test_what_nobody_could_judge_is_no_finding(own):
+    usual = replies(("works",), {SALARY: "Mercury (planet)", "Does": "yes"})
+
+    def reply(name, inputs, config):
+        return {"support": "maybe so"} if name == "JudgeSupport" else usual(name, inputs, config)
+
+    program, _ = own("Jonas Albrecht works in Bremen.", reply=reply)
+    found = program(SALARY)
+    assert found.unanswered.kind == "nothing supports an answer"
+    assert found.record.quizzes[0].support == "the passages lack “mercury planet”; the judge could not be asked"
+    # The words of a yes prove nothing, so that nothing speaks against it.
+    assert program("Does Jonas Albrecht work?", answer_type="yes/no").answer == "yes"
+
+
+@pytest.mark.parametrize(
+    ("told", "answered"),
+    [
+        ("It is not known who did it: the files were lost.", True),
+        ("The passages do not say it.", False),
+        ("UNKNOWN", False),
+    ],
+)
+def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
+    text = "The files were lost, so it is not known who did it. Ships unknown."
+    program, _ = own(text, reply=replies(("files",), {"Who": told}))
+    prediction = program("Who sank the ships?")
+    assert (prediction.unanswered is None, prediction.answer == told) == (answered, answered)
+
+
 @pytest.mark.parametrize(
     ("answer", "text", "lacking"),
     [
