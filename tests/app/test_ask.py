@@ -17,7 +17,7 @@ def record_in(out):
 
 @pytest.fixture
 def served(server):
-    # The index mentions Carmouth and does not tell who governs it, which the language model knows.
+    # Nothing is looked up that the language model knows.
     return ["--no-look-first", "--lm", "openai/scripted", "--api-base", server.api_base]
 
 

@@ -190,7 +190,7 @@ def test_what_is_done_is_an_option_and_a_setting_of_a_file(command, unhelped, tm
     ended = command("ask", ASKED)
     assert (ended.code, ended.out.splitlines()[0]) == (
         3,
-        f"Not in your documents: nothing that was found answers “{ASKED}”.",
+        f"Not in your documents: nothing was found on “{ASKED}”.",
     )
     for guess in (["--unanswered", "guess"], []):
         ended = command("ask", ASKED, *guess)
@@ -210,8 +210,8 @@ def test_one_method_says_it_and_methods_side_by_side_guess(command, unhelped, tm
     ended = command("evaluate", "keqa", *asked, tmp_path / "one")
     assert (ended.code, "unanswerable declined" in ended.out, sources("one")) == (0, True, {"keqa": "unanswered"})
     assert command("compare", "keqa", "rag", *asked, tmp_path / "two").code == 0
-    assert sources("two") == {"keqa": "largest_cluster", "rag": "passages"}
+    assert sources("two") == {"keqa": "largest_cluster", "rag": "closed_book"}
     assert command("compare", "keqa", "rag", *asked, tmp_path / "three", "--unanswered", "say").code == 0
-    assert sources("three") == {"keqa": "unanswered", "rag": "passages"}
+    assert sources("three") == {"keqa": "unanswered", "rag": "closed_book"}
     ended = command("evaluate", "rag", *asked, tmp_path / "four", "--unanswered", "say")
     assert (ended.code, "--unanswered means nothing to rag" in ended.err) == (2, True)
