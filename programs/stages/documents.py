@@ -69,23 +69,26 @@ class OwnDocuments(Stage):
             number: The quiz's number, for degradations.
 
         Returns:
-            Whether they do, None where nothing tells; and by what that was found.
+            Whether they do, None where the judge could not be asked; and by what that was found. Where it was asked and
+            its replies are of no use, words alone decide.
         """
+        lacking: list[str] = []
         if answer_type == "short" and not choices:
             lacking = words_lacking(answer, passages)
             if not lacking:
                 return True, "the passages have its words"
             why = f"the passages lack “{' '.join(lacking)}”"
         else:
-            lacking, why = [], "its words prove nothing"
+            why = "its words prove nothing"
         asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
         try:
             found = (await ask(session, self.support, "utility", "judge_support", number, **asked)).support
         except CallError as error:
-            # What nothing speaks for and nobody could judge is no finding; of a yes, words say nothing either way.
-            action = "took the answer for unsupported" if lacking else "took the answer unchecked"
-            session.note("judge_support", error.cause, error.message, action, number)
-            return False if lacking else None, f"{why}; the judge could not be asked"
+            if error.unusable and lacking:
+                session.note("judge_support", error.cause, error.message, "went by the answer's words", number)
+                return False, f"{why}; the judge said nothing that can be read"
+            session.note("judge_support", error.cause, error.message, "took the answer unchecked", number)
+            return None, f"{why}; the judge could not be asked"
         return found != "no", f"{why}; judged: {found}"
 
 

@@ -13,7 +13,7 @@ from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.arguments import fraction_text
-from keqa.programs.contradicting import contradictions, newer, without_older
+from keqa.programs.contradicting import disagreements, newer, without_older
 from keqa.programs.gates import VoteGate
 from keqa.programs.records import (
     ClusterRecord,
@@ -66,7 +66,7 @@ def _contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | 
     for first, second in combinations([one for one in passages if not one.older_than], 2):
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
-        for found in contradictions(first.text, second.text, quiz):
+        for found in disagreements(first, second, quiz):
             said = [answer is None or not words_lacking(answer, [one]) for one in (found.first, found.second)]
             if answer is None or said[0] != said[1]:
                 return [f"“{found.first}” ({source_of(first).label})", f"“{found.second}” ({source_of(second).label})"]

@@ -133,6 +133,7 @@ def test_without_dates_the_sources_contradict_each_other(scripted):
         ("Hotels up to 120 euros.", "Since March 2024 hotels up to 150 euros.", "Up to what are hotels paid?", "120"),
         ("Eine Nacht darf 120 Euro kosten.", "Eine Nacht kostet höchstens 150 Euro.", "Was kostet eine Nacht?", ""),
         ("The mayor is Ann Lee.", "The mayor, Ann Lee, sings.", "Who is the mayor?", ""),
+        ("A full week has 38 hours.", "A VPN session ends after 8 hours.", "What are the core hours?", ""),
         ("The fee in Kiel is 5 euros.", "The fee is 6 euros.", "What is the fee?", ""),
         ("In 2023 the fee was 5 euros.", "In 2024 the fee is 6 euros.", "What is the fee?", ""),
         ("We have an office in Kiel.", "We opened an office in Bonn.", "Where is an office?", ""),
@@ -166,3 +167,20 @@ def test_any_text_can_be_compared(first, second, asked):
     for found in contradictions(first, second, asked):
         assert found.first in first
         assert found.second in second
+
+
+def test_rows_of_two_sheets_speak_of_two_sites(scripted):
+    rows = [
+        Passage(site, "Phones", f"Place: Control room; Phone: {phone}", Place("phones.xlsx", heading=site))
+        for site, phone in (("Bremen", "4150"), ("Leipzig", "4250"))
+    ]
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        return {"answer": "4250"} if name == "AnswerFromDocuments" else {"helpful": "True"}
+
+    lm, _ = scripted(reply)
+    program = KEQA(lambda query: rows, lms=keqa.build_roles(lm))
+    assert program("What is the phone of the control room in Leipzig?").answer == "4250"
+    assert program("What is the phone of the control room?").unanswered.kind == "sources contradict each other"
