@@ -24,7 +24,7 @@ _QUESTION_WORDS = {
     "it": "chi quale quali qual dove dov come quando quanto quanti quanta perché",
     "nl": "wat wie wanneer waar hoe welk welke waarom hoeveel wiens",
     "pl": "kto co kiedy gdzie jak jaki jaka jakie ile czy który która które którym której dlaczego kogo czyj",
-    "pt": "quem qual quais onde como quando quanto quantos quantas",
+    "pt": "quem qual quais onde quando quanto quantos quantas",
 }
 _ASKED_IN: dict[str, list[str]] = {}
 for _code, _words in _QUESTION_WORDS.items():
