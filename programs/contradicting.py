@@ -28,6 +28,7 @@ _SENTENCES = 40
 _OTHER_WORDS, _SAME = 4, 0.5
 _LEAST_WORDS = 2
 _STEM = 3
+_GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
 
 
@@ -90,7 +91,10 @@ def differing_value(first: str, second: str, asked: str) -> str:
     most = min(_OTHER_WORDS, len(shared & content)) if _numeric(here) and _numeric(there) else 0
     if others > most:
         return ""
-    if any(stands_in(word, differing) for word in wanted):
+    if _plain(here) == _plain(there) or any(stands_in(word, differing) for word in wanted):
+        return ""
+    # What was asked for is said in one of them alone, as when somebody was born, and when he was hired.
+    if any(stands_in(word, _bag(one)) != stands_in(word, _bag(other)) for word in wanted):
         return ""
     enough = sum(stands_in(word, shared) for word in wanted) >= _SAME * len(wanted)
     return _joined(here) if enough and len(shared) >= _LEAST_WORDS else ""
@@ -123,6 +127,11 @@ def _compared(
         elif not since_when and not _alike(here, there, content):
             others += max(len(here), len(there))
     return (values[0], same, others) if len(values) == 1 else None
+
+
+def _plain(words: Sequence[str]) -> str:
+    """A value as it is compared: 1,500 is 1500, 6,50 is 6.50, and 06:00 is 6:00."""
+    return _GROUPS.sub("", _joined(words)).replace(",", ".").lstrip("0")
 
 
 def _numeric(words: Sequence[str]) -> bool:

@@ -138,6 +138,11 @@ def test_without_dates_the_sources_contradict_each_other(scripted):
         ("In 2023 the fee was 5 euros.", "In 2024 the fee is 6 euros.", "What is the fee?", ""),
         ("We have an office in Kiel.", "We opened an office in Bonn.", "Where is an office?", ""),
         ("It is Ann.", "It is Bo.", "Who is the mayor?", ""),
+        ("The budget is 1,500 euros.", "The budget is 1500 euros.", "What is the budget?", ""),
+        ("The gate opens at 6:00.", "The gate opens at 06:00.", "When does the gate open?", ""),
+        ("Fisch kostet 6,50 Euro.", "Fisch kostet 6.50 Euro.", "Was kostet Fisch?", ""),
+        ("Ann Lee was born in 1980.", "Ann Lee was hired in 2010.", "When was Ann Lee born?", ""),
+        ("The first mill burnt in 1902.", "The second mill burnt in 1911.", "When did the first mill burn?", ""),
         ("", "The mayor is Bo.", "Who is the mayor?", ""),
     ],
 )
