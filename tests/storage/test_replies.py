@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import zlib
 from collections import Counter
 from contextlib import suppress
@@ -93,6 +95,17 @@ def test_a_reply_that_is_too_large_is_not_read(sending, monkeypatch, client, enc
     with pytest.raises((LMError, KeqaError), match=r"more than (8|64) MB|not asked for"):
         CLIENTS[client](url, monkeypatch)
     assert max(taken.values(), default=0) <= (64 << 20 if client == "elasticsearch" else MOST)
+
+
+@pytest.mark.server
+def test_the_first_request_that_litellm_sends_is_bounded(sending):
+    ask = "import sys; from keqa.lms import build_lm; build_lm('openai/m', api_base=sys.argv[1] + '/v1', cache=False, "
+    ask += "api_key='key-of-a-test', num_retries=0, extra_headers={'X-Team': 'a'})('Where?')"
+    # In a process of its own: what another test has asked for would hold here as well.
+    ended = subprocess.run(
+        [sys.executable, "-c", ask, sending(BOMB, "gzip")], capture_output=True, text=True, timeout=300
+    )
+    assert "more than 8 MB" in ended.stderr
 
 
 @pytest.mark.server
