@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from keqa.programs.records import PassageVerdict
-from keqa.programs.subjects import content_words, stands_in, words_of
+from keqa.programs.subjects import content_words, names_of, stands_in, words_of
 from keqa.programs.supporting import as_written, sentences_of
 from keqa.retrievers.stopwords import CHINESE
 
@@ -85,10 +85,11 @@ def differing_value(first: str, second: str, asked: str) -> str:
     if compared is None:
         return ""
     (here, there), same, others = compared
-    # What is called otherwise may be something else; another number in much the same words is another number.
-    if others > (_OTHER_WORDS if _numeric(here) and _numeric(there) else 0):
-        return ""
     wanted, differing, shared = content_words(asked), _bag([*here, *there]), _bag(same)
+    # What is called otherwise may be something else; another number in much the same words is another number.
+    most = min(_OTHER_WORDS, len(shared & content)) if _numeric(here) and _numeric(there) else 0
+    if others > most:
+        return ""
     if any(stands_in(word, differing) for word in wanted):
         return ""
     enough = sum(stands_in(word, shared) for word in wanted) >= _SAME * len(wanted)
@@ -114,6 +115,9 @@ def _compared(
             same += left[begin:end]
         elif all(valued):
             values.append((here, there))
+            if _numeric(here) and _numeric(there):
+                beside = ([word for word in words if not is_value(word)] for words in (here, there))
+                others += max(len(content.intersection(_bag(words))) for words in beside)
         elif any(valued) and not since_when:
             return None
         elif not since_when and not _alike(here, there, content):
@@ -149,6 +153,21 @@ def newer(first: str, second: str) -> bool | None:
     return None if first[:size] == second[:size] else first[:size] > second[:size]
 
 
+def disagreements(first: PassageVerdict, second: PassageVerdict, asked: str) -> Iterator[Contradiction]:
+    """Where two passages contradict each other on what was asked; nowhere where only one has a name of it.
+
+    Args:
+        first: A passage.
+        second: Another.
+        asked: The quiz.
+    """
+    about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
+    for name in names_of(asked):
+        if all(stands_in(word, about[0]) for word in name) != all(stands_in(word, about[1]) for word in name):
+            return
+    yield from contradictions(first.text, second.text, asked)
+
+
 def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:
     """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place.
 
@@ -161,7 +180,7 @@ def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[Passage
         if not older.kept:
             continue
         for other, later in enumerate(verdicts):
-            if not newer(later.date, older.date) or next(contradictions(older.text, later.text, quiz), None) is None:
+            if not newer(later.date, older.date) or next(disagreements(older, later, quiz), None) is None:
                 continue
             why = f"{later.title or later.file or later.passage_id}, of {later.date}, says otherwise and is newer"
             found[place] = older.model_copy(update={"kept": False, "why": why, "older_than": later.passage_id})

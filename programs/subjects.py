@@ -15,9 +15,10 @@ _WORD = re.compile(r"[^\W_]+")
 _JOINS = re.compile(r"[\s.'’&/-]{1,2}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _CJK_FUNCTION = re.compile(f"[{''.join(sorted(CHINESE))}]")
+# But for “was”, which begins a question in English and in German.
 _QUESTION_WORDS = {
-    "de": "wer was wann wo welche welcher welches welchen warum wieso wieviel wieviele wessen wem wen woher wohin",
-    "en": "who what when where which whose how why is are does do did was were",
+    "de": "wer wann wo welche welcher welches welchen warum wieso wieviel wieviele wessen wem wen woher wohin",
+    "en": "who what when where which whose how why is are does do did were",
     "es": "quién quiénes cuál cuáles cuándo dónde cómo cuánto cuánta cuántos cuántas qué",
     "fr": "qui quel quelle quels quelles où comment combien pourquoi",
     "it": "chi quale quali dove come quanto quanti quanta perché",

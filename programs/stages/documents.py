@@ -69,8 +69,10 @@ class OwnDocuments(Stage):
             number: The quiz's number, for degradations.
 
         Returns:
-            Whether they do, None where the judge could not be asked; and by what that was found.
+            Whether they do, None where the judge could not be asked; and by what that was found. Where it was asked and
+            its replies are of no use, words alone decide.
         """
+        lacking: list[str] = []
         if answer_type == "short" and not choices:
             lacking = words_lacking(answer, passages)
             if not lacking:
@@ -82,6 +84,9 @@ class OwnDocuments(Stage):
         try:
             found = (await ask(session, self.support, "utility", "judge_support", number, **asked)).support
         except CallError as error:
+            if error.unusable and lacking:
+                session.note("judge_support", error.cause, error.message, "went by the answer's words", number)
+                return False, f"{why}; the judge said nothing that can be read"
             session.note("judge_support", error.cause, error.message, "took the answer unchecked", number)
             return None, f"{why}; the judge could not be asked"
         return found != "no", f"{why}; judged: {found}"

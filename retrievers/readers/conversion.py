@@ -7,11 +7,15 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
+from xml.parsers import expat
 
 from keqa.retrievers.readers.beside import MOST_TEXT
 
 _ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be"))
+# As much as other readers of XML allow.
+_DEEPEST: Final = 256
 _LAST_ROW: Final = 1_048_576
 _FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
 _SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
@@ -51,19 +55,44 @@ def convert(suffix: str, data: bytes) -> dict[str, Any]:
         Exception: The libraries could not read it.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        _refuse_entities(archive)
+        _refuse_hostile(archive, nested=suffix != ".docx")
         titles, changed = ([], "") if suffix == ".epub" else _properties(archive)
     found = _CONVERTERS[suffix](data)
     return {**found, "titles": [*titles, *found.get("titles", [])], "date": found.get("date") or changed}
 
 
-def _refuse_entities(archive: zipfile.ZipFile) -> None:
-    """Refuse declarations of entities, which no such document needs and which can stand for gigabytes or files."""
+def _refuse_hostile(archive: zipfile.ZipFile, *, nested: bool) -> None:
+    """Refuse declarations of entities, which no such document needs and which can stand for gigabytes or files.
+
+    Unless ``nested``, so are elements nested too deeply: what reads Word takes time by the square of the depth.
+    """
     for entry in archive.infolist():
         # Whatever it is called: what a part is, the document says elsewhere.
         content = archive.read(entry)
         if any(entity in content for entity in _ENTITIES):
             raise RefusedError("damaged", f"it declares XML entities ({entry.filename[:100]})")
+        if not nested and _is_deep(content):
+            raise RefusedError("damaged", f"its elements are nested more than {_DEEPEST} deep")
+
+
+def _is_deep(content: bytes) -> bool:
+    depth = deepest = 0
+
+    def begin(name: str, attributes: object) -> None:
+        nonlocal depth, deepest
+        depth += 1
+        deepest = max(depth, deepest)
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = begin, end
+    # What is no XML, such as a picture, is none at its first byte.
+    with suppress(expat.ExpatError):
+        parser.Parse(content, True)
+    return deepest > _DEEPEST
 
 
 def _properties(archive: zipfile.ZipFile) -> tuple[list[str], str]:

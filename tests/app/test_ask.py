@@ -17,7 +17,7 @@ def record_in(out):
 
 @pytest.fixture
 def served(server):
-    # The index mentions Carmouth and does not tell who governs it, which the language model knows.
+    # Nothing is looked up that the language model knows.
     return ["--no-look-first", "--lm", "openai/scripted", "--api-base", server.api_base]
 
 
@@ -33,7 +33,7 @@ def test_the_record_of_an_answer(keqa_command, served, own_index):
     assert "├── Quiz 2: To whom is #1 married? → To whom is Heidi Fenman married?" in lines
     assert any("retrieved 2 passages, kept 1" in line for line in lines)
     assert lines[-1].startswith("└── Cost: ")
-    assert "2 retrievals" in lines[-1]
+    assert "1 retrieval" in lines[-1]
 
 
 def test_quiet_prints_the_answer_alone_and_full_the_passages_whole(keqa_command, served, own_index):

@@ -48,7 +48,7 @@ def served(server, tmp_path):
 
 def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, server, tmp_path):
     train, val = pairs("train.jsonl", TOWNS[:5], '{"question": "Who?"}'), pairs("val.jsonl", TOWNS[5:])
-    command = ["compile", train, "--val", val, *served, *FEW, "--out", tmp_path / "program"]
+    command = ["compile", train, "--val", val, *served, *FEW, "--no-look-first", "--out", tmp_path / "program"]
     ended = keqa_command(*command)
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()

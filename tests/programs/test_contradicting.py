@@ -92,15 +92,17 @@ def test_two_subjects_do_not_disagree(language, asked, told, turn):
         assert list(contradictions(one, other, "")) == []
 
 
-def test_without_dates_and_an_answer_the_sources_contradict_each_other(scripted):
+def test_without_dates_the_sources_contradict_each_other(scripted):
     question, first, second = pair(*PAIRS[1])
 
     def reply(name, inputs, config):
         if name == "DecomposeQuestion":
             return {"quizzes": json.dumps([inputs["question"]])}
-        return {"answer": answer} if name == "AnswerFromDocuments" else {"helpful": "True"}
+        helpful = first in inputs.get("passage", "") or not one_sided
+        return {"answer": answer} if name == "AnswerFromDocuments" else {"helpful": str(helpful)}
 
     lm, _ = scripted(reply)
+    one_sided = False
     passages = [Passage("a", "A", first), Passage("b", "B", second)]
     program = KEQA(lambda query: passages, lms=keqa.build_roles(lm))
     answer = "UNKNOWN"
@@ -111,10 +113,16 @@ def test_without_dates_and_an_answer_the_sources_contradict_each_other(scripted)
         "Your documents do not settle it: the sources contradict each other on “Who leads the project Bremen?” "
         f"(“{first}” (A (a)) / “{second}” (B (b)))."
     )
-    # Where the language model decides, its answer stands, and the others are told of both.
+    # What a language model picks decides nothing, nor does a judge that leaves one of them out.
     answer = "Anna Berg"
+    found = program(question).unanswered
+    assert (found.kind, found.guess) == ("sources contradict each other", "Anna Berg")
+    one_sided = True
+    assert program(question).unanswered == found
+    # An answer that has both stands, and who asks is told of both.
+    answer, one_sided = "Anna Berg or Ben Carl", False
     record = program(question).record
-    assert record.answer == "Anna Berg"
+    assert record.answer == "Anna Berg or Ben Carl"
     assert [(one.source.id, one.other.id) for one in disagreements_of(record)] == [("a", "b")]
 
 
@@ -125,6 +133,7 @@ def test_without_dates_and_an_answer_the_sources_contradict_each_other(scripted)
         ("Hotels up to 120 euros.", "Since March 2024 hotels up to 150 euros.", "Up to what are hotels paid?", "120"),
         ("Eine Nacht darf 120 Euro kosten.", "Eine Nacht kostet höchstens 150 Euro.", "Was kostet eine Nacht?", ""),
         ("The mayor is Ann Lee.", "The mayor, Ann Lee, sings.", "Who is the mayor?", ""),
+        ("A full week has 38 hours.", "A VPN session ends after 8 hours.", "What are the core hours?", ""),
         ("The fee in Kiel is 5 euros.", "The fee is 6 euros.", "What is the fee?", ""),
         ("In 2023 the fee was 5 euros.", "In 2024 the fee is 6 euros.", "What is the fee?", ""),
         ("We have an office in Kiel.", "We opened an office in Bonn.", "Where is an office?", ""),
@@ -158,3 +167,20 @@ def test_any_text_can_be_compared(first, second, asked):
     for found in contradictions(first, second, asked):
         assert found.first in first
         assert found.second in second
+
+
+def test_rows_of_two_sheets_speak_of_two_sites(scripted):
+    rows = [
+        Passage(site, "Phones", f"Place: Control room; Phone: {phone}", Place("phones.xlsx", heading=site))
+        for site, phone in (("Bremen", "4150"), ("Leipzig", "4250"))
+    ]
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        return {"answer": "4250"} if name == "AnswerFromDocuments" else {"helpful": "True"}
+
+    lm, _ = scripted(reply)
+    program = KEQA(lambda query: rows, lms=keqa.build_roles(lm))
+    assert program("What is the phone of the control room in Leipzig?").answer == "4250"
+    assert program("What is the phone of the control room?").unanswered.kind == "sources contradict each other"

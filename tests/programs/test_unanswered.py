@@ -149,6 +149,8 @@ def test_to_have_no_guess_is_another_setting():
     [
         ("Who leads it?", "Not in your documents: "),
         ("Wer leitet Projekt Hafen?", "Nicht in Ihren Dokumenten: "),
+        ("Was kostet ein Mittagessen in der Kantine?", "Nicht in Ihren Dokumenten: "),
+        ("Was the harbour built in 1871?", "Not in your documents: "),
         ("Qui dirige le projet ?", "Pas dans vos documents : "),
         ("¿Quién dirige el proyecto?", "No está en sus documentos: "),
         ("Chi guida il progetto?", "Non è nei suoi documenti: "),
@@ -196,6 +198,34 @@ def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
     assert (quiz.supported, quiz.support) == (True, "the passages have its words")
     assert engine.count["JudgeSupport"] == 1
     assert program("Does Jonas Albrecht work?", answer_type="yes/no").unanswered is not None
+
+
+def test_words_decide_where_what_the_judge_says_is_of_no_use(own):
+    told = replies(("works",), {SALARY: "Mercury (planet)", "Does": "yes"})
+
+    def reply(name, inputs, config):
+        return {"support": "[]"} if name == "JudgeSupport" else told(name, inputs, config)
+
+    program, _ = own("Jonas Albrecht works in Bremen.", reply=reply)
+    record = program(SALARY).record
+    assert record.unanswered.kind == "nothing supports an answer"
+    assert record.quizzes[0].support == "the passages lack “mercury planet”; the judge said nothing that can be read"
+    assert program("Does Jonas Albrecht work?", answer_type="yes/no").answer == "yes"
+
+
+@pytest.mark.parametrize(
+    ("told", "answered"),
+    [
+        ("It is not known who did it: the files were lost.", True),
+        ("The passages do not say it.", False),
+        ("UNKNOWN", False),
+    ],
+)
+def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
+    text = "The files were lost, so it is not known who did it. Ships unknown."
+    program, _ = own(text, reply=replies(("files",), {"Who": told}))
+    prediction = program("Who sank the ships?")
+    assert (prediction.unanswered is None, prediction.answer == told) == (answered, answered)
 
 
 @pytest.mark.parametrize(

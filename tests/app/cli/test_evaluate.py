@@ -38,7 +38,7 @@ def test_a_run_is_kept_and_shown(evaluate, tmp_path):
     ended = evaluate("keqa", "--no-look-first")
     assert ended.code == 0
     row = next(line for line in ended.out.splitlines() if line.strip().startswith("keqa"))
-    assert row.split()[1:5] == [".500", ".500", "0", "2.00"]
+    assert row.split()[1:5] == [".500", ".500", "0", "1.00"]
     run = read_run(tmp_path / "runs" / "keqa.jsonl")
     assert [line.id for line in run.lines] == ["mayor", "spouse"]
     assert (run.header.dataset, run.header.method) == ("towns.jsonl", "keqa")

@@ -164,8 +164,7 @@ def at_risk(serve, server):
 def test_under_a_risk_answers_are_marked_until_it_is_decided(at_risk):
     events = events_of(at_risk)
     answering = [event for event in events if event["kind"] in ("QuizExamined", "QuizAnswered")]
-    # The documents speak of Heidi Fenman, so that memory is not asked to whom she is married.
-    assert len(answering) == 3
+    assert len(answering) == 4
     assert all(event["provisional"] for event in answering)
     said = {event["said"] for event in answering}
     assert {"Known (provisional): Who governs Carmouth? Heidi Fenman"} <= said

@@ -41,7 +41,7 @@ async def test_both_tools_over_http(serve, server, mode):
     (passage,) = found.structured_content["passages"]
     assert passage.pop("score") > 0
     assert passage == {"id": "2", "title": "Harbour", "text": "A harbour of Heidi.", **place}
-    assert serving.metric("keqa_retrievals_total") == 3
+    assert serving.metric("keqa_retrievals_total") == 2
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,10 @@ HOSTILE = {
     "many.xlsx": (lambda: files.archive(dict.fromkeys(map(str, range(20_001)), "")), "unpacks to"),
     "lying.docx": (lambda: lying(files.docx(["text " * 1000])), "cannot be read as .docx"),
     "entities.docx": (lambda: files.docx(["&b;"], head=_LAUGHS), "declares XML entities"),
+    "deep.docx": (
+        lambda: files.archive({"word/document.xml": "<a>" * 100_000 + "</a>" * 100_000}),
+        "its elements are nested more than 256 deep",
+    ),
     "renamed.docx": (lambda: files.archive({"word/document.dat": _LAUGHS}), "declares XML entities"),
     "entities.epub": (lambda: files.archive({"c.opf": _LAUGHS.encode("utf-16-le")}), "declares XML entities"),
     "rows.xlsx": (
