@@ -47,13 +47,16 @@ def language_of(text: str) -> str:
         if re.search(r"[\u0400-\u04ff]", text):
             return "ru"
     spaced = spaced_language([text])
-    votes = Counter(code for word in words for code in (*_ASKED_IN.get(word, ()), *languages_of_word(word)))
+    votes: Counter[str] = Counter()
+    for word in words:
+        votes.update([*_ASKED_IN.get(word, ()), *languages_of_word(word)])
     if spaced == "ar" or not votes:
         return spaced
     # "Was" is English before who is spoken of, and German before what they do: "Was kostet".
     first, second = [*_WORD.findall(text), "", ""][:2]
     votes["de"] += first.casefold() == "was" and second[:1].islower() and "en" not in languages_of_word(second)
-    return max(sorted(votes), key=lambda code: (votes[code], code == "en", code in _QUESTION_WORDS, code == spaced))
+    ranks = {code: (count, code == "en", code in _QUESTION_WORDS, code == spaced) for code, count in votes.items()}
+    return max(sorted(ranks), key=ranks.__getitem__)
 
 
 def words_of(text: str) -> list[str]:
