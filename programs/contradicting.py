@@ -24,8 +24,10 @@ _CJK_GAP = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
 _CJK_FUNCTION = CHINESE | set("为由在于和与")
 # Passages are a hundred words long; records of a corpus may be books.
 _SENTENCES = 40
-# How many other words than a number two sentences may differ in, and what of the question's words they must share.
-_OTHER_WORDS, _SAME = 4, 0.5
+OTHER_WORDS = 4
+"""How many other words than a number two sentences may differ in."""
+# What of the question's words they must share.
+_SAME = 0.5
 _LEAST_WORDS = 2
 _STEM = 3
 _GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
@@ -47,29 +49,31 @@ class Contradiction:
     value: str
 
 
-def contradictions(first: str, second: str, asked: str) -> Iterator[Contradiction]:
+def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[Contradiction]:
     """Where two texts contradict each other on what was asked.
 
     Args:
         first: A passage.
         second: Another.
         asked: The quiz.
+        other_words: How many words beside a number sentences may differ in: with any, one may hold for managers only.
     """
     others = sentences_of(second)[:_SENTENCES]
     for one in sentences_of(first)[:_SENTENCES]:
         for other in others:
-            value = differing_value(one, other, asked)
+            value = differing_value(one, other, asked, other_words)
             if value:
                 yield Contradiction(as_written(first, one), as_written(second, other), value)
 
 
-def differing_value(first: str, second: str, asked: str) -> str:
+def differing_value(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> str:
     """The one value of a sentence in whose place another sentence has another; empty where they do not differ so.
 
     Args:
         first: The sentence whose value is wanted.
         second: The other.
         asked: What both are to tell.
+        other_words: As for `contradictions`.
     """
     one, other = _TOKEN.findall(first), _TOKEN.findall(second)
     left, right = ({word.casefold() for word in words} for words in (one, other))
@@ -88,7 +92,7 @@ def differing_value(first: str, second: str, asked: str) -> str:
     (here, there), same, others = compared
     wanted, differing, shared = content_words(asked), _bag([*here, *there]), _bag(same)
     # What is called otherwise may be something else; another number in much the same words is another number.
-    most = min(_OTHER_WORDS, len(shared & content)) if _numeric(here) and _numeric(there) else 0
+    most = min(other_words, len(shared & content)) if _numeric(here) and _numeric(there) else 0
     if others > most:
         return ""
     if _plain(here) == _plain(there) or any(stands_in(word, differing) for word in wanted):
@@ -162,19 +166,22 @@ def newer(first: str, second: str) -> bool | None:
     return None if first[:size] == second[:size] else first[:size] > second[:size]
 
 
-def disagreements(first: PassageVerdict, second: PassageVerdict, asked: str) -> Iterator[Contradiction]:
+def disagreements(
+    first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
+) -> Iterator[Contradiction]:
     """Where two passages contradict each other on what was asked; nowhere where only one has a name of it.
 
     Args:
         first: A passage.
         second: Another.
         asked: The quiz.
+        other_words: As for `contradictions`.
     """
     about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
     for name in names_of(asked):
         if all(stands_in(word, about[0]) for word in name) != all(stands_in(word, about[1]) for word in name):
             return
-    yield from contradictions(first.text, second.text, asked)
+    yield from contradictions(first.text, second.text, asked, other_words)
 
 
 def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:

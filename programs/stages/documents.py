@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +18,9 @@ from keqa.programs.subjects import content_words, stands_in, words_of
 from keqa.retrievers.base import Passage
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 
+# Symbols that tell answers apart, as in C++, C# and -3, and how much longer a form of a word may be.
+_SYMBOLS = re.compile(r"\w+[+#*]+|(?<![\w-])[-−]\d[\d.,]*\b")
+_ENDING = 2
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _AS_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
 
@@ -101,4 +105,10 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """
     there = {_AS_DIGITS.get(word, word) for text in passages for word in words_of(text)}
     words = content_words(answer) or words_of(answer)
-    return [word for word in dict.fromkeys(words) if not stands_in(_AS_DIGITS.get(word, word), there)]
+    lacking = [word for word in dict.fromkeys(words) if not _stands_there(_AS_DIGITS.get(word, word), there)]
+    return lacking + [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
+
+
+def _stands_there(word: str, there: set[str]) -> bool:
+    """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
+    return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})

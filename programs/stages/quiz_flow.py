@@ -13,7 +13,7 @@ from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.arguments import fraction_text
-from keqa.programs.contradicting import disagreements, newer, without_older
+from keqa.programs.contradicting import OTHER_WORDS, disagreements, newer, without_older
 from keqa.programs.gates import VoteGate
 from keqa.programs.records import (
     ClusterRecord,
@@ -61,12 +61,14 @@ class _SearchError(CallError):
 def _contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
-    One of them at least was kept. Where there is an answer, it is what one of them says and the other does not.
+    One of them at least was kept. Where there is an answer, it is what one of them says and the other does not, and
+    they differ in nothing else: a rule for managers contradicts none.
     """
+    other_words = OTHER_WORDS if answer is None else 0
     for first, second in combinations([one for one in passages if not one.older_than], 2):
         if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
             continue
-        for found in disagreements(first, second, quiz):
+        for found in disagreements(first, second, quiz, other_words):
             said = [answer is None or not words_lacking(answer, [one]) for one in (found.first, found.second)]
             if answer is None or said[0] != said[1]:
                 return [f"“{found.first}” ({source_of(first).label})", f"“{found.second}” ({source_of(second).label})"]

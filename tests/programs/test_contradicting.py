@@ -189,3 +189,18 @@ def test_rows_of_two_sheets_speak_of_two_sites(scripted):
     program = KEQA(lambda query: rows, lms=keqa.build_roles(lm))
     assert program("What is the phone of the control room in Leipzig?").answer == "4250"
     assert program("What is the phone of the control room?").unanswered.kind == "sources contradict each other"
+
+
+@pytest.mark.parametrize(
+    "second", ["The hotel limit for managers is 190 euros.", "The hotel limit abroad is 190 euros."]
+)
+def test_a_rule_for_some_contradicts_none(scripted, second):
+    notes = [Passage("a", "A", "The hotel limit is 140 euros."), Passage("b", "B", second)]
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        return {"answer": "140 euros"} if name == "AnswerFromDocuments" else {"helpful": "True"}
+
+    lm, _ = scripted(reply)
+    assert KEQA(lambda query: notes, lms=keqa.build_roles(lm))("What is the hotel limit?").answer == "140 euros"

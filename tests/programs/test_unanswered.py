@@ -256,6 +256,9 @@ def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
         ("Anna Berg", "It is led by Anna Lee.", ["berg"]),
         ("Mitarbeitern", "Das gilt für alle Mitarbeiter.", []),
         ("the", "It is the end.", []),
+        ("C++", "It is written in C# and C.", ["C++"]),
+        ("-3", "It was 3 degrees.", ["-3"]),
+        ("John", "Johnson did it.", ["john"]),
     ],
 )
 def test_the_words_that_passages_lack(answer, text, lacking):
