@@ -52,6 +52,7 @@ OnNothingHelpful = Annotated[
 Select = Literal["beside", "instead"]
 
 _UNANSWERED = "left the quiz unanswered"
+_REREAD = 3
 
 
 class _SearchError(CallError):
@@ -194,7 +195,7 @@ class QuizFlow:
         if hits and top and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
         if program.declines:
-            verdicts = without_older(text, verdicts)
+            verdicts = without_older(text, self._reread(text, verdicts))
         if program.extract_sentences is not None:
             keep, similarity = program.extract_sentences, program.selection.similarity
             hits, verdicts = with_key_sentences(text, hits, verdicts, keep, similarity)
@@ -227,6 +228,20 @@ class QuizFlow:
                 text, answer, passages, answer_type, choices, quiz.index, session=self.session
             )
         return str(answer), "passages"
+
+    def _reread(self, text: str, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
+        """Have the best passages read where none was judged helpful, although they speak of what a quiz asks.
+
+        The prompt may answer that they do not tell, and the answer is checked: so a judge's error costs a call
+        instead of the answer.
+        """
+        best = [one for one in verdicts if one.verdict == "not helpful"][:_REREAD]
+        judged = self._own("answer") is not None and not any(one.kept for one in verdicts)
+        if judged and spoken_of(text, [_told_by(one) for one in best]):
+            for one in best:
+                why = "read all the same: none was judged helpful, and they speak of what is asked"
+                verdicts = with_kept(verdicts, verdicts.index(one), why)
+        return verdicts
 
     def _own(self, name: str) -> Any:
         """The predictor of that name for one's own documents; None where the paper's is asked."""

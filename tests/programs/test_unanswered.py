@@ -332,3 +332,12 @@ def test_a_quiz_copied_from_a_demonstration_is_asked_again(own):
     program, engine = own("The CFO is Ida Holm.", reply=reply)
     assert [quiz.text for quiz in program(SALARY).record.quizzes] == [SALARY]
     assert engine.count["DecomposeQuestion"] == 2
+
+
+def test_a_judge_that_errs_costs_a_call_and_not_the_answer(own):
+    program, engine = own("Jonas Albrecht works in Bremen.", reply=replies((), {"Where": "Bremen"}))
+    record = program("Where does Jonas Albrecht work?").record
+    assert (record.answer, record.quizzes[0].supported) == ("Bremen", True)
+    assert record.quizzes[0].passages[0].why.startswith("read all the same")
+    assert program("Who is Tom Vrba?").unanswered.kind == "nothing found"
+    assert engine.count["AnswerFromDocuments"] == 1
