@@ -46,7 +46,7 @@ from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 
 DECAY, SHARPNESS = 4e-7, 10
-THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = 0.0, 0.0, -1.0
+THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -1.0, 0.0, -2.0
 SHIFTS = (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 LISTS = Path(__file__).with_suffix(".yaml")
 WEIGHTS = ROOT / "metrics" / "refusals.json"
@@ -93,7 +93,7 @@ def golds(data: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 def filled(template: str, refusing: bool, parts: dict[str, list[str]], names: list[str], draw: random.Random) -> str:
     """A template with names, numbers and what is asked for, now and then without its stop or its capital."""
     fillers = {"{x}": parts["asked"], "{s}": parts["sources"], "{w}": parts["places"], "{n}": names, "{d}": NUMBERS}
-    if not refusing and draw.random() < 0.1:
+    if draw.random() < (0.04 if refusing else 0.1):
         template = f"{parts['no'][0]} {template}"
     text = re.sub(r"\{\w\}", lambda slot: draw.choice(fillers[slot[0]]), template)
     chance = draw.random()
@@ -136,6 +136,16 @@ def prose(folder: Path, language: str, held_out: bool = False) -> list[str]:
     return list(found)
 
 
+def stretches(texts: list[str], draw: random.Random) -> list[str]:
+    """A few words in a row, or as many signs, of each text."""
+    rows = [re.findall(r"[\u3040-\u9fff]{1,2}|[^\W\u3040-\u9fff]+", text) for text in texts]
+    found = []
+    for words in rows:
+        start, length = draw.randrange(max(1, len(words) - 1)), draw.randint(2, 7)
+        found.append(("" if re.match(r"[\u3040-\u9fff]", words[0]) else " ").join(words[start : start + length]))
+    return found
+
+
 def _plain(text: str) -> Iterator[str]:
     """The sentences of a message of 3 to 30 words, without mark-up and with slots for what a program puts in."""
     text = re.sub(r"%\(\w+\)\w|%\w|\$\w+\|?|\{[^{}]*\}", "{n}", re.sub(r"<[^>]*>", "", text.replace("&nbsp;", " ")))
@@ -173,6 +183,9 @@ def samples(
     names = [*NAMES * 20, *(text for text in ordinary if len(text) < 30)]
     for language, parts in lists().items():
         answers = parts["answers"] + parts["short"]
+        said = prose(texts, language)
+        # Whatever is asked for says nothing of whether a sentence refuses, either.
+        parts = {**parts, "asked": parts["asked"] * 100 + stretches(draw.sample(said, min(1000, len(said))), draw)}
         # An answer behind a refusal is one, too; a refusal said twice adds none.
         rows = [(text, True, later) for later in (False, True) for text in parts["refusals"]]
         rows += [(text, True, True) for text in parts["continued"] * 2]
@@ -180,7 +193,6 @@ def samples(
         rows += [(text, False, False) for text in parts["advice"]]
         for (text, refusing, later), _ in itertools.product(rows, range(copies)):
             add(filled(text, refusing, parts, names, draw), refusing, later)
-        said = prose(texts, language)
         for text in draw.sample(said, min(most, len(said))):
             add(filled(text, False, parts, names, draw), False, draw.random() < 0.2)
     for text in ordinary:
