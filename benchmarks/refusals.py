@@ -46,7 +46,7 @@ from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 
 DECAY, SHARPNESS = 4e-7, 10
-THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -1.0, 0.0, -2.0
+THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -0.5, 0.0, -2.0
 SHIFTS = (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 LISTS = Path(__file__).with_suffix(".yaml")
 WEIGHTS = ROOT / "metrics" / "refusals.json"
@@ -93,7 +93,7 @@ def golds(data: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 def filled(template: str, refusing: bool, parts: dict[str, list[str]], names: list[str], draw: random.Random) -> str:
     """A template with names, numbers and what is asked for, now and then without its stop or its capital."""
     fillers = {"{x}": parts["asked"], "{s}": parts["sources"], "{w}": parts["places"], "{n}": names, "{d}": NUMBERS}
-    if draw.random() < (0.04 if refusing else 0.1):
+    if draw.random() < (0.02 if refusing else 0.15):
         template = f"{parts['no'][0]} {template}"
     text = re.sub(r"\{\w\}", lambda slot: draw.choice(fillers[slot[0]]), template)
     chance = draw.random()
@@ -167,7 +167,7 @@ def held_out_answers(folder: Path, parts: dict[str, list[str]], language: str, c
 
 
 def samples(
-    data: Path, texts: Path, seed: int = 0, copies: int = 5, most: int = 4000
+    data: Path, texts: Path, seed: int = 0, copies: int = 8, most: int = 4000
 ) -> tuple[list[set[int]], list[bool]]:
     """The features of the sentences to learn from, and whether each refuses."""
     draw = random.Random(seed)
@@ -185,7 +185,7 @@ def samples(
         answers = parts["answers"] + parts["short"]
         said = prose(texts, language)
         # Whatever is asked for says nothing of whether a sentence refuses, either.
-        parts = {**parts, "asked": parts["asked"] * 100 + stretches(draw.sample(said, min(1000, len(said))), draw)}
+        parts = {**parts, "asked": parts["asked"] * 100 + stretches(draw.sample(said, min(3000, len(said))), draw)}
         # An answer behind a refusal is one, too; a refusal said twice adds none.
         rows = [(text, True, later) for later in (False, True) for text in parts["refusals"]]
         rows += [(text, True, True) for text in parts["continued"] * 2]

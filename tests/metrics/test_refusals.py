@@ -126,7 +126,7 @@ def test_held_out_refusals_are_found():
     held_out = [text for parts in LISTS.values() for text in parts["held_out"].splitlines()]
     assert len(held_out) >= 400
     assert len(LISTS) == 12
-    assert sum(map(is_abstention, held_out)) / len(held_out) >= 0.97
+    assert sum(map(is_abstention, held_out)) / len(held_out) >= 0.95
 
 
 def test_nothing_is_held_out_that_was_learned_from():
@@ -147,7 +147,7 @@ def test_gold_answers_are_no_refusals():
         name, path = json.loads(line)["file"].split(":")
         examples = load(f"{name}:{DATA / path}", split=json.loads(line).get("split")).examples
         found |= {(gold, example.choices) for example in examples for gold in example.answers}
-    assert sum(is_abstention(gold, choices) for gold, choices in found) / len(found) <= 0.005
+    assert sum(is_abstention(gold, choices) for gold, choices in found) / len(found) <= 0.002
 
 
 @pytest.mark.parametrize(
