@@ -1,17 +1,16 @@
 """What language models this machine offers: keys in the environment, servers that listen here, and what ships."""
 
+import asyncio
 import json
 import os
-import urllib.error
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from keqa.lms import background
 from keqa.lms.local.weights import SMOLLM2_INSTALL
 
 PROBE_SECONDS = 0.3
-_LONGEST = 1 << 20
+_SECONDS, _LONGEST = 2.0, 1 << 20
 OLLAMA = "http://127.0.0.1:11434"
 VLLM = "http://127.0.0.1:8000"
 KEYS = (
@@ -41,7 +40,7 @@ class Suggestion:
 def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
     """What could answer on this machine, best first; never empty.
 
-    Only this host is asked, each server for a third of a second.
+    Only this host is asked: a server that is silent for a third of a second, or speaks for two, is passed over.
 
     Args:
         ollama: Where Ollama would listen.
@@ -52,8 +51,7 @@ def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
         model that comes as a Python package.
     """
     found = [Suggestion(f"--lm {model}", f"{name} is set") for name, model in KEYS if os.environ.get(name)]
-    with ThreadPoolExecutor(2) as pool:
-        tags, models = pool.map(_ask, (f"{ollama}/api/tags", f"{vllm}/v1/models"))
+    tags, models = background.requests.run(lambda: _ask_all(f"{ollama}/api/tags", f"{vllm}/v1/models"))
     for name in _names(tags, "models", "name"):
         found.append(Suggestion(f"--lm ollama_chat/{name}", f"Ollama serves {name} on this host"))
     for name in _names(models, "data", "id"):
@@ -70,14 +68,28 @@ def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
     ]
 
 
-def _ask(url: str) -> Any:
+async def _ask_all(*urls: str) -> list[Any]:
+    return await asyncio.gather(*map(_ask, urls))
+
+
+async def _ask(url: str) -> Any:
     """The JSON at an address of this host, or None."""
-    # No proxy: the question is what listens here.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    import httpx
+
+    body = b""
     try:
-        with opener.open(url, timeout=PROBE_SECONDS) as answer:
-            return json.loads(answer.read(_LONGEST))
-    except (OSError, urllib.error.URLError, ValueError, RecursionError):
+        async with (
+            # No proxy: the question is what listens here.
+            httpx.AsyncClient(timeout=PROBE_SECONDS, trust_env=False) as client,
+            asyncio.timeout(_SECONDS),
+            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
+        ):
+            async for part in answer.aiter_raw():
+                body += part
+                if len(body) > _LONGEST:
+                    return None
+        return json.loads(body) if answer.status_code == 200 else None
+    except (OSError, httpx.HTTPError, ValueError, RecursionError):
         return None
 
 

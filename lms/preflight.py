@@ -52,8 +52,8 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
     """Send one short request to each server, and say what is wrong where none could be answered.
 
     A server without a key is asked which models it has, any other for one token. Models in this process need nothing.
-    It takes five seconds at most. What may pass, such as a server that is overloaded or loads its model, is no reason
-    to refuse.
+    It takes five seconds at most, beside the import of LiteLLM. What may pass, such as a server that is overloaded or
+    loads its model, is no reason to refuse.
 
     Args:
         lms: Any language models; each is asked once, however often it occurs.
@@ -120,10 +120,16 @@ async def _problem(lm: dspy.LM) -> str | None:
     """What is wrong with a language model's server; None where it can be asked, or is only slow."""
     asked = _Asked(lm)
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(_SECONDS) as limit:
             await asked.connect()
             if asked.is_keyless and asked.serves(await asked.names()):
                 return None
+            # LiteLLM's import takes seconds, which are not the server's.
+            now = asyncio.get_running_loop().time
+            left = (limit.when() or now()) - now()
+            limit.reschedule(None)
+            await asyncio.to_thread(quiet_litellm)
+            limit.reschedule(now() + left)
             return await asked.complete()
     except _UnreachableError as error:
         return str(error)

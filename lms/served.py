@@ -68,6 +68,7 @@ class ServedLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and wait for the reply; see `dspy.LM`."""
         if _streams_here():
+            quiet_litellm()
             with bounded():
                 return super().__call__(prompt, messages=messages, **kwargs)
         return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
@@ -79,6 +80,7 @@ class ServedLM(dspy.LM):
             LMError: No attempt gave a reply.
         """
         if _streams_here():
+            quiet_litellm()
             with bounded():
                 return await super().acall(prompt, messages=messages, **kwargs)
         if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
@@ -132,6 +134,8 @@ class ServedLM(dspy.LM):
     async def _sent(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         if self._is_direct(prompt, messages, kwargs):
             return await self._directly(prompt, messages=messages, **kwargs)
+        # Nothing before may have made its clients those that are bounded and follow no redirect.
+        quiet_litellm()
         return await super().acall(prompt, messages=messages, **kwargs)
 
     @with_callbacks  # type: ignore[untyped-decorator]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from keqa.programs.records import PassageVerdict
-from keqa.programs.subjects import content_words, stands_in, words_of
+from keqa.programs.subjects import content_words, names_of, stands_in, words_of
 from keqa.programs.supporting import as_written, sentences_of
 from keqa.retrievers.stopwords import CHINESE
 
@@ -24,10 +24,13 @@ _CJK_GAP = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
 _CJK_FUNCTION = CHINESE | set("为由在于和与")
 # Passages are a hundred words long; records of a corpus may be books.
 _SENTENCES = 40
-# How many other words than a number two sentences may differ in, and what of the question's words they must share.
-_OTHER_WORDS, _SAME = 4, 0.5
+OTHER_WORDS = 4
+"""How many other words than a number two sentences may differ in."""
+# What of the question's words they must share.
+_SAME = 0.5
 _LEAST_WORDS = 2
 _STEM = 3
+_GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
 
 
@@ -46,29 +49,31 @@ class Contradiction:
     value: str
 
 
-def contradictions(first: str, second: str, asked: str) -> Iterator[Contradiction]:
+def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[Contradiction]:
     """Where two texts contradict each other on what was asked.
 
     Args:
         first: A passage.
         second: Another.
         asked: The quiz.
+        other_words: How many words beside a number sentences may differ in: with any, one may hold for managers only.
     """
     others = sentences_of(second)[:_SENTENCES]
     for one in sentences_of(first)[:_SENTENCES]:
         for other in others:
-            value = differing_value(one, other, asked)
+            value = differing_value(one, other, asked, other_words)
             if value:
                 yield Contradiction(as_written(first, one), as_written(second, other), value)
 
 
-def differing_value(first: str, second: str, asked: str) -> str:
+def differing_value(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> str:
     """The one value of a sentence in whose place another sentence has another; empty where they do not differ so.
 
     Args:
         first: The sentence whose value is wanted.
         second: The other.
         asked: What both are to tell.
+        other_words: As for `contradictions`.
     """
     one, other = _TOKEN.findall(first), _TOKEN.findall(second)
     left, right = ({word.casefold() for word in words} for words in (one, other))
@@ -85,11 +90,15 @@ def differing_value(first: str, second: str, asked: str) -> str:
     if compared is None:
         return ""
     (here, there), same, others = compared
-    # What is called otherwise may be something else; another number in much the same words is another number.
-    if others > (_OTHER_WORDS if _numeric(here) and _numeric(there) else 0):
-        return ""
     wanted, differing, shared = content_words(asked), _bag([*here, *there]), _bag(same)
-    if any(stands_in(word, differing) for word in wanted):
+    # What is called otherwise may be something else; another number in much the same words is another number.
+    most = min(other_words, len(shared & content)) if _numeric(here) and _numeric(there) else 0
+    if others > most:
+        return ""
+    if _plain(here) == _plain(there) or any(stands_in(word, differing) for word in wanted):
+        return ""
+    # What was asked for is said in one of them alone, as when somebody was born, and when he was hired.
+    if any(stands_in(word, _bag(one)) != stands_in(word, _bag(other)) for word in wanted):
         return ""
     enough = sum(stands_in(word, shared) for word in wanted) >= _SAME * len(wanted)
     return _joined(here) if enough and len(shared) >= _LEAST_WORDS else ""
@@ -114,11 +123,19 @@ def _compared(
             same += left[begin:end]
         elif all(valued):
             values.append((here, there))
+            if _numeric(here) and _numeric(there):
+                beside = ([word for word in words if not is_value(word)] for words in (here, there))
+                others += max(len(content.intersection(_bag(words))) for words in beside)
         elif any(valued) and not since_when:
             return None
         elif not since_when and not _alike(here, there, content):
             others += max(len(here), len(there))
     return (values[0], same, others) if len(values) == 1 else None
+
+
+def _plain(words: Sequence[str]) -> str:
+    """A value as it is compared: 1,500 is 1500, 6,50 is 6.50, and 06:00 is 6:00."""
+    return _GROUPS.sub("", _joined(words)).replace(",", ".").lstrip("0")
 
 
 def _numeric(words: Sequence[str]) -> bool:
@@ -149,6 +166,24 @@ def newer(first: str, second: str) -> bool | None:
     return None if first[:size] == second[:size] else first[:size] > second[:size]
 
 
+def disagreements(
+    first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
+) -> Iterator[Contradiction]:
+    """Where two passages contradict each other on what was asked; nowhere where only one has a name of it.
+
+    Args:
+        first: A passage.
+        second: Another.
+        asked: The quiz.
+        other_words: As for `contradictions`.
+    """
+    about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
+    for name in names_of(asked):
+        if all(stands_in(word, about[0]) for word in name) != all(stands_in(word, about[1]) for word in name):
+            return
+    yield from contradictions(first.text, second.text, asked, other_words)
+
+
 def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:
     """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place.
 
@@ -161,7 +196,7 @@ def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[Passage
         if not older.kept:
             continue
         for other, later in enumerate(verdicts):
-            if not newer(later.date, older.date) or next(contradictions(older.text, later.text, quiz), None) is None:
+            if not newer(later.date, older.date) or next(disagreements(older, later, quiz), None) is None:
                 continue
             why = f"{later.title or later.file or later.passage_id}, of {later.date}, says otherwise and is newer"
             found[place] = older.model_copy(update={"kept": False, "why": why, "older_than": later.passage_id})

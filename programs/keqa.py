@@ -318,7 +318,8 @@ class KEQA(Program):
             return
         story.quizzes = await self._answer_quizzes(session, flow, quizzes)
         missing = _missing(story.quizzes)
-        if missing == _BLOCKED and self.summarize_known:
+        # What the documents do not say of a part is not made good by the other parts.
+        if missing == _BLOCKED and self.summarize_known and not any(quiz.missing for quiz in story.quizzes):
             session.note("references", "Unsettled", missing, "summarized the quizzes that are answered")
             if await self._summarize(session, asked, story, _FALLBACK, settles=False):
                 return

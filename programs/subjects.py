@@ -6,9 +6,10 @@ It is decided by words alone, which costs nothing: before anything is asked, and
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
-from keqa.retrievers.languages import spaced_language, without_stop_words
+from keqa.retrievers.languages import languages_of_word, spaced_language, without_stop_words
 from keqa.retrievers.stopwords import CHINESE
 
 _WORD = re.compile(r"[^\W_]+")
@@ -16,16 +17,19 @@ _JOINS = re.compile(r"[\s.'’&/-]{1,2}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _CJK_FUNCTION = re.compile(f"[{''.join(sorted(CHINESE))}]")
 _QUESTION_WORDS = {
-    "de": "wer was wann wo welche welcher welches welchen warum wieso wieviel wieviele wessen wem wen woher wohin",
+    "de": "wer was wann wo wie welche welcher welches welchen warum wieso wieviel wieviele wessen wem wen woher wohin",
     "en": "who what when where which whose how why is are does do did was were",
     "es": "quién quiénes cuál cuáles cuándo dónde cómo cuánto cuánta cuántos cuántas qué",
-    "fr": "qui quel quelle quels quelles où comment combien pourquoi",
-    "it": "chi quale quali dove come quanto quanti quanta perché",
-    "nl": "wat wanneer waar hoe welke waarom hoeveel wiens",
-    "pl": "kto co kiedy gdzie jak jaki jaka jakie ile czy który która które dlaczego kogo czyj",
-    "pt": "quem quais onde quantos quantas",
+    "fr": "qui que quel quelle quels quelles quand où comment combien pourquoi",
+    "it": "chi quale quali qual dove dov come quando quanto quanti quanta perché",
+    "nl": "wat wie wanneer waar hoe welk welke waarom hoeveel wiens",
+    "pl": "kto co kiedy gdzie jak jaki jaka jakie ile czy który która które którym której dlaczego kogo czyj",
+    "pt": "quem qual quais onde quando quanto quantos quantas",
 }
-_BY_QUESTION_WORD = {word: language for language, words in _QUESTION_WORDS.items() for word in words.split()}
+_ASKED_IN: dict[str, list[str]] = {}
+for _code, _words in _QUESTION_WORDS.items():
+    for _word in _words.split():
+        _ASKED_IN.setdefault(_word, []).append(_code)
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6
 # Of the words of a quiz without names, how many a passage has that speaks of it; in a script without spaces, of its
@@ -34,11 +38,25 @@ _MOST, _HALF = 2 / 3, 0.5
 
 
 def language_of(text: str) -> str:
-    """The language of a question by its script, its question word or function words; ``en`` where it is unclear."""
-    if _CJK.search(text):
-        return "ja" if re.search(r"[\u3040-\u30ff]", text) else "zh"
-    asked = [_BY_QUESTION_WORD[word] for word in words_of(text) if word in _BY_QUESTION_WORD]
-    return asked[0] if asked else spaced_language([text])
+    """The language of a question by its script, its question words and function words; ``en`` where it is unclear."""
+    words = words_of(text)
+    # Beside a question word of another script it is a name: "Who wrote 三体?".
+    if not any(word in _ASKED_IN for word in words):
+        if _CJK.search(text):
+            return "ja" if re.search(r"[\u3040-\u30ff]", text) else "zh"
+        if re.search(r"[\u0400-\u04ff]", text):
+            return "ru"
+    spaced = spaced_language([text])
+    votes: Counter[str] = Counter()
+    for word in words:
+        votes.update([*_ASKED_IN.get(word, ()), *languages_of_word(word)])
+    if spaced == "ar" or not votes:
+        return spaced
+    # "Was" is English before who is spoken of, and German before what they do: "Was kostet".
+    first, second = [*_WORD.findall(text), "", ""][:2]
+    votes["de"] += first.casefold() == "was" and second[:1].islower() and "en" not in languages_of_word(second)
+    ranks = {code: (count, code == "en", code in _QUESTION_WORDS, code == spaced) for code, count in votes.items()}
+    return max(sorted(ranks), key=ranks.__getitem__)
 
 
 def words_of(text: str) -> list[str]:
@@ -52,7 +70,7 @@ def content_words(text: str) -> list[str]:
     """The words of a text that are no function words of its language."""
     language = spaced_language([text])
     kept = {word.casefold() for word in without_stop_words(language).analyze(text)}
-    return [word for word in words_of(text) if (word in kept or _CJK.match(word)) and word not in _BY_QUESTION_WORD]
+    return [word for word in words_of(text) if (word in kept or _CJK.match(word)) and word not in _ASKED_IN]
 
 
 def names_of(text: str) -> list[list[str]]:

@@ -57,6 +57,9 @@ class Unpacker:
         Raises:
             ReplyTooLargeError: That is too much, or cannot be unpacked.
         """
+        if data and self._unpack is not None and self._unpack.eof:
+            # What follows has no end that is counted, and would be kept.
+            raise ReplyTooLargeError("the server sends more behind the end of its compressed reply")
         try:
             found = data if self._unpack is None else self._unpack.decompress(data, self._left + 1)
         except zlib.error as error:

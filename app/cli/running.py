@@ -76,9 +76,11 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
     known = set().union(*(takes(spec.method) for spec in specs))
     for name in settings:
         if name not in known:
-            flag = f"no-{name}" if name in ("decompose", "examine", "pick") else name.replace("_", "-")
-            why = f"--{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out"
-            raise MisplacedOptionError(why, f"--{flag}")
+            flag = f"no-{name}" if name in ("decompose", "examine", "look_first", "pick") else name
+            flag = f"--{flag.replace('_', '-')}"
+            raise MisplacedOptionError(
+                f"{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out", flag
+            )
 
 
 def evaluate_methods(

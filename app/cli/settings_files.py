@@ -36,8 +36,7 @@ _HARMLESS = frozenset(
     """
     max_tokens timeout no_cache index program retriever tries threshold temperature top_k k no_decompose no_examine
     no_pick select unanswered no_look_first answer_type split sample seed limit in_flight stop_after_outages waiting
-    rate max_body grace port
-    language
+    grace port language
     """.split()
 )
 _PATHS = ("index", "program")

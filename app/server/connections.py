@@ -87,16 +87,22 @@ class Connection(H11Protocol):
         return not asking or self.flow.write_paused
 
     def _make_room(self) -> None:
-        """Close others where there are too many."""
-        while len(self.connections) > self.most:
-            others = (cast("Any", one) for one in self.connections if one is not self)
-            waiting = [one for one in others if one._waits_for_client()]
-            if not waiting:
-                break
-            held = Counter(map(_address, [*waiting, self]))
-            left = max(waiting, key=lambda one: (held[_address(one)], -one._since))
-            self.connections.discard(left)
-            left.transport.abort()
+        """Close one where there are too many: that which waits, or this one where its address holds more than others.
+
+        What an address has in work counts as well, so that it cannot take the places of those that have not asked yet.
+        """
+        if len(self.connections) <= self.most:
+            return
+        held = Counter(map(_address, self.connections))
+        others = (cast("Any", one) for one in self.connections if one is not self)
+        waiting = [one for one in others if one._waits_for_client()]
+        if not waiting:
+            return
+        left = max(waiting, key=lambda one: (held[_address(one)], -one._since))
+        if held[_address(self)] > held[_address(left)]:
+            left = self
+        self.connections.discard(left)
+        left.transport.abort()
 
 
 def _address(one: H11Protocol) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +18,9 @@ from keqa.programs.subjects import content_words, stands_in, words_of
 from keqa.retrievers.base import Passage
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 
+# Symbols that tell answers apart, as in C++, C# and -3, and how much longer a form of a word may be.
+_SYMBOLS = re.compile(r"\w+[+#*]+|(?<![\w-])[-−]\d[\d.,]*\b")
+_ENDING = 2
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _AS_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
 
@@ -69,8 +73,10 @@ class OwnDocuments(Stage):
             number: The quiz's number, for degradations.
 
         Returns:
-            Whether they do, None where the judge could not be asked; and by what that was found.
+            Whether they do, None where the judge could not be asked; and by what that was found. Where it was asked and
+            its replies are of no use, words alone decide.
         """
+        lacking: list[str] = []
         if answer_type == "short" and not choices:
             lacking = words_lacking(answer, passages)
             if not lacking:
@@ -82,6 +88,9 @@ class OwnDocuments(Stage):
         try:
             found = (await ask(session, self.support, "utility", "judge_support", number, **asked)).support
         except CallError as error:
+            if error.unusable and lacking:
+                session.note("judge_support", error.cause, error.message, "went by the answer's words", number)
+                return False, f"{why}; the judge said nothing that can be read"
             session.note("judge_support", error.cause, error.message, "took the answer unchecked", number)
             return None, f"{why}; the judge could not be asked"
         return found != "no", f"{why}; judged: {found}"
@@ -96,4 +105,10 @@ def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """
     there = {_AS_DIGITS.get(word, word) for text in passages for word in words_of(text)}
     words = content_words(answer) or words_of(answer)
-    return [word for word in dict.fromkeys(words) if not stands_in(_AS_DIGITS.get(word, word), there)]
+    lacking = [word for word in dict.fromkeys(words) if not _stands_there(_AS_DIGITS.get(word, word), there)]
+    return lacking + [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
+
+
+def _stands_there(word: str, there: set[str]) -> bool:
+    """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
+    return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})

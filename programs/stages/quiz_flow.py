@@ -11,9 +11,9 @@ from pydantic import BeforeValidator
 
 from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
-from keqa.metrics.answers import is_abstention
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.arguments import fraction_text
-from keqa.programs.contradicting import contradictions, without_older
+from keqa.programs.contradicting import OTHER_WORDS, disagreements, newer, without_older
 from keqa.programs.gates import VoteGate
 from keqa.programs.records import (
     ClusterRecord,
@@ -30,6 +30,7 @@ from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExami
 from keqa.programs.runtime.session import Session
 from keqa.programs.sources import source_of
 from keqa.programs.stages.assessment import Assessment
+from keqa.programs.stages.documents import words_lacking
 from keqa.programs.stages.picking import unjudged, with_kept
 from keqa.programs.stages.selection import with_key_sentences
 from keqa.programs.subjects import spoken_of
@@ -57,12 +58,30 @@ class _SearchError(CallError):
     """A search failed, which does not mean that nothing was found."""
 
 
-def _contradicting(quiz: str, passages: Sequence[PassageVerdict]) -> list[str]:
-    """What two of some passages say otherwise of a quiz, each with its place; nothing where none do."""
-    for first, second in combinations(passages, 2):
-        if found := next(contradictions(first.text, second.text, quiz), None):
-            return [f"“{found.first}” ({source_of(first).label})", f"“{found.second}” ({source_of(second).label})"]
+def _contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
+    """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
+
+    One of them at least was kept. Where there is an answer, it is what one of them says and the other does not, and
+    they differ in nothing else: a rule for managers contradicts none.
+    """
+    other_words = OTHER_WORDS if answer is None else 0
+    for first, second in combinations([one for one in passages if not one.older_than], 2):
+        if not (first.kept or second.kept) or newer(first.date, second.date) is not None:
+            continue
+        for found in disagreements(first, second, quiz, other_words):
+            said = [answer is None or not words_lacking(answer, [one]) for one in (found.first, found.second)]
+            if answer is None or said[0] != said[1]:
+                return [f"“{found.first}” ({source_of(first).label})", f"“{found.second}” ({source_of(second).label})"]
     return []
+
+
+def _tells(answer: str, quiz: str, choices: Sequence[str], passages: Sequence[PassageVerdict]) -> bool:
+    """Whether an answer from passages is one: it does not refuse, or says in their words more than was asked."""
+    if not is_abstention(answer, choices):
+        return True
+    kept = [_told_by(one) for one in passages if one.kept]
+    more = words_lacking(answer, [quiz])
+    return bool(kept) and not same_answer(answer, "unknown") and bool(more) and not words_lacking(answer, kept)
 
 
 def _told_by(passage: Passage | PassageVerdict) -> str:
@@ -129,13 +148,14 @@ class QuizFlow:
             stage = "retrieve" if isinstance(error, _SearchError) else "answer"
             self.session.note(stage, error.cause, error.message, _UNANSWERED, quiz.index)
         self.session.report(QuizAnswered(quiz.index, text, answer, source))
+        checked = self.program.declines and source == "passages"
         return QuizRecord(
             index=quiz.index,
             text=quiz.text,
             resolved=text,
             depends_on=list(quiz.depends_on),
             answer=answer,
-            abstained=answer is not None and is_abstention(answer, choices),
+            abstained=answer is not None and not checked and is_abstention(answer, choices),
             source=source,
             **({} if found is None else self._examined(found)),
             **fields,
@@ -202,7 +222,7 @@ class QuizFlow:
             predictor=self._own("answer"),
             session=self.session,
         )
-        if program.documents is not None and not is_abstention(answer, choices):
+        if program.documents is not None and _tells(str(answer), text, choices, verdicts):
             fields["supported"], fields["support"] = await program.documents.acall(
                 text, answer, passages, answer_type, choices, quiz.index, session=self.session
             )
@@ -223,29 +243,30 @@ class QuizFlow:
     ) -> tuple[str | None, QuizSource]:
         """An answer that the passages carry, or why there is none."""
         text, _, choices = asked
-        told = answer is not None and not is_abstention(answer, choices)
-        if told and fields.get("supported") is not False:
+        told = answer is not None and _tells(answer, text, choices, fields["passages"])
+        supported = told and fields.get("supported") is not False
+        contested = _contradicting(text, fields["passages"], answer if supported else None)
+        if supported and not contested:
             return answer, "passages"
-        fields["missing"] = self._missing(quiz, text, fields)
+        fields["missing"] = self._missing(quiz, text, fields, contested)
         fields["guess"] = answer if told else None if found is None else found.answer
         return None, "unanswered"
 
-    def _missing(self, quiz: Quiz, text: str, fields: dict[str, Any]) -> MissingQuiz:
+    def _missing(self, quiz: Quiz, text: str, fields: dict[str, Any], contested: list[str]) -> MissingQuiz:
         passages: list[PassageVerdict] = fields["passages"]
         about = spoken_of(text, [_told_by(one) for one in passages], least=0.5)
         kept = sum(one.kept for one in passages)
-        if not about:
-            why = f"none of the {len(passages)} passages found is about it" if passages else "no passage was found"
-        elif not kept:
-            why = f"none of the {len(passages)} passages found was judged to help"
-        else:
+        if kept:
             # Not what came of them: nobody shall take it for an answer.
             carried = "do not support what was drawn from them" if fields.get("support") else "give no answer"
             why = f"the passages kept ({kept}) {carried}"
+        elif passages:
+            why = f"none of the {len(passages)} passages found {'was judged to help' if about else 'is about it'}"
+        else:
+            why = "no passage was found"
         kind: UnansweredKind = "nothing supports an answer" if about or kept else "nothing found"
-        answers = _contradicting(text, [one for one in passages if one.kept])
-        if answers:
-            kind, why = "sources contradict each other", f"{why}; and neither of what contradicts each other is newer"
+        if contested:
+            kind, why = "sources contradict each other", "they say different things, and neither of them is newer"
         return MissingQuiz(
             # A question that was not taken apart, or is asked once more as a whole, is no part of anything.
             quiz=0 if text == self.asked.question else quiz.index,
@@ -254,7 +275,7 @@ class QuizFlow:
             searched=[text] if self.program.given_retriever is not None else [],
             read=[source_of(one).label for one in passages],
             why=why,
-            answers=answers,
+            answers=contested,
         )
 
     async def _from_memory(

@@ -18,6 +18,7 @@ from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
+from keqa.programs.supporting import sentences_of
 from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import ConstructTriples
@@ -129,7 +130,7 @@ def with_key_sentences(
     """
 
     def shortened(hit: Hit) -> Hit:
-        parts = stripped_sentences(hit.passage.text)
+        parts = sentences_of(hit.passage.text)
         if len(parts) <= keep:
             return hit
         short = " ".join(closest([quiz], parts, keep, similarity))

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -222,4 +223,6 @@ def _bound_memory() -> None:
         return
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
-    resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+    # macOS refuses a bound below what libraries have reserved; documents are read there as well.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
+from email.policy import Compat32
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
@@ -20,12 +22,23 @@ from keqa.retrievers.readers.document import Document, Section, given_title
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.text import one_line
 
+_OF_NAMES: Final = ("idna", "punycode")
+"""Encodings of the names of hosts, which take quadratic time."""
 _SHOWN: Final = ("From", "To", "Cc")
 _LONGEST_HEADER: Final = 2000
 _MOST_NESTED: Final = 30
 """More parts that hold parts have no message of a person's; each line is compared with the ends of all around it."""
 
-_NESTED = re.compile(rb"^content-type:\s{0,20}(?:multipart|message)/", re.IGNORECASE | re.MULTILINE)
+# A carriage return ends a line as well.
+_NESTED = re.compile(rb"(?:^|[\r\n])content-type:\s*(?:multipart|message)/", re.IGNORECASE)
+
+
+class _Bounded(Compat32):
+    """Cuts headers where they are read: the parameters of one take the standard library quadratic time."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_LONGEST_HEADER]
 
 
 def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
@@ -42,7 +55,7 @@ def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
     """
     if sum(1 for _ in _NESTED.finditer(data)) > _MOST_NESTED:
         raise UnreadError("damaged", f"{path} has more than {_MOST_NESTED} parts that hold others")
-    message = message_from_bytes(data)
+    message = message_from_bytes(data, policy=_Bounded())
     head = [f"{name}: {words}." for name in _SHOWN if (words := _header(message, name))]
     body = "\n\n".join(_texts(message, path, notice))
     named = [name for part in message.walk() if (name := _attached(part))]
@@ -75,8 +88,10 @@ def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:
 def _decoded(part: Message, path: Path, notice: Notice) -> str:
     payload = part.get_payload(decode=True)
     written = payload if isinstance(payload, bytes) else b""
-    with suppress(LookupError, UnicodeDecodeError):
-        return written.decode(part.get_content_charset() or "utf-8")
+    with suppress(LookupError, ValueError):
+        encoding = part.get_content_charset() or "utf-8"
+        if codecs.lookup(encoding).name not in _OF_NAMES:
+            return written.decode(encoding)
     return decode(written, str(path), notice)
 
 

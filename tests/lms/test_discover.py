@@ -1,4 +1,8 @@
+import time
+from contextlib import suppress
+
 import pytest
+from servers.local_http import LocalHandler, LocalServer
 from servers.openai_server import OpenAIServer
 
 from keqa.lms import suggestions
@@ -42,3 +46,28 @@ def test_the_models_of_servers_are_named() -> None:
 def test_a_server_that_lists_nothing_is_passed_over() -> None:
     with OpenAIServer(models=()) as server:
         assert [one.flag for one in suggestions(ollama=server.url, vllm=server.url)] == ["--lm local/smollm2"]
+
+
+@pytest.mark.server
+def test_a_server_that_sends_byte_by_byte_is_passed_over() -> None:
+    class Dripping(LocalHandler):
+        def get(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(600):
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                    time.sleep(0.1)
+
+    server = LocalServer(Dripping, None)
+    begun = time.monotonic()
+    try:
+        assert [one.flag for one in suggestions(ollama=server.address.removesuffix("/v1"), vllm=NOBODY)] == [
+            "--lm local/smollm2"
+        ]
+        # The server would take a minute.
+        assert time.monotonic() - begun < 30
+    finally:
+        server.stop()

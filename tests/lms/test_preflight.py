@@ -13,6 +13,7 @@ from servers.openai_server import FaultPlan, HTTPFault, OpenAIServer
 from keqa.errors import ConfigurationError
 from keqa.lms import build_lm, build_roles, check_reachable, preflight
 from keqa.lms.preflight import check_listening
+from keqa.lms.served import quiet_litellm
 
 pytestmark = pytest.mark.server
 
@@ -170,6 +171,19 @@ def test_a_server_that_accepts_and_is_slow_passes(silent: str, monkeypatch: pyte
     start = time.monotonic()
     check_reachable(lms)
     assert time.monotonic() - start < 20
+
+
+def test_the_time_of_an_import_is_not_the_server_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = [2.5]
+
+    def slow() -> object:
+        time.sleep(pauses.pop() if pauses else 0)
+        return quiet_litellm()
+
+    monkeypatch.setattr(preflight, "_SECONDS", 2.0)
+    monkeypatch.setattr(preflight, "quiet_litellm", slow)
+    with OpenAIServer(api_key="right") as server:
+        assert "does not accept the key" in refusal(build_lm("openai/m", api_base=server.api_base, api_key=SECRET))
 
 
 def test_a_bad_request_is_an_answer() -> None:

@@ -92,15 +92,17 @@ def test_two_subjects_do_not_disagree(language, asked, told, turn):
         assert list(contradictions(one, other, "")) == []
 
 
-def test_without_dates_and_an_answer_the_sources_contradict_each_other(scripted):
+def test_without_dates_the_sources_contradict_each_other(scripted):
     question, first, second = pair(*PAIRS[1])
 
     def reply(name, inputs, config):
         if name == "DecomposeQuestion":
             return {"quizzes": json.dumps([inputs["question"]])}
-        return {"answer": answer} if name == "AnswerFromDocuments" else {"helpful": "True"}
+        helpful = first in inputs.get("passage", "") or not one_sided
+        return {"answer": answer} if name == "AnswerFromDocuments" else {"helpful": str(helpful)}
 
     lm, _ = scripted(reply)
+    one_sided = False
     passages = [Passage("a", "A", first), Passage("b", "B", second)]
     program = KEQA(lambda query: passages, lms=keqa.build_roles(lm))
     answer = "UNKNOWN"
@@ -111,10 +113,16 @@ def test_without_dates_and_an_answer_the_sources_contradict_each_other(scripted)
         "Your documents do not settle it: the sources contradict each other on “Who leads the project Bremen?” "
         f"(“{first}” (A (a)) / “{second}” (B (b)))."
     )
-    # Where the language model decides, its answer stands, and the others are told of both.
+    # What a language model picks decides nothing, nor does a judge that leaves one of them out.
     answer = "Anna Berg"
+    found = program(question).unanswered
+    assert (found.kind, found.guess) == ("sources contradict each other", "Anna Berg")
+    one_sided = True
+    assert program(question).unanswered == found
+    # An answer that has both stands, and who asks is told of both.
+    answer, one_sided = "Anna Berg or Ben Carl", False
     record = program(question).record
-    assert record.answer == "Anna Berg"
+    assert record.answer == "Anna Berg or Ben Carl"
     assert [(one.source.id, one.other.id) for one in disagreements_of(record)] == [("a", "b")]
 
 
@@ -125,10 +133,16 @@ def test_without_dates_and_an_answer_the_sources_contradict_each_other(scripted)
         ("Hotels up to 120 euros.", "Since March 2024 hotels up to 150 euros.", "Up to what are hotels paid?", "120"),
         ("Eine Nacht darf 120 Euro kosten.", "Eine Nacht kostet höchstens 150 Euro.", "Was kostet eine Nacht?", ""),
         ("The mayor is Ann Lee.", "The mayor, Ann Lee, sings.", "Who is the mayor?", ""),
+        ("A full week has 38 hours.", "A VPN session ends after 8 hours.", "What are the core hours?", ""),
         ("The fee in Kiel is 5 euros.", "The fee is 6 euros.", "What is the fee?", ""),
         ("In 2023 the fee was 5 euros.", "In 2024 the fee is 6 euros.", "What is the fee?", ""),
         ("We have an office in Kiel.", "We opened an office in Bonn.", "Where is an office?", ""),
         ("It is Ann.", "It is Bo.", "Who is the mayor?", ""),
+        ("The budget is 1,500 euros.", "The budget is 1500 euros.", "What is the budget?", ""),
+        ("The gate opens at 6:00.", "The gate opens at 06:00.", "When does the gate open?", ""),
+        ("Fisch kostet 6,50 Euro.", "Fisch kostet 6.50 Euro.", "Was kostet Fisch?", ""),
+        ("Ann Lee was born in 1980.", "Ann Lee was hired in 2010.", "When was Ann Lee born?", ""),
+        ("The first mill burnt in 1902.", "The second mill burnt in 1911.", "When did the first mill burn?", ""),
         ("", "The mayor is Bo.", "Who is the mayor?", ""),
     ],
 )
@@ -158,3 +172,35 @@ def test_any_text_can_be_compared(first, second, asked):
     for found in contradictions(first, second, asked):
         assert found.first in first
         assert found.second in second
+
+
+def test_rows_of_two_sheets_speak_of_two_sites(scripted):
+    rows = [
+        Passage(site, "Phones", f"Place: Control room; Phone: {phone}", Place("phones.xlsx", heading=site))
+        for site, phone in (("Bremen", "4150"), ("Leipzig", "4250"))
+    ]
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        return {"answer": "4250"} if name == "AnswerFromDocuments" else {"helpful": "True"}
+
+    lm, _ = scripted(reply)
+    program = KEQA(lambda query: rows, lms=keqa.build_roles(lm))
+    assert program("What is the phone of the control room in Leipzig?").answer == "4250"
+    assert program("What is the phone of the control room?").unanswered.kind == "sources contradict each other"
+
+
+@pytest.mark.parametrize(
+    "second", ["The hotel limit for managers is 190 euros.", "The hotel limit abroad is 190 euros."]
+)
+def test_a_rule_for_some_contradicts_none(scripted, second):
+    notes = [Passage("a", "A", "The hotel limit is 140 euros."), Passage("b", "B", second)]
+
+    def reply(name, inputs, config):
+        if name == "DecomposeQuestion":
+            return {"quizzes": json.dumps([inputs["question"]])}
+        return {"answer": "140 euros"} if name == "AnswerFromDocuments" else {"helpful": "True"}
+
+    lm, _ = scripted(reply)
+    assert KEQA(lambda query: notes, lms=keqa.build_roles(lm))("What is the hotel limit?").answer == "140 euros"

@@ -149,6 +149,8 @@ def test_to_have_no_guess_is_another_setting():
     [
         ("Who leads it?", "Not in your documents: "),
         ("Wer leitet Projekt Hafen?", "Nicht in Ihren Dokumenten: "),
+        ("Was kostet ein Mittagessen in der Kantine?", "Nicht in Ihren Dokumenten: "),
+        ("Was the harbour built in 1871?", "Not in your documents: "),
         ("Qui dirige le projet ?", "Pas dans vos documents : "),
         ("¿Quién dirige el proyecto?", "No está en sus documentos: "),
         ("Chi guida il progetto?", "Non è nei suoi documenti: "),
@@ -160,10 +162,27 @@ def test_to_have_no_guess_is_another_setting():
         ("プロジェクトを率いるのは誰ですか", "文書にはありません："),
         ("من يقود المشروع؟", "ليس في مستنداتك: "),
         ("Hvem leder projektet?", "Not in your documents: "),
+        ("Was kostet das Mittagessen?", "Nicht in Ihren Dokumenten: "),
+        ("Was verdient Jonas Albrecht?", "Nicht in Ihren Dokumenten: "),
+        ("Was Ida Holm an engineer?", "Not in your documents: "),
+        ("Was the bridge built in 1871?", "Not in your documents: "),
+        ("Quand commence la réunion ?", "Pas dans vos documents : "),
+        ("Quando comincia la riunione?", "Non è nei suoi documenti: "),
+        ("Qual é o salário do Jonas?", "Não está nos seus documentos: "),
+        ("Wie is de directeur?", "Niet in uw documenten: "),
+        ("W którym roku urodził się Jonas?", "Nie ma tego w Państwa dokumentach: "),
+        ("Сколько дней отпуска?", "Этого нет в ваших документах: "),
+        ("Who wrote 三体?", "Not in your documents: "),
     ],
 )
 def test_it_is_said_in_the_language_of_the_question(question, begins):
     assert message_of(question, [MissingQuiz(quiz=0, asked=question, kind="nothing found")]).startswith(begins)
+
+
+def test_passages_that_were_kept_are_not_said_to_be_about_something_else(own):
+    program, _ = own("Sabine Krüger leitet die Personalabteilung.", reply=replies(("Personal",)))
+    (missing,) = program("Who is the head of human resources?").unanswered.missing
+    assert (missing.kind, missing.why) == ("nothing supports an answer", "the passages kept (1) give no answer")
 
 
 def test_what_the_documents_speak_of_is_read_and_not_remembered(own):
@@ -198,6 +217,34 @@ def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
     assert program("Does Jonas Albrecht work?", answer_type="yes/no").unanswered is not None
 
 
+def test_words_decide_where_what_the_judge_says_is_of_no_use(own):
+    told = replies(("works",), {SALARY: "Mercury (planet)", "Does": "yes"})
+
+    def reply(name, inputs, config):
+        return {"support": "[]"} if name == "JudgeSupport" else told(name, inputs, config)
+
+    program, _ = own("Jonas Albrecht works in Bremen.", reply=reply)
+    record = program(SALARY).record
+    assert record.unanswered.kind == "nothing supports an answer"
+    assert record.quizzes[0].support == "the passages lack “mercury planet”; the judge said nothing that can be read"
+    assert program("Does Jonas Albrecht work?", answer_type="yes/no").answer == "yes"
+
+
+@pytest.mark.parametrize(
+    ("told", "answered"),
+    [
+        ("It is not known who did it: the files were lost.", True),
+        ("The passages do not say it.", False),
+        ("UNKNOWN", False),
+    ],
+)
+def test_what_the_passages_themselves_say_is_no_refusal(own, told, answered):
+    text = "The files were lost, so it is not known who did it. Ships unknown."
+    program, _ = own(text, reply=replies(("files",), {"Who": told}))
+    prediction = program("Who sank the ships?")
+    assert (prediction.unanswered is None, prediction.answer == told) == (answered, answered)
+
+
 @pytest.mark.parametrize(
     ("answer", "text", "lacking"),
     [
@@ -209,6 +256,9 @@ def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
         ("Anna Berg", "It is led by Anna Lee.", ["berg"]),
         ("Mitarbeitern", "Das gilt für alle Mitarbeiter.", []),
         ("the", "It is the end.", []),
+        ("C++", "It is written in C# and C.", ["C++"]),
+        ("-3", "It was 3 degrees.", ["-3"]),
+        ("John", "Johnson did it.", ["john"]),
     ],
 )
 def test_the_words_that_passages_lack(answer, text, lacking):

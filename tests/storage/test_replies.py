@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import zlib
 from collections import Counter
 from contextlib import suppress
@@ -96,6 +98,17 @@ def test_a_reply_that_is_too_large_is_not_read(sending, monkeypatch, client, enc
 
 
 @pytest.mark.server
+def test_the_first_request_that_litellm_sends_is_bounded(sending):
+    ask = "import sys; from keqa.lms import build_lm; build_lm('openai/m', api_base=sys.argv[1] + '/v1', cache=False, "
+    ask += "api_key='key-of-a-test', num_retries=0, extra_headers={'X-Team': 'a'})('Where?')"
+    # In a process of its own: what another test has asked for would hold here as well.
+    ended = subprocess.run(
+        [sys.executable, "-c", ask, sending(BOMB, "gzip")], capture_output=True, text=True, timeout=300
+    )
+    assert "more than 8 MB" in ended.stderr
+
+
+@pytest.mark.server
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), (None, bytes)])
 @pytest.mark.parametrize("client", ["direct", "openai", "ollama"])
 def test_a_reply_that_is_packed_is_read(sending, client, encoding, pack):
@@ -106,3 +119,11 @@ def test_a_reply_that_is_packed_is_read(sending, client, encoding, pack):
 def test_what_is_damaged_is_no_reply():
     with pytest.raises(ReplyTooLargeError, match="damaged"):
         Unpacker("gzip").take(b"no gzip at all")
+
+
+def test_what_follows_a_packed_reply_is_not_kept():
+    unpacker = Unpacker("gzip")
+    assert unpacker.take(gzip.compress(b"Paris") + b"x") == b"Paris"
+    assert unpacker.take(b"") == b""
+    with pytest.raises(ReplyTooLargeError, match="behind the end"):
+        unpacker.take(b"x")

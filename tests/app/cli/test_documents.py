@@ -17,7 +17,10 @@ def served(server):
 @pytest.fixture
 def questions(tmp_path):
     path = tmp_path / "questions.jsonl"
-    rows = [("a", "Who governs Carmouth?", "Heidi Fenman"), ("b", "To whom is Heidi Fenman married?", "Flora Isvik")]
+    rows = [
+        ("a", "Who governs the harbour of Carmouth?", "Heidi Fenman"),
+        ("b", "To whom is Heidi Fenman married?", "Flora Isvik"),
+    ]
     path.write_text("".join(json.dumps({"id": i, "question": q, "answer": a}) + "\n" for i, q, a in rows))
     return path
 

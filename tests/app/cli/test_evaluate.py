@@ -140,6 +140,7 @@ def test_questions_whose_search_failed_are_reported_and_asked_again(evaluate, mo
         ("ragtime", [], "'ragtime' is no method. There are closed-book, cot"),
         ("closed-book", ["--top-k", 3], "--top-k means nothing to closed-book"),
         ("rag", ["--threshold", ".8"], "--threshold means nothing to rag"),
+        ("rag", ["--no-look-first"], "--no-look-first means nothing to rag"),
         ("gate-certainty", ["--threshold", ".8"], "--threshold means nothing to gate-certainty"),
         ("keqa", ["--threshold", "1.5"], "above 0 and at most 1"),
         ("keqa", ["--testbed"], "give either --questions"),

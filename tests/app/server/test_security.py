@@ -345,8 +345,9 @@ async def test_the_address_that_has_most_connections_gives_one_up():
     class Few(Connection):
         most = 3
 
-    def accept(address, at):
+    def accept(address, at, waits=True):
         one = Few(config, state, {})
+        one._waits_for_client = lambda: waits
         transport = SimpleNamespace(
             get_extra_info=lambda name, address=address: (address, 1) if name == "peername" else None,
             set_write_buffer_limits=lambda **_: None,
@@ -361,6 +362,13 @@ async def test_the_address_that_has_most_connections_gives_one_up():
         accept(address, at)
     assert closed == [1, 2, 0]
     assert len(state.connections) == 3
+    # What is in work counts, too: who has most of it gives up its next one, and nobody else's.
+    state.connections.clear()
+    closed.clear()
+    for at, (address, waits) in enumerate([("10.0.0.2", False)] * 2 + [("10.0.0.1", True)] + [("10.0.0.2", False)] * 2):
+        accept(address, at, waits)
+    accept("10.0.0.3", 5)
+    assert closed == [3, 4, 2]
 
 
 def test_what_is_refused_counts(serve, server):

@@ -34,6 +34,11 @@ def test_a_passage_of_as_many_sentences_stays_as_it_is_written(retriever):
     assert cut(2, "mayor", retriever(text).search("mayor")) == [text]
 
 
+def test_a_heading_is_no_sentence(retriever):
+    text = "# Its mayor\nCarmouth is a harbour. Its mayor is Ann Berg."
+    assert cut(1, "Who is its mayor?", retriever(text).search("mayor")) == ["Its mayor is Ann Berg."]
+
+
 def test_another_similarity(retriever):
     last = cut(1, "?", retriever(LONG).search("?"), lambda query, candidates: list(range(len(candidates))))
     assert last == ["The mayor of Carmouth sits in the old hall."]

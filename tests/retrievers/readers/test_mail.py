@@ -62,6 +62,7 @@ def test_attachments_are_named_and_not_read_and_a_forwarded_message_is_read(tmp_
         + b"\nDate: 99 Foo 10000000000\nContent-Type: text/plain; charset=none\n\nHi",
         b"Content-Type: multipart/mixed; boundary=a\n\nHi",
         b"Content-Transfer-Encoding: base64\nContent-Type: text/plain\n\nSGVs*bG8",
+        b"Content-Type: text/plain; charset=idna\n\nxn--a",
         b"Hi",
     ],
 )
@@ -69,7 +70,17 @@ def test_a_broken_message_is_read_as_far_as_it_goes(tmp_path, data):
     assert len(read(tmp_path / "m.eml", data)) == 1
 
 
-def test_a_message_that_is_nested_without_end_is_refused(tmp_path):
-    nested = b"".join(b"Content-Type: multipart/mixed; boundary=%d\n\n--%d\n" % (n, n) for n in range(5000))
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Content-Type: %s\n\n",
+        b"Content-Type:" + b" " * 30 + b"%s\n\n",
+        b"Content-Type:\n\t%s\n\n",
+        b"Content-Type: %s\r\r",
+    ],
+)
+def test_a_message_that_is_nested_without_end_is_refused(tmp_path, line):
+    kinds = (b"multipart/mixed; boundary=%d" % n for n in range(5000))
+    nested = b"".join(line % kind + b"--%d" % n + line[-1:] for n, kind in enumerate(kinds))
     with pytest.raises(InputError, match="more than 30 parts that hold others"):
         read(tmp_path / "m.eml", nested)
