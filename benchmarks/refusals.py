@@ -1,20 +1,29 @@
-"""Train the classifier of refusals, and measure it: refusals found by language, real answers taken for one.
+r"""Train the classifier of refusals, and measure it: refusals found by language, real answers taken for one.
 
-    python benchmarks/refusals.py [DATA]                                        # the tables, of the weights that ship
-    pip install --no-deps django && python benchmarks/refusals.py [DATA] --train    # writes metrics/refusals.json first
+    python benchmarks/refusals.py [DATA] [--prose FOLDER]            # the tables, of the weights that ship
+    python benchmarks/refusals.py [DATA] [--prose FOLDER] --train    # writes metrics/refusals.json first
 
-``refusals.yaml`` has for each language what is learned from (refusals, sentences that may follow one, answers; slots
-are filled) and what is measured on: ``held_out`` refusals and ``held_out_answers``, written last and in other wordings;
-the two draws before them were measured and then moved into what is learned from. Answers are besides that titles,
-stretches and sentences of the shared passages that are no gold answer, and what Django says to its users in the
-twelve languages. The other side of the measurement are all gold answers of the benchmarks.
+``refusals.yaml`` has for each language what is learned from (refusals, sentences that may follow one, answers, advice
+that is an answer unless it follows a refusal; slots are filled) and what is measured on: ``held_out`` refusals and
+``held_out_answers``, in other wordings and filled with other names; the two draws of refusals before them were measured
+and then moved into what is learned from. Answers are besides that titles, stretches and sentences of the shared
+passages that are no gold answer, and sentences of a folder of prose: stories of games, manuals and what programs say,
+in the twelve languages. It is left out where the folder is not there; on Debian 12 it is filled without installing by
+
+    apt-get download wesnoth-1.16-{data,did,dm,dw,ei,httt,l,low,nr,sof,sota,sotbe,thot,trow,tsg,ttb,utbs} \
+        gnome-user-docs evolution-common gnome-control-center-data libgtk-3-common gimp-data epiphany-browser-data \
+        nautilus-data libreoffice-l10n-ar
+    for package in *.deb; do dpkg-deb -x $package prose; done
+    pip install --no-deps --target prose django==5.2.*
+
+Of it, two catalogues are measured on, not learned from. The other side of the measurement are all gold answers of the
+benchmarks.
 """
 
 from __future__ import annotations
 
 import argparse
 import gettext
-import importlib.util
 import itertools
 import json
 import random
@@ -22,6 +31,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import yaml
@@ -35,20 +45,30 @@ from keqa.data import load
 from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 
-DECAY, SHARPNESS = 2e-6, 10
-THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -1.0, -0.1, -2.0
+DECAY, SHARPNESS = 4e-7, 10
+THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -0.5, 0.0, -2.0
 SHIFTS = (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 LISTS = Path(__file__).with_suffix(".yaml")
 WEIGHTS = ROOT / "metrics" / "refusals.json"
 FILES = ROOT / "tests" / "data" / "real_files.jsonl"
+HELD_OUT = ("wesnoth-tb", "epiphany")
+"""Catalogues of messages that are measured on: the story of a game, and what a browser says."""
+FOLDERS = {"zh": ["zh_CN", "zh_Hans"], "pt": ["pt_BR", "pt"], "en": ["C"]}
 _LIKE_A_REFUSAL = re.compile(
-    r"unknown|none|found|available|does not exist|no \w+ (match|yet)|sorry|apolog|unable", re.I
+    r"unknown|none|found|available|does not exist|no \w+ (match|yet)|sorry|apolog|unable|uncertain"
+    r"|unspecified|no (idea|clue)"
+    r"|(no|n.t|not) (\w+ )?(know|sure|certain|clear|find|tell|say|determine|understand|answer|information|data)",
+    re.I,
 )
 IN_A_LINE = ("no", "asked", "sources", "places", "short")
 NAMES = (
     "Petra Lund|Meridian Rail|Paris|Vasco da Gama|IBM|Zürich|The Restless Song|Ōkubo Toshimichi|Лев Толстой|"
     "Anna Müller|John F. Kennedy|New York City|Łódź|李明|田中太郎|محمد علي|Gmina Jordanów|World War II|photosynthesis|"
     "the Treaty of Utrecht|C++|blue whale|Hauptstraße|O'Brien|Elland|São Paulo|twenty miles|Москва|上海|lithium"
+).split("|")
+NEW_NAMES = (
+    "Ines Varga|Tom Okafor|Halvorsen & Sons|Lund|Trondheim|Kraków|İzmir|Светлана Орлова|王芳|佐藤健|سارة حداد|"
+    "Project Heron|the harbour office|Dr. Amadou Ba|Nordlys AG|Quimper|Ghent|Beit Noor"
 ).split("|")
 NUMBERS = "7|1871|3.5|12,000|42|1999|15 May 2019|-3|1/2|0.06".split("|")
 
@@ -73,7 +93,7 @@ def golds(data: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 def filled(template: str, refusing: bool, parts: dict[str, list[str]], names: list[str], draw: random.Random) -> str:
     """A template with names, numbers and what is asked for, now and then without its stop or its capital."""
     fillers = {"{x}": parts["asked"], "{s}": parts["sources"], "{w}": parts["places"], "{n}": names, "{d}": NUMBERS}
-    if not refusing and draw.random() < 0.1:
+    if draw.random() < (0.02 if refusing else 0.15):
         template = f"{parts['no'][0]} {template}"
     text = re.sub(r"\{\w\}", lambda slot: draw.choice(fillers[slot[0]]), template)
     chance = draw.random()
@@ -97,20 +117,58 @@ def passages(data: Path, draw: random.Random, count: int = 3000) -> Iterator[str
             yield from (one for one in found if one and one.casefold() not in right)
 
 
-def messages(language: str) -> Iterator[str]:
-    """What Django says to its users: sentences that say what is not so and cannot be done, and are no refusals."""
-    spec = importlib.util.find_spec("django")
-    root = Path(str(spec and spec.origin)).parent
-    folder = {"zh": "zh_Hans"}.get(language, language)
-    for path in sorted(root.glob(f"**/locale/{folder}/LC_MESSAGES/*.mo")):
-        with path.open("rb") as stream:
-            said = gettext.GNUTranslations(stream)._catalog
-        for english, text in said.items():
-            if isinstance(english, str) and english and not _LIKE_A_REFUSAL.search(english):
-                yield re.sub(r"%\(\w+\)\w|%\w|\{\w*\}|<[^>]*>", "{n}", text.replace("&nbsp;", " "))
+def prose(folder: Path, language: str, held_out: bool = False) -> list[str]:
+    """Sentences of the unpacked packages, none of a message that may refuse: of `HELD_OUT` ones, or of all others."""
+    found: dict[str, None] = {}
+    places = FOLDERS.get(language, [language])
+    for place in ["de"] if language == "en" else places:
+        for path in sorted(folder.glob(f"**/{place}/LC_MESSAGES/*.mo")):
+            if (path.stem in HELD_OUT) is held_out and "timezones" not in path.stem:
+                with path.open("rb") as stream:
+                    said = gettext.GNUTranslations(stream)._catalog
+                for english, text in said.items():
+                    if isinstance(english, str) and english and not _LIKE_A_REFUSAL.search(english):
+                        found |= dict.fromkeys(_plain(english.split("\x04")[-1] if language == "en" else text))
+    for place in [] if held_out else places:
+        for path in sorted(folder.glob(f"**/help/{place}/**/*.page")):
+            for element in ElementTree.parse(path).iter("{http://projectmallard.org/1.0/}p"):
+                found |= dict.fromkeys(_plain(" ".join("".join(element.itertext()).split())))
+    return list(found)
 
 
-def samples(data: Path, seed: int = 0, copies: int = 5) -> tuple[list[set[int]], list[bool]]:
+def stretches(texts: list[str], draw: random.Random) -> list[str]:
+    """A few words in a row, or as many signs, of each text."""
+    rows = [re.findall(r"[\u3040-\u9fff]{1,2}|[^\W\u3040-\u9fff]+", text) for text in texts]
+    found = []
+    for words in rows:
+        start, length = draw.randrange(max(1, len(words) - 1)), draw.randint(2, 7)
+        found.append(("" if re.match(r"[\u3040-\u9fff]", words[0]) else " ").join(words[start : start + length]))
+    return found
+
+
+def _plain(text: str) -> Iterator[str]:
+    """The sentences of a message of 3 to 30 words, without mark-up and with slots for what a program puts in."""
+    text = re.sub(r"%\(\w+\)\w|%\w|\$\w+\|?|\{[^{}]*\}", "{n}", re.sub(r"<[^>]*>", "", text.replace("&nbsp;", " ")))
+    for sentence in refusals.sentences(re.sub(r"[_&](?=\w)", "", text)):
+        words = len(re.findall(r"[\u3040-\u9fff]{2}|[^\W\u3040-\u9fff]+", sentence))
+        if 3 <= words <= 30:
+            yield sentence.strip()
+
+
+def held_out_answers(folder: Path, parts: dict[str, list[str]], language: str, count: int = 150) -> list[list[str]]:
+    """Answers that are not learned from: of the lists, with slots filled several times, and sentences of the prose."""
+    draw = random.Random(0)
+
+    def fill(texts: list[str], copies: int) -> list[str]:
+        return list({filled(text, True, parts, NEW_NAMES, draw) for text in texts for _ in range(copies)})
+
+    said = prose(folder, language, held_out=True)
+    return [fill(parts["held_out_answers"], 8), fill(draw.sample(said, min(count, len(said))), 1)]
+
+
+def samples(
+    data: Path, texts: Path, seed: int = 0, copies: int = 8, most: int = 4000
+) -> tuple[list[set[int]], list[bool]]:
     """The features of the sentences to learn from, and whether each refuses."""
     draw = random.Random(seed)
     found, refuses = [], []
@@ -125,14 +183,18 @@ def samples(data: Path, seed: int = 0, copies: int = 5) -> tuple[list[set[int]],
     names = [*NAMES * 20, *(text for text in ordinary if len(text) < 30)]
     for language, parts in lists().items():
         answers = parts["answers"] + parts["short"]
+        said = prose(texts, language)
+        # Whatever is asked for says nothing of whether a sentence refuses, either.
+        parts = {**parts, "asked": parts["asked"] * 100 + stretches(draw.sample(said, min(3000, len(said))), draw)}
         # An answer behind a refusal is one, too; a refusal said twice adds none.
         rows = [(text, True, later) for later in (False, True) for text in parts["refusals"]]
         rows += [(text, True, True) for text in parts["continued"] * 2]
         rows += [(text, False, later) for later in (False, True) for text in answers]
+        rows += [(text, False, False) for text in parts["advice"]]
         for (text, refusing, later), _ in itertools.product(rows, range(copies)):
             add(filled(text, refusing, parts, names, draw), refusing, later)
-        for text in messages(language):
-            add(filled(text, False, parts, names, draw), False, draw.random() < 0.3)
+        for text in draw.sample(said, min(most, len(said))):
+            add(filled(text, False, parts, names, draw), False, draw.random() < 0.2)
     for text in ordinary:
         add(text, False, draw.random() < 0.2)
     return found, refuses
@@ -157,9 +219,9 @@ def fit(found: list[set[int]], refuses: list[bool], decay: float) -> np.ndarray:
     return minimize(loss, np.zeros(refusals.PLACES), jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
 
 
-def train(data: Path) -> None:
+def train(data: Path, folder: Path) -> None:
     """Write the weights, as whole numbers and the one that all are divided by."""
-    found, refuses = samples(data)
+    found, refuses = samples(data, folder)
     weights = fit(found, refuses, DECAY)
     whole = np.rint(weights * SHARPNESS).astype(int)
     model = {
@@ -174,21 +236,17 @@ def train(data: Path) -> None:
     show(f"{len(found):,} sentences, {sum(refuses):,} of them refusals; {size:.0f} kB of weights")
 
 
-def found_table(shifts: Sequence[float]) -> Table:
-    """How many held-out refusals are found, and how many ordinary answers taken for one, by language."""
-    table = Table("language", *(f"{shift:+.2f}" for shift in shifts), "answers taken")
-    everything: dict[str, list[str]] = {"held_out": [], "held_out_answers": []}
-    rows = lists()
-    for parts in rows.values():
-        for part, texts in everything.items():
-            texts += parts[part]
-    for language, parts in {**rows, "all": everything}.items():
-        refused, answers = parts["held_out"], parts["held_out_answers"]
+def found_table(folder: Path, shifts: Sequence[float]) -> Table:
+    """How many held-out refusals are found, and how many held-out answers taken for one, by language."""
+    table = Table("language", *(f"{shift:+.2f}" for shift in shifts), "answers taken", "sentences taken")
+    measured = {
+        language: [parts["held_out"], *held_out_answers(folder, parts, language)] for language, parts in lists().items()
+    }
+    measured["all"] = [list(itertools.chain(*part)) for part in zip(*measured.values(), strict=True)]
+    for language, (refused, *answers) in measured.items():
         shares = [sum(refusals.is_refusal(text, shift) for text in refused) / len(refused) for shift in shifts]
-        taken = sum(map(is_abstention, answers))
-        table.add_row(
-            f"{language} ({len(refused)})", *(f"{share:.3f}" for share in shares), f"{taken} of {len(answers)}"
-        )
+        taken = (f"{sum(map(is_abstention, texts))} of {len(texts)}" for texts in answers)
+        table.add_row(f"{language} ({len(refused)})", *(f"{share:.3f}" for share in shares), *taken)
     return table
 
 
@@ -214,10 +272,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--train", action="store_true", help="train the weights first")
+    parser.add_argument("--prose", type=Path, default=Path("prose"), help="folder of unpacked packages")
     given = parser.parse_args()
     if given.train:
-        train(given.data)
-    show(found_table(SHIFTS), false_table(given.data, SHIFTS))
+        train(given.data, given.prose)
+    show(found_table(given.prose, SHIFTS), false_table(given.data, SHIFTS))
     texts = [text for parts in lists().values() for text in parts["held_out"]]
     start = time.perf_counter()
     for text in texts:
