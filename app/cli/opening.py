@@ -68,6 +68,13 @@ def open_retriever(index: str | None, lm: str | None, engine: str | None = None)
     return retriever
 
 
+def open_corpus(index: str | None, lm: str | None) -> Index:
+    """As `open_retriever`, of a benchmark's passages, over which a program does what its paper does."""
+    found = open_retriever(index, lm)
+    found.own_documents = False
+    return found
+
+
 def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
     """Find a server that is dead, wrong or unauthorised within five seconds.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import status
-from keqa.cli.opening import open_retriever
+from keqa.cli.opening import open_corpus
 from keqa.cli.paper.plan import UTILITY_REFERENCE, Plan, models_by_role
 from keqa.evaluation.build import Parts, make, own_of
 from keqa.evaluation.reports.grid import Grid
@@ -39,7 +39,7 @@ def estimate_plan(plan: Plan) -> Grid:
         by_role = models_by_role(plan.models)
         if plan.training is not None and program is None:
             shown.update(f"rehearsing {UTILITY_REFERENCE}")
-            retriever = open_retriever(options.index, plan.models.lm)
+            retriever = open_corpus(options.index, plan.models.lm)
             learned = list(plan.training.examples)
             found.append(
                 _building(plan, estimate_reference(UTILITY_REFERENCE, learned, retriever, SETTINGS, by_role["task"]))
@@ -47,7 +47,7 @@ def estimate_plan(plan: Plan) -> Grid:
             program = rehearsed_program(learned, retriever, Path(folder) / "program", int(SETTINGS["top_k"]))
         for one in plan.experiments:
             models, questions = plan.models_of(one.lm), plan.questions[one.dataset]
-            retriever = open_retriever(plan.index_of(one), models.lm)
+            retriever = open_corpus(plan.index_of(one), models.lm)
             own = {**questions.settings, **own_of(models.lm)}
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.cli.console import status, warn, warn_of_many
-from keqa.cli.opening import check_roles, open_retriever
+from keqa.cli.opening import check_roles, open_corpus
 from keqa.cli.options import invocation
 from keqa.cli.paper.plan import Plan
 from keqa.cli.progress import Bars
@@ -45,7 +45,7 @@ def learn(plan: Plan) -> Plan:
         bars = stack.enter_context(Bars())
         cache = stack.enter_context(CallCache(plan.out / "training-calls.sqlite"))
         stack.enter_context(cache.installed())
-        found = open_retriever(plan.options.index, plan.models.lm)
+        found = open_corpus(plan.options.index, plan.models.lm)
         retriever = stack.enter_context(CachingRetriever(found, plan.out / "training-retrievals.sqlite"))
         learning = _Learning(plan, plan.training, retriever, roles, bars, functools.cache(lambda: check_roles(roles)))
         if program is None and not plan.options.no_reference:
