@@ -63,6 +63,8 @@ class Campaign:
         self.rows = questions(options.questions, options.seed)
         self.key = f"sk-campaign-{secrets.token_hex(12)}"
         self.retriever = open_index(_index(folder, options))
+        # The server knows the papers' prompts.
+        self.retriever.own_documents = False
         self.roles = build_roles(
             MODEL, api_base=server.api_base, api_key=self.key, timeout=options.timeout, num_retries=options.retries
         )

@@ -339,7 +339,7 @@ def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Pa
     return {
         "index": lambda out: start(["index", folder / "corpus.jsonl", "--name", "towns", "--out", out]),
         "compile": lambda out: start(["compile", *pairs_given, "--in-flight", 2, *lm, "--out", out]),
-        "evaluate": lambda out: start(["evaluate", "keqa", *asked, "--out", out]),
+        "evaluate": lambda out: start(["evaluate", "keqa", "--unanswered", "guess", *asked, "--out", out]),
         "compare": lambda out: start(["compare", "keqa", "closed-book", "rag-cot", *asked, "--out", out]),
     }
 

@@ -40,11 +40,12 @@ def build_raw(corpus: Path, folder: Path) -> Figures:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     started = time.perf_counter()
-    schema = make_schema(settings_for("en"))
+    settings = settings_for("en")
+    schema = make_schema(settings)
     index = Index(schema, path=str(folder))
     writer = index.writer(_HEAP, _THREADS)
     for passage in read_made(corpus):
-        writer.add_document(make_document(passage, schema))
+        writer.add_document(make_document(passage, schema, settings))
     writer.commit()
     writer.wait_merging_threads()
     seconds = time.perf_counter() - started

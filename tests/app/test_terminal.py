@@ -124,6 +124,7 @@ def test_index_info_shows_a_hostile_manifest_harmlessly(hostile_index, tmp_path)
 def test_a_hostile_language_model_is_shown_harmlessly(hostile_index, tmp_path):
     with OpenAIServer(reply=spoken) as server:
         served = ["--index", hostile_index, "--lm", "openai/scripted", "--api-base", server.api_base, "--no-examine"]
+        served += ["--unanswered", "guess"]
         code, out, err = keqa("ask", QUESTION, *served, tmp_path=tmp_path)
         assert code == 0, err
         assert not acting(out + err)
