@@ -93,7 +93,7 @@ class Connection(H11Protocol):
         """
         if len(self.connections) <= self.most:
             return
-        held = Counter(map(_address, self.connections))
+        held = Counter(_address(cast("Any", one)) for one in self.connections)
         others = (cast("Any", one) for one in self.connections if one is not self)
         waiting = [one for one in others if one._waits_for_client()]
         if not waiting:
