@@ -114,9 +114,14 @@ class Lengths:
 
     def __init__(self, data: Path) -> None:
         """Take note of the files of a data folder; those that a change replaces are not mapped."""
-        with os.scandir(data) as entries:
+        self._files: list[tuple[str, int, int]] = []
+        # What a rebuild removes meanwhile is mapped as it was.
+        with suppress(FileNotFoundError), os.scandir(data) as entries:
             kept = [one for one in entries if not one.name.startswith(".") and not one.name.endswith(_REPLACED)]
-            self._files = [(one.path, one.stat().st_ino, one.stat().st_size) for one in kept]
+            for one in kept:
+                with suppress(FileNotFoundError):
+                    found = one.stat()
+                    self._files.append((one.path, found.st_ino, found.st_size))
 
     def check(self) -> None:
         """Make sure that no file is shorter by now; one that a change has removed is still there for this process.
