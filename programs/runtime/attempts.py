@@ -8,8 +8,8 @@ what failed             attempts besides       then
 ======================  =====================  ======================================================================
 any call, by an outage  1, the same request    as below (each attempt has the language model's own retries besides)
 any reply, unusable     1, the same request    as below; an LM in this process would reply the same, and is not asked
-an answer, unusable     4, drawn               its first complete line, where it has one (before drawing), over one's own
-                                               documents its only one; else the quiz or question fails
+an answer, unusable     4, drawn               its first complete line, where it has one (before drawing), over
+                                               documents of one's own its only one; else the quiz or question fails
 a judgement, unusable   1, drawn               as its stage, below
 a draw                                         counts without a vote; marked where the gate or the largest cluster could
                                                have come out otherwise

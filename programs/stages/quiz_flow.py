@@ -139,7 +139,7 @@ class QuizFlow:
             hits = await self._search(quiz, text) if self._looks else None
             about = spoken_of(text, [_told_by(hit.passage) for hit in hits]) if hits else []
             if about:
-                fields["stopped"] = f"nothing was drawn, for the documents speak of {', '.join(about)}"
+                fields["stopped"] = f"not asked from memory: the documents speak of {', '.join(about)}"
             elif self.examine:
                 place = place_of(self.asked.question, self.asked.choices, quiz.index)
                 found = await self.program.examination.acall(

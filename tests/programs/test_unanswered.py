@@ -197,7 +197,7 @@ def test_what_the_documents_speak_of_is_read_and_not_remembered(own):
     program, engine = own("The lighthouse of Skarn was built by Ida Holm.", reply=sure)
     record = program(lighthouse).record
     assert (record.answer, record.answer_source, engine.count["AnswerQuizIfSure"]) == ("Ida Holm", "passages", 0)
-    assert record.quizzes[0].stopped == "nothing was drawn, for the documents speak of skarn"
+    assert record.quizzes[0].stopped == "not asked from memory: the documents speak of skarn"
     program.look_first = False
     assert program(lighthouse).record.answer_source == "memory"
     # Of what no document speaks, the language model is examined.
