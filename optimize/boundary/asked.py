@@ -21,7 +21,7 @@ from keqa.optimize.boundary.train import M, Trained, about_training, checked_qui
 from keqa.programs.boundary.features import certainty
 from keqa.programs.boundary.finetuned import FinetunedModel
 from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
-from keqa.signatures.assess_knowledge import Language, assessment_prompt, assessment_reply
+from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
 
 TAU = 0.9
 """The share from which KBM takes a quiz for mastered, and for certain."""

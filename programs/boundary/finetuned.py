@@ -26,7 +26,7 @@ from keqa.errors import ConfigurationError
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
 from keqa.programs.boundary.saved import ROLE, AskedModel
 from keqa.programs.runtime.asides import counted, given_lm_of_role
-from keqa.signatures.assess_knowledge import Language, assessment_prompt
+from keqa.signatures.boundary import Language, assessment_prompt
 
 MASTERY = '{"mastery": "'
 """How every reply begins; the probability of its next token is what is read."""
