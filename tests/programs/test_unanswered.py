@@ -356,6 +356,7 @@ def test_a_judge_that_errs_costs_a_call_and_not_the_answer(own):
         ("The answer is: CFO Ida Holm.", "CFO Ida Holm."),
         ("Ida Holm", "Ida Holm"),
         ("She is Ida Holm.\nSo it is said.", None),
+        ("Please add your comments.", None),
         ("```python", None),
         ("", None),
     ],
@@ -394,4 +395,4 @@ def test_a_line_that_was_copied_from_a_demonstration_is_asked_again_as_well(own)
 
     program, engine = own("Jonas Albrecht works in Bremen.", reply=reply)
     assert program(SALARY).record.answer_source == "unanswered"
-    assert engine.count["AnswerFromDocuments"] == 2
+    assert engine.count["AnswerFromDocuments"] == 5
