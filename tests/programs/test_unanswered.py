@@ -12,7 +12,7 @@ import keqa
 from keqa.errors import ConfigurationError, NotInDocumentsError
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import UnansweredError
-from keqa.programs.records import MissingQuiz
+from keqa.programs.records import FoundQuiz, MissingQuiz
 from keqa.programs.stages.documents import words_lacking
 from keqa.programs.unanswered import message_of
 from keqa.retrievers.base import Passage
@@ -179,6 +179,31 @@ def test_to_have_no_guess_is_another_setting():
 )
 def test_it_is_said_in_the_language_of_the_question(question, begins):
     assert message_of(question, [MissingQuiz(quiz=0, asked=question, kind="nothing found")]).startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            "Who leads it?",
+            "Your documents do not settle it: the sources contradict each other on “Who leads it?” "
+            "(“A, page 1” (a.md) / “B” (b.pdf, page 3)). Known: X? Y.",
+        ),
+        (
+            "Wer leitet es?",
+            "Ihre Dokumente entscheiden es nicht: die Quellen widersprechen sich bei „Wer leitet es?“ "
+            "(„A, page 1“ (a.md) / „B“ (b.pdf, Seite 3)). Bekannt: X? Y.",
+        ),
+        (
+            "谁领导它？",
+            "您的文档无法确定：关于“谁领导它？”，各来源相互矛盾 (“A, page 1” (a.md) / “B” (b.pdf, 页 3))。已知：X? Y。",
+        ),
+    ],
+)
+def test_nothing_of_the_message_is_in_another_language(asked, message):
+    said = ["“A, page 1” (a.md)", "“B” (b.pdf, page 3)"]
+    missing = MissingQuiz(quiz=1, asked=asked, kind="sources contradict each other", answers=said)
+    assert message_of(asked, [missing], [FoundQuiz(quiz=2, asked="X?", answer="Y", source="memory")]) == message
 
 
 def test_passages_that_were_kept_are_not_said_to_be_about_something_else(own):
