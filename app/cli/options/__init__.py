@@ -9,14 +9,17 @@ from keqa.cli.options.groups import (
     Panel,
     Places,
     Server,
+    argument,
     as_command,
+    flag_of,
     given,
     invocation,
+    option,
     refuse_empty,
     with_groups,
 )
 from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions
-from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, server_of
+from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, lm_option, server_of
 from keqa.cli.options.presets import PRESETS, KSOptions, PaperOptions, PresetOptions
 from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, NoToken, QuestionOptions, RunOptions
 
@@ -43,9 +46,13 @@ __all__ = [
     "RiskOptions",
     "RunOptions",
     "Server",
+    "argument",
     "as_command",
+    "flag_of",
     "given",
     "invocation",
+    "lm_option",
+    "option",
     "refuse_empty",
     "server_of",
     "with_groups",
