@@ -78,11 +78,7 @@ class LearningOptions:
     in_flight: Annotated[InFlight, Panel(panel)] = 8
 
     def check(self) -> None:
-        """Refuse what could have no effect.
-
-        Raises:
-            InputError: There is such an option.
-        """
+        """Refuse what could have no effect."""
         refuse_empty("--reflection-lm", self.reflection_lm)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
@@ -243,11 +239,7 @@ def compile_command(
 
 
 def read_training(text: str | None) -> dict[str, Any]:
-    """The options of a training from a command line, such as ``epochs=3,rank=16``.
-
-    Raises:
-        InputError: It has another form.
-    """
+    """The options of a training from a command line, such as ``epochs=3,rank=16``."""
     found: dict[str, Any] = {}
     for part in (text or "").split(",") if text else []:
         name, given, value = (one.strip() for one in part.partition("="))

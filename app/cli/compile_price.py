@@ -44,21 +44,7 @@ class PriceOptions:
         work: Path,
         as_json: bool,
     ) -> None:
-        """Say what it will cost, and ask where that may be above the limit.
-
-        Args:
-            spec: What is compiled.
-            parts: What it is made from.
-            questions: To learn from and to choose by.
-            models: The model string of each role.
-            learning: The options of the compilation.
-            work: Where finished work is kept.
-            as_json: Whether a dry run prints JSON.
-
-        Raises:
-            Exit: The user does not want it.
-            InputError: It may cost more than the limit, and nobody can be asked.
-        """
+        """Say what it will cost, and ask where that may be above the limit."""
         from keqa.evaluation.reproduction.estimate import estimate_compilation, estimates
 
         # The model that ships costs seconds.

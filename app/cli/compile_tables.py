@@ -21,14 +21,7 @@ _PROBLEMS_SHOWN = 8
 
 
 def report_parts(report: Report) -> Iterator[RenderableType]:
-    """Tables of predictors, settings and scores, then reference, cost and problems in a line each.
-
-    Args:
-        report: What a compilation did.
-
-    Yields:
-        Parts for a rich console. Instructions and problems are plain text: brackets in them are no markup.
-    """
+    """Tables of predictors, settings and scores, then reference, cost and problems in a line each."""
     yield _predictors(report)
     for change in report.predictors:
         if change.instruction_after != change.instruction_before:

@@ -78,13 +78,7 @@ def warn(line: str) -> None:
 
 
 def warn_of_many(before: str, things: Sequence[str], say: Callable[[str], None] = warn) -> None:
-    """Name the first few of things that the user should know, a line each, and count the others.
-
-    Args:
-        before: Begins each line.
-        things: What is named.
-        say: Writes a line; above bars, that of `keqa.cli.progress.Bars`.
-    """
+    """Name the first few of things that the user should know, a line each, and count the others."""
     for thing in things[:_NAMED]:
         say(f"{before}{thing}")
     if len(things) > _NAMED:

@@ -47,14 +47,6 @@ def application(
 
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
     anywhere else.
-
-    Args:
-        answers: Answers questions and searches.
-        token: What a request must carry; None asks for none.
-        hosts: Further names by which the server may be reached; see `Guard`.
-        documents: The files that the page opens, where it may.
-        sync: Keeps the index in step with a folder meanwhile.
-        about: What answers, in a line; told to those who may ask.
     """
     tools, routes = mcp_server(answers), _Routes(answers, documents, about, secured=token is not None)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.

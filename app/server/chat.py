@@ -23,15 +23,7 @@ MODEL = "keqa"
 
 
 def read_body(kind: type[Read], body: bytes) -> Read:
-    """What a body holds.
-
-    Args:
-        kind: What it should hold.
-        body: JSON.
-
-    Raises:
-        ProblemError: It holds something else.
-    """
+    """What a body holds."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -80,11 +72,7 @@ class ChatRequest(BaseModel):
 
     @classmethod
     def read(cls, body: bytes) -> ChatRequest:
-        """The request in a body.
-
-        Raises:
-            ProblemError: It is none, or asks for what cannot be done.
-        """
+        """The request in a body."""
         found = read_body(cls, body)
         if found.model != MODEL:
             raise ProblemError(no_model(found.model))
@@ -102,11 +90,7 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        """The last message of the user.
-
-        Raises:
-            ProblemError: There is none, or it is more than text.
-        """
+        """The last message of the user."""
         return _text(self.messages[self._last].content)
 
     @property
@@ -171,11 +155,7 @@ class Completion:
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
-        """The answer in one piece.
-
-        Args:
-            record: Of the question; it has an answer, or the finding that the documents do not say it.
-        """
+        """The answer in one piece."""
         message = {"role": "assistant", "content": said(record), "refusal": None, **_beside(record)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
@@ -185,12 +165,7 @@ class Completion:
         return self._event({"role": "assistant", "content": ""})
 
     def answered(self, record: QuestionRecord, *, with_usage: bool) -> Iterator[str]:
-        """The events of an answer.
-
-        Args:
-            record: As for `whole`.
-            with_usage: Whether the usage is one of them.
-        """
+        """The events of an answer."""
         yield self._event({"content": said(record)})
         yield self._event(_beside(record), "stop")
         if with_usage:

@@ -54,16 +54,7 @@ class Guard:
         token: str | None = None,
         hosts: Iterable[str] = (),
     ) -> None:
-        """Guard an application.
-
-        Args:
-            app: The application.
-            limits: What bounds a request.
-            metrics: Where requests are counted.
-            paths: The application's paths, by which requests are counted and logged; of another one nothing is kept.
-            token: What a request must carry; None asks for none.
-            hosts: Names by which the server may be reached, beside addresses, ``localhost`` and the machine's name.
-        """
+        # An address, ``localhost`` and the machine's own name reach it as well as the names in ``hosts``.
         self._app, self._limits, self._metrics = app, limits, metrics
         self._paths = frozenset(paths)
         self._digest = None if token is None else _digest(token.encode())
@@ -160,12 +151,7 @@ class Guard:
         return same and scheme.lower() == "bearer"
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body.
-
-        Raises:
-            ProblemError: It is too large, or takes too long.
-            _GoneError: The client went away.
-        """
+        """The whole body."""
         most = self._limits.max_body
         too_large = ProblemError(
             Problem(413, f"the body may have {most:,} bytes", code="body_too_large", headers=_CLOSE)
@@ -232,18 +218,12 @@ class _GoneError(Exception):
 
 
 class _Reply:
-    """What is sent to a client.
-
-    Attributes:
-        status: Of the answer; 0 before it has begun.
-        complete: Whether all of it was sent.
-    """
+    """What is sent to a client."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.status, self.complete = send, 0, False
 
     async def send(self, message: Message) -> None:
-        """Send a part."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
