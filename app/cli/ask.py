@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
     from keqa.data.question import AnswerType
     from keqa.evaluation.build import Parts
+    from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
+    from keqa.retrievers import Retriever
 
 
 def ask(
@@ -63,39 +65,29 @@ def ask(
     documents do not say it.
     """
     kind = _answer_type(answer_type, choice or [])
-    settings = options.settings()
-    program.check()
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
-    models.check()
-    risk.check()
     if html is not None:
         from keqa.page.story import check_place, story_page, write_page
 
         check_place(html)
-    console = status()
-    with console.status("asking…") as shown:
-        from keqa.data.question import clean
+    from keqa.data.question import clean
 
-        text = sys.stdin.read() if question == "-" else question
-        if not clean(text):
-            raise InputError("the question is empty")
-        from keqa.cli.opening import check_roles, open_program, open_retriever
+    text = sys.stdin.read() if question == "-" else question
+    if not clean(text):
+        raise InputError("the question is empty")
+    from keqa.cli.opening import open_all
+
+    def other(retriever: Retriever, roles: Roles) -> Program:
         from keqa.evaluation.build import Parts, own_of
 
-        models.check_listening()
-        retriever = open_retriever(program.index, models.lm)
-        roles = models.roles(cache=not program.no_cache, max_tokens=max_tokens, timeout=timeout)
-        folder, embedder = program.program, program.embedder
-        asked = (
-            open_program(folder, retriever, roles, settings, embedder)
-            if method == "keqa"
-            else _method(method, Parts(retriever, roles, settings, folder, own=own_of(models.lm), embedder=embedder))
-        )
-        promise = risk.hold(asked)
-        check_roles(roles)
-        if promise:
-            warn(promise)
+        own, folder = own_of(models.lm), program.program
+        return _method(method, Parts(retriever, roles, options.settings(), folder, own=own, embedder=program.embedder))
+
+    make = None if method == "keqa" else other
+    asked, _, roles = open_all(program, models, options, risk, make=make, max_tokens=max_tokens, timeout=timeout)
+    console = status()
+    with console.status("asking…") as shown:
         live = console.is_terminal and not quiet and not as_json
         record, error = _answer(asked, text, kind, choice or [], shown.update if live else None)
     from keqa.programs.record_redaction import record_without_keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +82,14 @@ def open_all(
     method: KeqaOptions,
     risk: RiskOptions,
     *,
+    make: Callable[[Retriever, Roles], Program] | None = None,
     watch: bool = False,
+    **calling: Any,
 ) -> tuple[Program, Retriever, Roles]:
-    """Open what a command asks again and again, and make sure that it can be asked."""
+    """Open what a command asks, and make sure that it can be asked; ``make`` makes another program than KEQA.
+
+    With ``watch``, others may change the index meanwhile; see `keqa.retrievers.watching`.
+    """
     from keqa.retrievers.watching import WatchedRetriever
 
     settings, index = method.settings(), program.index
@@ -95,8 +100,11 @@ def open_all(
         models.check_listening()
         opened = open_retriever(index, models.lm)
         retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
-        roles = models.roles(cache=not program.no_cache)
-        asked = open_program(program.program, retriever, roles, settings, program.embedder)
+        roles = models.roles(cache=not program.no_cache, **calling)
+        if make is None:
+            asked = open_program(program.program, retriever, roles, settings, program.embedder)
+        else:
+            asked = make(retriever, roles)
         promise = risk.hold(asked)
         check_roles(roles)
     if promise:

@@ -42,7 +42,7 @@ class Plan:
         return self.options.dense_index if one.dense else self.options.index
 
     def models_of(self, other: int | None) -> LanguageModels:
-        """The language models of an experiment with another LM for the task; the discriminators that were named stay."""
+        """The language models of an experiment, which may have another LM for the task; named discriminators stay."""
         models = self.models
         if other is None:
             return models
