@@ -253,7 +253,6 @@ def read_training(text: str | None) -> dict[str, Any]:
 
 
 def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
-    """What is to be compiled."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.registry import parse_spec
     from keqa.programs.saving.methods import compilable

@@ -198,20 +198,21 @@ def usage(record: QuestionRecord) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _beside(record: QuestionRecord) -> dict[str, Any]:
-    """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
-    sources = sources_of(record)
-    end = len(record.answer or "")
+def facts_of(record: QuestionRecord) -> dict[str, Any]:
+    """What is told beside an answer."""
     return {
-        "annotations": [_annotation(source, end) for source in sources],
-        "sources": [source.model_dump() for source in sources],
+        "sources": sources_of(record),
         "disagreements": [str(one) for one in disagreements_of(record)],
-        "explanation": record.explanation,
-        "answer_source": record.answer_source,
-        "confidence": record.confidence,
-        "guessed": record.guessed,
+        **{name: getattr(record, name) for name in ("explanation", "answer_source", "confidence", "guessed")},
         "unanswered": without_guess(record.unanswered),
     }
+
+
+def _beside(record: QuestionRecord) -> dict[str, Any]:
+    """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
+    facts, end = facts_of(record), len(record.answer or "")
+    shown = {"sources": [source.model_dump() for source in facts["sources"]]}
+    return {"annotations": [_annotation(source, end) for source in facts["sources"]], **facts, **shown}
 
 
 def _annotation(source: Source, end: int) -> dict[str, Any]:
