@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import InputError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.languages import STEMMED, languages_of_word, spaced_language, words_of_any_script
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
@@ -59,12 +58,6 @@ class AnalyzerSettings:
 _SETTINGS: dict[str, AnalyzerSettings] = {
     code: AnalyzerSettings(2, cast(Language, code), "whitespace", title_weight=0.5) for code in ("en", "zh", *STEMMED)
 }
-# Of indexes of earlier versions, all passages of which were taken for one language; the engine has an analyzer for it.
-_EARLIER: dict[str, AnalyzerSettings] = {
-    code: dataclasses.replace(one, version=1, tokenizer="en_stem" if code == "en" else f"keqa_{code}")
-    for code, one in _SETTINGS.items()
-}
-
 LANGUAGES: Final = tuple(_SETTINGS)
 """The languages that there are analyzers for."""
 
@@ -135,16 +128,9 @@ def _stemming(
     return builder.filter(Filter.ascii_fold()) if fold and language in STEMMED else builder
 
 
-def register(index: tantivy.Index, settings: AnalyzerSettings) -> None:
-    """Make the index know its tokenizer; needed after creating and after every opening.
-
-    Raises:
-        RetrievalError: This version does not know the settings.
-    """
-    if settings not in (_SETTINGS.get(settings.language), _EARLIER.get(settings.language)):
-        raise RetrievalError(f"the index was built with analyzer settings that this version does not know: {settings}")
-    if settings.tokenizer.startswith("keqa_"):
-        index.register_tokenizer(settings.tokenizer, analyzer(settings.language))
+def is_known(settings: AnalyzerSettings) -> bool:
+    """Whether this version makes the terms that settings from elsewhere stand for."""
+    return settings == _SETTINGS.get(settings.language)
 
 
 def _spoken(language: str) -> Language:

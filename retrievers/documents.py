@@ -20,17 +20,9 @@ from typing import Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
+from keqa.retrievers.engines import DOCUMENTS
 from keqa.retrievers.text import plain
 from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, parse_json
-
-DOCUMENTS = "documents"
-"""The engine, and what stands before the file in an address, with a colon."""
-
-
-def is_documents(address: str) -> bool:
-    """Whether an address is of a file of documents, one a question."""
-    return address.startswith(f"{DOCUMENTS}:")
-
 
 _question: ContextVar[str | None] = ContextVar("keqa_question", default=None)
 _id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)

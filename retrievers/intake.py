@@ -14,7 +14,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.adapters import as_passage, text_expected
 from keqa.retrievers.analysis import LANGUAGES, language_of
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.files import FileTable, Origin
+from keqa.retrievers.files import Origin
 from keqa.retrievers.languages import by_frequency, described, language_of_text
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
@@ -38,11 +38,11 @@ class Intake:
         renamed: How many had an id that was taken.
         source_hash: Over all of them so far.
         origin: The file that the last one comes from, where that is known.
-        table: Takes note of the files, where the engine has given one.
+        main: Of passages that do not say their language themselves.
+        files: The digests of the files so far, by their paths.
     """
 
     origin: Origin | None
-    table: FileTable | None
 
     def __init__(
         self,
@@ -65,7 +65,8 @@ class Intake:
         """
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
-        self.origin = self.table = None
+        self.origin = None
+        self.files: dict[str, str] = {}
         self._given, self._passages = passages, _with_origins(passages)
         self._head = list(itertools.islice(self._passages, head))
         self.head = [passage for passage, _ in self._head]
@@ -74,7 +75,7 @@ class Intake:
         self.language = None if language is None else language_of(language, self.head, languages)
         self._ids = SeenIds()
         self._languages: Counter[str] = Counter()
-        self._main = language_of("auto", self.head) if self.language is None else self.language
+        self.main = language_of("auto", self.head) if self.language is None else self.language
 
     def __iter__(self) -> Iterator[Passage]:
         """The passages as they are indexed.
@@ -90,9 +91,9 @@ class Intake:
                 passage = dataclasses.replace(passage, id=unique)
             self.source_hash.add(passage)
             self.count += 1
-            self._languages[language_of_text(passage.text, self._main)] += 1
-            if self.table is not None and origin is not None:
-                self.table.add(origin, passage.id)
+            self._languages[language_of_text(passage.text, self.main)] += 1
+            if origin is not None:
+                self.files[origin.path] = origin.digest
             yield passage
 
     def entries(self, sources: Iterable[str]) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from typing import Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
-from keqa.retrievers.documents import is_documents
+from keqa.retrievers.engines import folder_and_model, is_documents, is_remote, open_index, parts_of
 from keqa.retrievers.hybrid import HybridRetriever
-from keqa.retrievers.opening import folder_and_model, is_remote, open_index, parts_of
 
 _Mark = tuple[tuple[str, int, int, int], ...]
 

@@ -27,8 +27,7 @@ from keqa.programs.gates.registry import GATES
 from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, register_method
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.gate_question import StatedConfidence
-from keqa.retrievers.engines import ENGINES, Engine, register_engine
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(

@@ -10,8 +10,8 @@ from keqa.retrievers import Passage, add_passages, build_index, delete_passages,
 from keqa.retrievers.changes import Change
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
 from keqa.retrievers.elasticsearch import load_index
+from keqa.retrievers.engines import engine_of, facts_of
 from keqa.retrievers.files import FILES, FileChange, FileTable
-from keqa.retrievers.opening import engine_of, facts_of
 
 QUESTIONS = ("zebra stripes", "okapi forest", "who painted the harbour", "quagga", "lighthouse lamp", "the")
 

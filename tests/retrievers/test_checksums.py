@@ -7,7 +7,7 @@ import pytest
 from keqa.retrievers import add_passages, build_index, open_index
 from keqa.retrievers.base import Passage
 from keqa.retrievers.checksums import verify
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import facts_of
 
 
 def checked(index):

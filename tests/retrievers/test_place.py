@@ -13,8 +13,8 @@ from keqa.retrievers import CachingRetriever, Passage, add_passages, build_index
 from keqa.retrievers.analysis import _EARLIER
 from keqa.retrievers.dense.passages import PassageFile, write_passages
 from keqa.retrievers.elasticsearch.mapping import document, field_mappings, passage_of
+from keqa.retrievers.engines import facts_of
 from keqa.retrievers.manifest import SourceHash
-from keqa.retrievers.opening import facts_of
 from keqa.retrievers.place import NOWHERE, Place, place_beside, placed, unpacked
 from keqa.retrievers.tantivy_index import make_schema
 

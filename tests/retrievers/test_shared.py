@@ -18,7 +18,7 @@ def test_an_index_is_searched_where_nothing_can_be_written(passages):
     script = """
 import os, sys
 from keqa.retrievers import build_index, delete_passages, open_index
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import facts_of
 
 def used(index):
     facts_of(index, verify=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers import Manifest, build_index, open_index, read_corpus
+from keqa.retrievers.engines import facts_of
 from keqa.retrievers.layout import check_place
-from keqa.retrievers.opening import facts_of
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from keqa.retrievers.changing import add_files, remove_files, sync_folder
 from keqa.retrievers.dense import changing
 from keqa.retrievers.dense.changed import Changed
 from keqa.retrievers.dense.passages import PassageFile, write_passages
+from keqa.retrievers.engines import facts_of
 from keqa.retrievers.files import FileTable
-from keqa.retrievers.opening import facts_of
 
 MODEL = "some/model"
 QUESTIONS = ("word3 of 3", "word17", "quagga in town", "nothing of it", "okapi")

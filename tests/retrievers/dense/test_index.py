@@ -6,7 +6,7 @@ import pytest
 
 from keqa.errors import InputError, MissingExtraError, RetrievalError
 from keqa.retrievers import DenseRetriever, Passage, Retriever, build_dense, open_index
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import facts_of
 
 pytestmark = pytest.mark.model
 

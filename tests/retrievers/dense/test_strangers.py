@@ -10,7 +10,7 @@ from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers import DenseManifest, build_dense, build_index, open_index
 from keqa.retrievers.dense.models import open_model
 from keqa.retrievers.dense.passages import write_passages
-from keqa.retrievers.opening import facts_of, folder_and_model
+from keqa.retrievers.engines import facts_of, folder_and_model
 
 
 @pytest.fixture
