@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -100,6 +101,13 @@ class SharedRetriever(Retriever):
             RetrievalError: The search failed.
         """
         return self.search_many([query], k)[0]
+
+    def fresh(self) -> Self:
+        """A retriever of what there is to search now; this one keeps what it has."""
+        found = copy.copy(self)
+        # What is searched is replaced there, and not in what both have.
+        getattr(found, "reload", lambda: None)()
+        return found
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self

@@ -39,6 +39,9 @@ JOINT = ","
 MODEL = "@"
 """Stands between the folder of a dense index and the model of its questions."""
 
+WORDS = "bm25:"
+"""Stands before the folder of a dense index that is searched by its words."""
+
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
 _OF_FILES = ("schema_version", "data", "listed", "rows", "probe", "removed")
@@ -453,6 +456,8 @@ def engine_of(address: str, model: str | None = None) -> tuple[Engine, str, str 
     if is_remote(address):
         scheme = address.partition("://")[0].strip().lower()
         return next((one for one in ENGINES.values() if scheme in one.schemes), ENGINES[SERVER]), address, model
+    if address.startswith(WORDS):
+        return ENGINES[EMBEDDED], address.removeprefix(WORDS), model
     folder, named = folder_and_model(address)
     name = state_of(folder).manifest
     engine, _ = parse(read_lines(folder / DATA, name)[0], str(folder / DATA / name))

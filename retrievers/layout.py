@@ -195,27 +195,6 @@ def cannot_be_written(path: Path, error: Exception) -> RetrievalError:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that, whatever happens, either the old or the new content is there.
-
-    Raises:
-        RetrievalError: It cannot be written.
-    """
-    temporary = path.with_name(f".{path.name}.tmp")
-    with disk_errors(path):
-        try:
-            with new_file(temporary) as stream:
-                stream.write(text.encode())
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
-        except OSError:
-            # A folder with such a rest in it would be no index, nor an empty folder.
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
-
-
-def write_atomically(path: Path, text: str) -> None:
     """Write a file so that, whatever happens, either the old or the new content is there."""
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
-from keqa.retrievers.engines import folder_and_model, is_documents, is_remote, open_index, parts_of
+from keqa.retrievers.engines import WORDS, folder_and_model, is_documents, is_remote, open_index, parts_of
 from keqa.retrievers.hybrid import HybridRetriever
 
 _Mark = tuple[tuple[str, int, int, int], ...]
@@ -38,12 +37,8 @@ class _Part:
         return self if mark == self.mark else _Part(self.address, self._opened(), mark)
 
     def _opened(self) -> Any:
-        if not hasattr(self.retriever, "reload"):
-            return open_index(self.address)
-        # Searches under way have the other one.
-        found = copy.copy(self.retriever)
-        found.reload()
-        return found
+        # Searches under way have the other one; a file of documents is read anew.
+        return self.retriever.fresh() if hasattr(self.retriever, "reload") else open_index(self.address)
 
 
 class WatchedRetriever(SharedRetriever):
@@ -112,7 +107,11 @@ def _mark(address: str) -> _Mark:
 
     Every engine publishes a change by renaming a file in the folder, or in the folder of data inside.
     """
-    path = Path(address.partition(":")[2]).expanduser() if is_documents(address) else folder_and_model(address)[0]
+    path = (
+        Path(address.partition(":")[2]).expanduser()
+        if is_documents(address)
+        else folder_and_model(address.removeprefix(WORDS))[0]
+    )
     try:
         inside = [path] if path.is_file() else [Path(entry) for entry in os.scandir(path)]
         found = [(one.name, one.stat()) for one in inside]
