@@ -62,7 +62,7 @@ class State(NamedTuple):
 
 
 def state_of(folder: Path) -> State:
-    """What is published in a folder; a RetrievalError says that there is no finished index, or what is wrong with it."""
+    """What is published in a folder; a RetrievalError says that there is no finished index, or what is wrong."""
     data = folder / DATA
     if data.is_symlink():
         raise RetrievalError(f"{data} is a link; an index keeps its files in its own folder")

@@ -25,6 +25,7 @@ from keqa.retrievers.layout import (
     manifest_name,
     remove_engine,
     remove_manifests,
+    state_of,
     write_atomically,
 )
 from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest
@@ -223,6 +224,7 @@ class TantivyChanger:
 
     @property
     def manifest(self) -> AnyManifest:
+        """What the index says about itself."""
         return self._opened.manifest
 
     def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry]:
@@ -230,16 +232,20 @@ class TantivyChanger:
         return {path: FileEntry(digest) for path, digest in self._opened.files.items()}
 
     def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file."""
         return [str(one.get_first("doc_id")) for one in self._opened.matching("file", path)]
 
     def held(self, ids: Iterable[str]) -> set[str]:
+        """Which ids are those of passages in the index."""
         return {one for one in ids if one and self._opened.count("doc_id", one)}
 
     def stored(self, ids: Iterable[str]) -> dict[str, Passage]:
+        """The passages of some ids; what is not there is left out."""
         found = {one: self._opened.matching("doc_id", one) for one in ids if one}
         return {one: stored_passage(documents[0]) for one, documents in found.items() if documents}
 
     def pieces(self, document: str) -> list[str]:
+        """The ids of the passages of a document, ``document#n``."""
         with engine_errors("the index could not be searched"):
             terms = self._opened.searcher.terms_with_prefix("doc_id", f"{document}#")
         # The dictionary keeps the terms of deleted passages until segments are merged.
@@ -289,8 +295,8 @@ class TantivyChanger:
 def changing(path: Path | str) -> Iterator[TantivyChanger]:
     """Open an index to change it, and clear away first what a killed process left."""
     folder = Path(path)
-    if not folder.is_dir():
-        raise RetrievalError(f"there is no index at {folder}")
+    # Before a lock is made where there is no index.
+    state_of(folder)
     with exclusive(folder):
         yield TantivyChanger(folder)
 
@@ -327,7 +333,7 @@ def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool
 
 
 def delete_passages(path: Path | str, ids: Iterable[str]) -> AnyManifest:
-    """Delete passages, or whole documents by their id without ``#n``. Either all of them are gone afterwards or none."""
+    """Delete passages, or whole documents by their id without ``#n``: all of them, or after any failure none."""
     with _words_only(path) as changer:
         before = changer.manifest
         gone: dict[str, None] = {}

@@ -172,7 +172,7 @@ def open_checked(folder: Path) -> Opened:
             _with_room_for_a_lock(data) as place,
         ):
             index = Index.open(str(place))
-            # Without this the engine watches for commits by itself, and two quizzes of one question could see two states.
+            # Else it watches for commits by itself, and two quizzes of one question could see two states.
             index.config_reader("manual")
             index.reload()
             searcher, schema = index.searcher(), index.schema

@@ -31,7 +31,7 @@ from keqa.retrievers.dense.store import (
     settings_for,
 )
 from keqa.retrievers.intake import Intake
-from keqa.retrievers.layout import DATA, State, building, check_place, disk_errors, exclusive, steady
+from keqa.retrievers.layout import DATA, State, building, check_place, disk_errors, exclusive, state_of, steady
 from keqa.retrievers.manifest import IVF, DenseManifest
 from keqa.retrievers.place import unpacked
 from keqa.retrievers.tantivy_build import Row, TantivyChanger, entries, write_whole
@@ -316,6 +316,7 @@ class DenseChanger(TantivyChanger):
         remove_others(self._data, {self._store.name})
 
     def key(self, passage: Passage) -> int | None:
+        """By what the vector of a passage is known."""
         return dense_manifest(self._opened).encoder.key_of(passage)
 
     def prepared(self, change: Change, after: AnyManifest) -> AnyManifest:
@@ -365,7 +366,6 @@ def changing(folder: str, model: str | None) -> Iterator[DenseChanger]:
     The model of its passages is named where it is not the one that comes as a package.
     """
     path = Path(folder)
-    if not path.is_dir():
-        raise RetrievalError(f"there is no index at {folder}")
+    state_of(path)
     with exclusive(path):
         yield DenseChanger(path, model)
