@@ -115,9 +115,12 @@ def _hits(opened: Opened, store: VectorStore, query: Vectors, first: Found, want
     (scores, keys), looked = first, len(first[1])
     while True:
         hits: dict[str, Hit] = {}
+        last = -math.inf
         for score, key in zip(scores.tolist(), keys.tolist(), strict=True):
-            if key < 0 or len(hits) >= wanted:
+            # Of equal scores all are looked at, to put them into an order that does not depend on rows.
+            if key < 0 or (len(hits) >= wanted and score < last):
                 break
+            last = score
             if not math.isfinite(score):
                 raise ValueError("its vectors are damaged: they score nothing. Build it again")
             for document in opened.matching("vector", key):

@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.retrievers import Passage, build_index, open_index
-from keqa.retrievers.layout import MANIFEST
+from keqa.retrievers.layout import META
 from keqa.testbed.index import holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
 pytestmark = pytest.mark.model
@@ -12,9 +12,9 @@ PASSAGES = [Passage("a", "Carmouth", "The mayor of Carmouth is Heidi Fenman."), 
 def test_it_is_built_once_and_found_again(tmp_path):
     first = open_encyclopedia(PASSAGES, cache=tmp_path)
     (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
-    created = (folder / MANIFEST).stat().st_mtime_ns
+    created = (folder / "data" / META).stat().st_mtime_ns
     again = open_encyclopedia(PASSAGES, cache=tmp_path)
-    assert (folder / MANIFEST).stat().st_mtime_ns == created
+    assert (folder / "data" / META).stat().st_mtime_ns == created
     assert first.search("mayor")[0].passage == again.search("mayor")[0].passage == PASSAGES[0]
 
 
@@ -28,7 +28,7 @@ def test_other_passages_get_another_index(tmp_path):
 def test_a_broken_index_is_built_again(tmp_path):
     open_encyclopedia(PASSAGES, cache=tmp_path)
     (folder,) = [path for path in tmp_path.iterdir() if path.is_dir()]
-    (folder / MANIFEST).write_text("{")
+    (folder / "data" / META).write_text("{")
     assert open_encyclopedia(PASSAGES, cache=tmp_path).search("mayor")[0].passage.id == "a"
 
 
@@ -49,9 +49,9 @@ def test_the_dense_one_lies_beside_it_and_is_built_once(tmp_path):
     first = open_dense_encyclopedia(PASSAGES, cache=tmp_path)
     folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
     assert len(folders) == 2
-    created = [(folder / MANIFEST).stat().st_mtime_ns for folder in folders]
+    created = [(folder / "data" / META).stat().st_mtime_ns for folder in folders]
     again = open_dense_encyclopedia(PASSAGES, cache=tmp_path)
-    assert [(folder / MANIFEST).stat().st_mtime_ns for folder in folders] == created
+    assert [(folder / "data" / META).stat().st_mtime_ns for folder in folders] == created
     # No word of the question is in the passage.
     assert first.search("Who governs the town?")[0].passage == again.search("Who governs the town?")[0].passage
     assert first.search("precipitation")[0].passage == PASSAGES[1]

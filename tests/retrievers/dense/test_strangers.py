@@ -1,5 +1,6 @@
 """A dense index that someone else made."""
 
+import json
 import os
 
 import numpy as np
