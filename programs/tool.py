@@ -9,11 +9,11 @@ import dspy
 from dspy.utils.callback import with_callbacks
 
 from keqa.errors import InputError, NotInDocumentsError
-from keqa.programs.finding import said, told
+from keqa.programs.finding import lines_of, said
 from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import Unanswered
-from keqa.signatures.tool_description import DESCRIPTION, NAME, QUESTION
+from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
 _SOURCES = 5
 _LONGEST = 300
@@ -32,7 +32,9 @@ class ProgramTool(dspy.Tool):
 
 def as_tool(program: Program, name: str | None = None, desc: str | None = None) -> ProgramTool:
     """Make a tool of a program; see `keqa.programs.program.Program.as_tool`."""
-    return ProgramTool(_Asking(program), name=name or NAME, desc=desc or DESCRIPTION, arg_desc={"question": QUESTION})
+    return ProgramTool(
+        _Asking(program), name=name or TOOL_NAME, desc=desc or TOOL_DESCRIPTION, arg_desc={"question": TOOL_QUESTION}
+    )
 
 
 class _Asking:
@@ -78,7 +80,9 @@ def _beginning(source: Mapping[str, str]) -> str:
 
 def _not_in_documents(unanswered: Unanswered) -> str:
     """The finding, with what was looked at in vain and what is known of the rest."""
-    return "\n".join([unanswered.message, *(line for first, others in told(unanswered) for line in (first, *others))])
+    return "\n".join(
+        [unanswered.message, *(line for first, others in lines_of(unanswered) for line in (first, *others))]
+    )
 
 
 def _failed(error: InputError | NotInDocumentsError | UnansweredError) -> str:

@@ -137,12 +137,12 @@ class Engine:
         return str(given["out"])
 
     def described(self, built: Any) -> str:
-        """A few words on an index.
+        """A few words on an index: by default its languages, most frequent first, or else the name of its engine.
 
         Args:
             built: What `build` returned.
         """
-        return str(getattr(built, "language", None) or built.engine)
+        return ", ".join(getattr(built, "languages", None) or [str(getattr(built, "language", None) or built.engine)])
 
     def searched(self, address: str, built: Any) -> str:
         """The address by which an index is searched.
@@ -287,8 +287,8 @@ class _Server(Engine):
         return str(_module("elasticsearch").index_address(given["url"], given["name"]))
 
     def described(self, built: Any) -> str:
-        language = str(built.language)
-        return f"{language}, {built.encoder.model}" if hasattr(built, "encoder") else language
+        languages = super().described(built)
+        return f"{languages}, {built.encoder.model}" if hasattr(built, "encoder") else languages
 
     def searched(self, address: str, built: Any) -> str:
         """The address, and beside it that of the vectors, where there are some."""
