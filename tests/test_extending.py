@@ -194,10 +194,15 @@ def test_names_that_are_taken():
         register_gate(type("MineGate", (ConfidenceGate,), {"method": "gate-mine", "asks": question}))
     with pytest.raises(ConfigurationError, match="there is a method 'keqa' already"):
         register_method(Method("keqa", "Mine", "baseline", keqa.ClosedBook))
+    def mine(scheme):
+        engine = Engine()
+        engine.name, engine.title, engine.retriever, engine.schemes = "mine", "Mine", "MineRetriever", (scheme,)
+        return engine
+
     with pytest.raises(ConfigurationError, match="the engine 'elasticsearch' is there already"):
-        register_engine(Engine("mine", "Mine", "MineRetriever", print, schemes=("elasticsearch",)))
+        register_engine(mine("elasticsearch"))
     with pytest.raises(ConfigurationError, match="the scheme of an address"):
-        register_engine(Engine("mine", "Mine", "MineRetriever", print, schemes=("my shelf",)))
+        register_engine(mine("my shelf"))
     with pytest.raises(ConfigurationError, match="there is a benchmark 'hotpotqa' already: HotpotQA"):
         register_benchmark(replace(BENCHMARKS["hotpotqa"], title="Mine"))
     with pytest.raises(ConfigurationError, match="a benchmark is named in"):

@@ -14,6 +14,8 @@ from keqa.retrievers.dense.models import LOCAL, EmbeddingModel, Side, Vectors, o
 from keqa.retrievers.manifest import SIMILARITIES, EncoderSettings
 from keqa.storage.terminal import visible_line
 
+__all__ = ["Encoder", "EncoderSettings", "same_weights"]
+
 # Any question will do: it shows whether a model gives the vectors that it gave when an index was built.
 _PROBE = "Who wrote the first program, and for which machine?"
 # Another machine, or its graphics card, rounds otherwise.
