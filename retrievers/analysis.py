@@ -63,27 +63,14 @@ LANGUAGES: Final = tuple(_SETTINGS)
 
 
 def settings_for(language: str) -> AnalyzerSettings:
-    """Return the settings of a language.
-
-    Raises:
-        InputError: There is no such language.
-    """
+    """Return the settings of a language."""
     if language not in _SETTINGS:
         raise InputError(f"unknown language {language!r}: use auto, or one of {', '.join(_SETTINGS)}")
     return _SETTINGS[language]
 
 
 def language_of(named: str, passages: Iterable[Passage], known: Collection[str] = LANGUAGES) -> Language:
-    """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it.
-
-    Args:
-        named: As the user gave it.
-        passages: The sample.
-        known: The languages of the engine; English is one.
-
-    Raises:
-        InputError: There is no such language.
-    """
+    """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it."""
     if named != "auto":
         if named in _SETTINGS and named not in known:
             raise InputError(f"this engine has no analyzer for {named!r}: use auto, or one of {', '.join(known)}")
@@ -148,12 +135,7 @@ def _term(word: str, language: Language) -> str:
 
 
 def index_terms(text: str, language: str) -> list[str]:
-    """The terms of a passage.
-
-    Args:
-        text: Clean.
-        language: That of the passage; see `keqa.retrievers.languages.language_of_text`.
-    """
+    """The terms of a passage."""
     words, joined = _joined_terms(text)
     return [*analyzer(_spoken(language)).analyze(words), *joined]
 
@@ -175,10 +157,6 @@ def query_terms(query: str, *languages: str) -> list[str]:
     Any text is a query: nothing in it is an operator. Its words are stemmed as those of each language are. The stop
     words of the languages that it may be in are dropped unless nothing else is left ("The Who"). The result is empty
     only where the query has neither letters nor digits.
-
-    Args:
-        query: The query.
-        *languages: Those of the passages that are searched.
     """
     words, joined = _joined_terms(clean_text(query))
     spoken = dict.fromkeys(map(_spoken, languages))

@@ -48,11 +48,7 @@ class Changer(Protocol):
         ...
 
     def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry] | None:
-        """The files that its passages come from, by their paths; None where it does not know them.
-
-        Args:
-            tops: Files and folders: no others, and what is in no such folder, need be among them; by default all are.
-        """
+        """The files that its passages come from, by their paths; None where it does not know them."""
         ...
 
     def ids_of(self, path: str) -> list[str]:
@@ -79,15 +75,7 @@ class Changer(Protocol):
 def manifest_after(
     before: _M, change: Change, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
 ) -> _M:
-    """The manifest of an index after a change, the same in every engine.
-
-    Args:
-        before: The manifest until then.
-        change: The change.
-        replaced: The ids of passages that others take the place of.
-        leaving: The passages that go, those that are replaced among them.
-        **entries: What the engine itself says.
-    """
+    """The manifest of an index after a change, the same in every engine."""
     source_hash = before.source_hash
     if change.new or change.gone:
         running = SourceHash(source_hash)

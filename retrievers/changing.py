@@ -246,11 +246,7 @@ class _Plan:
         self._gone: dict[str, None] = {}
 
     def look_up(self, tops: Sequence[str], *, needed: bool = True) -> None:
-        """Take note of which files of the index are those of some paths, or below them.
-
-        Raises:
-            RetrievalError: The index does not know its files, and they are needed.
-        """
+        """Take note of which files of the index are those of some paths, or below them."""
         known = self._changer.files(tops)
         if known is None and needed and self._changer.manifest.sources:
             raise RetrievalError(

@@ -29,18 +29,7 @@ _LONGEST_ID = 1000
 
 
 class Intake:
-    """Goes through passages once, and knows afterwards what an index of them says about itself.
-
-    Attributes:
-        head: The first of them, as they were given.
-        language: Of the analyzer, where the engine has one.
-        count: How many there were so far.
-        renamed: How many had an id that was taken.
-        source_hash: Over all of them so far.
-        origin: The file that the last one comes from, where that is known.
-        main: Of passages that do not say their language themselves.
-        files: The digests of the files so far, by their paths.
-    """
+    """Goes through passages once, and knows afterwards what an index of them says about itself."""
 
     origin: Origin | None
 
@@ -52,17 +41,7 @@ class Intake:
         head: int = HEAD,
         languages: Collection[str] = LANGUAGES,
     ) -> None:
-        """Look at the first passages.
-
-        Args:
-            passages: Read once, and never held; what `as_passage` takes.
-            language: Of the analyzer, or ``"auto"``; None where the engine has none.
-            head: How many passages decide on the language.
-            languages: Those of the engine.
-
-        Raises:
-            InputError: There are no passages, or there is no such language.
-        """
+        """Look at the first passages."""
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
         self.origin = None
@@ -78,11 +57,7 @@ class Intake:
         self.main = language_of("auto", self.head) if self.language is None else self.language
 
     def __iter__(self) -> Iterator[Passage]:
-        """The passages as they are indexed.
-
-        Raises:
-            InputError: A passage has no id, or one that is too long.
-        """
+        """The passages as they are indexed."""
         for given, origin in itertools.chain(self._head, self._passages):
             passage, self.origin = cleaned(given), origin
             unique = self._ids.unique(passage.id)
@@ -97,11 +72,7 @@ class Intake:
             yield passage
 
     def entries(self, sources: Iterable[str]) -> dict[str, Any]:
-        """What a manifest says of the passages, which have all been read.
-
-        Args:
-            sources: Where they come from.
-        """
+        """What a manifest says of the passages, which have all been read."""
         left_out = getattr(self._given, "left_out", None)
         return {
             "passages": self.count,
@@ -177,11 +148,7 @@ def _insert(table: array[int], key: int) -> bool:
 
 
 def cleaned(passage: Passage) -> Passage:
-    """Return a passage as an index can hold it.
-
-    Raises:
-        InputError: It has no id, or one that is too long.
-    """
+    """Return a passage as an index can hold it."""
     own, title = clean_text(passage.id).strip(), clean_text(passage.title).strip()
     text = clean_text(passage.text).strip()
     if not own:

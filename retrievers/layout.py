@@ -173,14 +173,7 @@ def _no_index(folder: Path) -> RetrievalError:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the system raises while something is written into an error that says what to do.
-
-    Args:
-        path: What is written.
-
-    Raises:
-        RetrievalError: It cannot be written.
-    """
+    """Turn what the system raises while something is written into an error that says what to do."""
     try:
         yield
     except OSError as error:
@@ -297,16 +290,7 @@ def remove_engine(data: Path) -> None:
 
 
 def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[str]) -> None:
-    """Refuse to replace an index by one of other files and folders; what is in them may have changed.
-
-    Args:
-        place: Where the index is.
-        earlier: What it was made of.
-        sources: What the new one is to be made of.
-
-    Raises:
-        InputError: These are others.
-    """
+    """Refuse to replace an index by one of other files and folders; what is in them may have changed."""
     if {os.path.abspath(source) for source in earlier} == {os.path.abspath(source) for source in sources}:
         return
     more = f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""
@@ -319,11 +303,7 @@ def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[s
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold the right to change an index. The system releases it when the process ends, however it ends.
-
-    Raises:
-        RetrievalError: Another process holds it, or the folder cannot be written to or locked.
-    """
+    """Hold the right to change an index. The system releases it when the process ends, however it ends."""
     holder = "another process, which is building or changing the index"
     try:
         lock = open_locked(folder / LOCK, holder, "end it", lock_only=True, error=RetrievalError)

@@ -118,15 +118,7 @@ def make_schema() -> tantivy.Schema:
 def make_document(
     passage: Passage, schema: tantivy.Schema, language: str, file: str = "", vector: int | None = None
 ) -> tantivy.Document:
-    """A passage, already clean, as the engine takes it.
-
-    Args:
-        passage: The passage.
-        schema: Of `make_schema`.
-        language: What it is taken to be in where it does not say it itself.
-        file: That it comes from.
-        vector: What its vector is known by, where there is one.
-    """
+    """A passage, already clean, as the engine takes it."""
     from tantivy import Document
 
     own = language_of_text(passage.text, language)

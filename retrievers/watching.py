@@ -68,14 +68,7 @@ class WatchedRetriever(SharedRetriever):
         return getattr(self.retriever, "manifest", None)
 
     def refresh(self) -> bool:
-        """Look for changes, and take up what is new from the next question on.
-
-        Returns:
-            Whether there was any.
-
-        Raises:
-            KeqaError: The index cannot be opened as it is now; the state that was found before stays.
-        """
+        """Look for changes, and take up what is new from the next question on."""
         with self._lock:
             parts = tuple(part.renewed() for part in self._parts)
             if all(new is old for new, old in zip(parts, self._parts, strict=True)):

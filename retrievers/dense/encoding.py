@@ -25,11 +25,7 @@ _SAME_WEIGHTS = 0.9999
 
 
 class Encoder:
-    """Turns questions into vectors, and passages where it was opened to build an index.
-
-    Attributes:
-        settings: See `EncoderSettings`.
-    """
+    """Turns questions into vectors, and passages where it was opened to build an index."""
 
     def __init__(
         self, settings: EncoderSettings, for_queries: EmbeddingModel, for_passages: EmbeddingModel | None
@@ -48,22 +44,7 @@ class Encoder:
         separator: str = ": ",
         similarity: str | None = None,
     ) -> Encoder:
-        """Open the models of a new index; see also `EncoderSettings`.
-
-        Args:
-            model: Encodes passages; questions too where there is no ``query_model``.
-            query_model: Encodes questions, where a pair of models was trained for the two.
-            passage_prefix: Put before each passage; what the model itself says by default.
-            query_prefix: Put before each question; what the model itself says by default.
-            separator: Between the title and the text of a passage.
-            similarity: Where None, the inner product for two models, as DPR has it (Karpukhin et al. 2020, eq. 1); for
-                one, what it says.
-
-        Raises:
-            InputError: There is no such similarity.
-            ConfigurationError: A model cannot be opened, or the two give vectors of different length.
-            MissingExtraError: A package is missing.
-        """
+        """Open the models of a new index; see also `EncoderSettings`."""
         if similarity is not None and similarity not in SIMILARITIES:
             raise InputError(f"unknown similarity {similarity!r}: use {' or '.join(SIMILARITIES)}")
         model, query_model = _located(model), _located(query_model or model)
@@ -92,12 +73,6 @@ class Encoder:
 
         To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
         as a package is opened because an index says so, and every other one because its user does.
-
-        Args:
-            settings: From the manifest.
-            probe: What `query_probe` was when the index was built.
-            where: The index, as users name it.
-            model: The model of questions, by name or folder.
         """
         name = _named(settings.query_model, model, where, "questions")
         try:
@@ -113,17 +88,7 @@ class Encoder:
 
     @classmethod
     def open_for_passages(cls, settings: EncoderSettings, where: Path | str, model: str | None = None) -> Encoder:
-        """Open the model that further passages of an index need; whether it is the one of before is not looked at.
-
-        Args:
-            settings: From the manifest.
-            where: The index, as users name it.
-            model: The model of passages, by name or folder; see `open`.
-
-        Raises:
-            ConfigurationError: The model cannot be opened, or was not named.
-            MissingExtraError: A package is missing.
-        """
+        """Open the model that further passages of an index need; whether it is the one of before is not looked at."""
         opened = open_model(_named(settings.model, model, where, "passages"))
         return cls(settings, opened, opened)
 
@@ -146,11 +111,7 @@ class Encoder:
         return self._embed(self._for_queries, texts, "query", self.settings.query_prefix)
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
-        """One row for each passage.
-
-        Raises:
-            ConfigurationError: The encoder was opened for questions.
-        """
+        """One row for each passage."""
         if self._for_passages is None:
             raise ConfigurationError("this encoder was opened for questions, and has no model for passages")
         texts = list(map(self.settings.text_of, passages))
@@ -168,13 +129,7 @@ class Encoder:
 
 
 def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = False) -> bool:
-    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can be in one index.
-
-    Args:
-        probe: Of the model as it is now.
-        earlier: As a note holds it, whatever that is.
-        hosted: Whether it is a model behind an API, whose vectors of one text differ a little from call to call.
-    """
+    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can be in one index."""
     least = _SAME if hosted else _SAME_WEIGHTS
     try:
         return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), least)

@@ -56,14 +56,7 @@ def settings_for(count: int, flat_limit: int) -> VectorSettings:
 
 
 class VectorStore:
-    """Vectors by their keys, as they were when it was opened.
-
-    Attributes:
-        name: What the names of its files begin with.
-        keys: Of the vectors that are not in lists.
-        rows: These vectors.
-        listed: How many others are in lists.
-    """
+    """Vectors by their keys, as they were when it was opened."""
 
     def __init__(self, data: Path, name: str, dimension: int, settings: VectorSettings, listed: int, rows: int) -> None:
         """Open what is there, memory-mapped, with at least so many rows; a RetrievalError says that it is not whole."""
