@@ -88,10 +88,10 @@ def _noted(data: Path) -> tuple[dict[str, list[Any]], int]:
         found = read_json(data, CHECKSUMS, _LARGEST, error=RetrievalError)
     except MissingFileError:
         return {}, -1
-    files, stamp = (found.get(name) if isinstance(found, dict) else None for name in ("files", "stamp"))
+    files, stamp = (found.get("files"), found.get("stamp")) if isinstance(found, dict) else (None, None)
     sound = isinstance(files, dict) and all(
         isinstance(one, list) and len(one) == 2 and type(one[1]) is int for one in files.values()
     )
-    if not sound or type(stamp) is not int:
+    if not isinstance(files, dict) or not sound or type(stamp) is not int:
         raise RetrievalError(f"{data / CHECKSUMS} holds no checksums: the index is damaged, build it again")
     return files, stamp

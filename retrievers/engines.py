@@ -200,7 +200,7 @@ _MODEL_OPTIONS = (
 
 class _Embedded(Engine):
     name, title, retriever, about = EMBEDDED, "BM25", "TantivyRetriever", "BM25"
-    options = (_OUT, _LANGUAGE)
+    options: tuple[BuildOption, ...] = (_OUT, _LANGUAGE)
 
     def open(self, address: str, model: str | None) -> Any:
         return _module("tantivy_index").TantivyRetriever.open(address)
@@ -221,7 +221,7 @@ class _Embedded(Engine):
 
 class _Dense(_Embedded):
     name, title, retriever, about = DENSE, "dense", "DenseRetriever", "embeddings"
-    options = (_OUT, *_MODEL_OPTIONS)
+    options: tuple[BuildOption, ...] = (_OUT, *_MODEL_OPTIONS)
 
     def open(self, address: str, model: str | None) -> Any:
         return _module("dense").DenseRetriever.open(address, model)
@@ -248,9 +248,9 @@ class _Dense(_Embedded):
 
 class _Server(Engine):
     name, title, retriever = SERVER, "BM25 (Elasticsearch)", "ElasticsearchRetriever"
-    schemes = ("elasticsearch", "elasticsearch+http", "elasticsearch+https")
+    schemes: tuple[str, ...] = ("elasticsearch", "elasticsearch+http", "elasticsearch+https")
     about = "BM25 on a cluster, and embeddings beside it with --model"
-    options = (
+    options: tuple[BuildOption, ...] = (
         BuildOption(
             "url",
             "Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
@@ -305,7 +305,7 @@ class _Server(Engine):
 
 class _DenseServer(_Server):
     name, title, retriever = "elasticsearch-dense", "dense (Elasticsearch)", "ElasticsearchDenseRetriever"
-    schemes = ("elasticsearch+dense", "elasticsearch+dense+https")
+    schemes: tuple[str, ...] = ("elasticsearch+dense", "elasticsearch+dense+https")
     about = "searches the embeddings that --engine elasticsearch --model puts on a cluster"
     options = ()
     builds = False

@@ -81,8 +81,8 @@ def state_of(folder: Path) -> State:
         raise _no_index(folder)
     name = before[max(before)]
     with suppress(OSError):
-        found = [os.stat(data / one) for one in (META, name)]
-        return State(stamp, name, tuple((one.st_ino, one.st_mtime_ns) for one in found))
+        stats = [os.stat(data / one) for one in (META, name)]
+        return State(stamp, name, tuple((one.st_ino, one.st_mtime_ns) for one in stats))
     raise RetrievalError(f"the index in {folder} is being changed")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import index_terms, query_terms, settings_for
@@ -60,7 +60,7 @@ class Opened:
 
         with engine_errors(f"the index in {self.folder} could not be read"):
             query = Query.term_query(self.schema, field, value, "basic")
-            found = self.searcher.search(query, _FEW)
+            found: Any = self.searcher.search(query, _FEW)
             if found.count > _FEW:
                 found = self.searcher.search(query, found.count, count=False)
             return [self.searcher.doc(address) for _, address in found.hits]
@@ -71,7 +71,8 @@ class Opened:
 
         with engine_errors(f"the index in {self.folder} could not be read"):
             query = Query.term_query(self.schema, field, value, "basic")
-            return int(self.searcher.search(query, 1).count)
+            found: Any = self.searcher.search(query, 1)
+            return int(found.count)
 
     def every(self) -> Iterator[tantivy.Document]:
         """All documents."""

@@ -194,6 +194,7 @@ def test_names_that_are_taken():
         register_gate(type("MineGate", (ConfidenceGate,), {"method": "gate-mine", "asks": question}))
     with pytest.raises(ConfigurationError, match="there is a method 'keqa' already"):
         register_method(Method("keqa", "Mine", "baseline", keqa.ClosedBook))
+
     def mine(scheme):
         engine = Engine()
         engine.name, engine.title, engine.retriever, engine.schemes = "mine", "Mine", "MineRetriever", (scheme,)

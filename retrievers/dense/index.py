@@ -334,8 +334,8 @@ class DenseChanger(TantivyChanger):
             _encode(
                 self._data, store.name, encoder, missing.values(), missing, len(missing), SHARD, lambda done, of: None
             )
-        rows = len(store.keys) + len(missing)
-        return dataclasses.replace(after, data=store.name, listed=store.listed, rows=rows)
+        rows: dict[str, Any] = {"listed": store.listed, "rows": len(store.keys) + len(missing)}
+        return dataclasses.replace(after, data=store.name, **rows)
 
     def apply(self, change: Change) -> AnyManifest:
         """Write vectors, commit, and throw away vectors where many are of no passage any more."""
