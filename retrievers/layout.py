@@ -20,11 +20,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.manifest import parse, read_lines
@@ -40,11 +39,6 @@ META: Final = "meta.json"
 _MANIFEST: Final = re.compile(r"manifest-([0-9]{1,18})\.json")
 # An entry for each segment; an index has dozens.
 _LARGEST_META: Final = 16 << 20
-# A change under way may be over the next moment.
-_ATTEMPTS: Final = 20
-_PAUSE: Final = 0.05
-
-_T = TypeVar("_T")
 
 
 class State(NamedTuple):
@@ -98,28 +92,6 @@ def stamp_of(data: Path) -> int:
     if type(stamp) is not int:
         raise RetrievalError(f"the index in {data} is broken: meta.json has no operation stamp")
     return stamp
-
-
-def steady(folder: Path, opening: Callable[[State], _T]) -> _T:
-    """What opens the published state of an index, again where another process replaces or changes it meanwhile."""
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            time.sleep(_PAUSE)
-        before: State | None = None
-        try:
-            before = state_of(folder)
-            opened = opening(before)
-            if state_of(folder) == before:
-                return opened
-            failure = RetrievalError(f"the index in {folder} is changed again and again while it is opened")
-        except RetrievalError as error:
-            failure = error
-        # Only a change under way is worth waiting for; without one, the index is as it will stay.
-        with suppress(RetrievalError):
-            if state_of(folder) != before:
-                continue
-        break
-    raise failure
 
 
 def manifest_name(stamp: int) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.analysis import index_terms, query_terms, settings_for
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
 from keqa.retrievers.languages import language_of_text
-from keqa.retrievers.layout import DATA, Lengths, State, steady
+from keqa.retrievers.layout import DATA, Lengths, State, state_of
 from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, parse, parse_files, read_lines
 from keqa.retrievers.place import unpacked
 
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
 AnyManifest = Manifest | DenseManifest
 
+_T = TypeVar("_T")
+
 _LOCK = ".tantivy-meta.lock"
+# A change under way may be over the next moment.
+_ATTEMPTS = 20
+_PAUSE = 0.05
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
 _TIES = 32
@@ -175,6 +181,28 @@ def open_checked(folder: Path) -> Opened:
         return Opened(folder, state, manifest, index, searcher, schema, lengths, described)
 
     return steady(folder, opening)
+
+
+def steady(folder: Path, opening: Callable[[State], _T]) -> _T:
+    """What opens the published state of an index, again where another process replaces or changes it meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE)
+        before: State | None = None
+        try:
+            before = state_of(folder)
+            opened = opening(before)
+            if state_of(folder) == before:
+                return opened
+            failure = RetrievalError(f"the index in {folder} is changed again and again while it is opened")
+        except RetrievalError as error:
+            failure = error
+        # Only a change under way is worth waiting for; without one, the index is as it will stay.
+        with suppress(RetrievalError):
+            if state_of(folder) != before:
+                continue
+        break
+    raise failure
 
 
 @contextmanager

@@ -38,7 +38,8 @@ class _Part:
 
     def _opened(self) -> Any:
         # Searches under way have the other one; a file of documents is read anew.
-        return self.retriever.fresh() if hasattr(self.retriever, "reload") else open_index(self.address)
+        renewing = isinstance(self.retriever, SharedRetriever) and hasattr(self.retriever, "reload")
+        return self.retriever.fresh() if renewing else open_index(self.address)
 
 
 class WatchedRetriever(SharedRetriever):

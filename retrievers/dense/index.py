@@ -31,11 +31,11 @@ from keqa.retrievers.dense.store import (
     settings_for,
 )
 from keqa.retrievers.intake import Intake
-from keqa.retrievers.layout import DATA, State, building, check_place, disk_errors, exclusive, state_of, steady
+from keqa.retrievers.layout import DATA, State, building, check_place, disk_errors, exclusive, state_of
 from keqa.retrievers.manifest import IVF, DenseManifest
 from keqa.retrievers.place import unpacked
 from keqa.retrievers.tantivy_build import Row, TantivyChanger, entries, write_whole
-from keqa.retrievers.tantivy_index import AnyManifest, Opened, open_checked, stored_passage
+from keqa.retrievers.tantivy_index import AnyManifest, Opened, open_checked, steady, stored_passage
 from keqa.retrievers.text import clean_text
 
 SHARD = 2048

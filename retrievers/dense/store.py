@@ -1,9 +1,9 @@
 """The vectors of a dense index, beside its passages: each is known by a hash of what was encoded, and written once.
 
 The files of vectors are only added to, so it does not matter when a process is killed: what is of no passage is
-passed over in a search, and the next build or change finds there what it need not encode again. A file ``….rows`` holds
-vectors and ``….keys`` their keys, plain numbers one after the other; ``….faiss`` lists of 8-bit vectors with their keys,
-in which those of a large index are; ``….json`` says which model made them.
+passed over in a search, and the next build or change finds there what it need not encode again. A file ``….rows``
+holds vectors and ``….keys`` their keys, plain numbers one after the other; ``….faiss`` lists of 8-bit vectors with
+their keys, in which those of a large index are; ``….json`` says which model made them.
 """
 
 from __future__ import annotations
