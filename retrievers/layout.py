@@ -36,6 +36,7 @@ from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 LOCK: Final = "lock"
 DATA: Final = "data"
 META: Final = "meta.json"
+VECTORS: Final = "vectors-"
 _MANIFEST: Final = re.compile(r"manifest-([0-9]{1,18})\.json")
 # An entry for each segment; an index has dozens.
 _LARGEST_META: Final = 16 << 20
@@ -245,7 +246,7 @@ def _clear_away(folder: Path) -> None:
         state_of(folder)
         return
     data = folder / DATA
-    if any(one.name.startswith("vectors-") for one in data.iterdir()) or ((data / META).exists() and stamp_of(data)):
+    if any(one.name.startswith(VECTORS) for one in data.iterdir()) or ((data / META).exists() and stamp_of(data)):
         return
     with suppress(OSError):
         remove_engine(data)
@@ -257,7 +258,7 @@ def _clear_away(folder: Path) -> None:
 def remove_engine(data: Path) -> None:
     """Remove all but the vectors: nothing that is there can be opened."""
     for path in data.iterdir():
-        if not path.name.startswith("vectors-"):
+        if not path.name.startswith(VECTORS):
             path.unlink()
 
 

@@ -20,6 +20,7 @@ from keqa.retrievers.intake import Intake, cleaned
 from keqa.retrievers.layout import (
     DATA,
     META,
+    VECTORS,
     building,
     exclusive,
     manifest_name,
@@ -109,6 +110,8 @@ def build_index(
 
         rows = ((passage, intake.origin.path if intake.origin else "") for passage in intake)
         built = write_whole(folder, rows, str(intake.language), manifest, intake.files, progress=progress)
+        for unused in data.glob(f"{VECTORS}*"):
+            unused.unlink(missing_ok=True)
         intake.report(report)
     return built
 

@@ -25,7 +25,7 @@ from keqa.retrievers.dense.encoding import Encoder, same_weights
 from keqa.retrievers.dense.faiss_file import check_file
 from keqa.retrievers.dense.hosted import is_hosted
 from keqa.retrievers.dense.models import Vectors
-from keqa.retrievers.layout import cannot_be_written, disk_errors, write_atomically
+from keqa.retrievers.layout import VECTORS, cannot_be_written, disk_errors, write_atomically
 from keqa.retrievers.manifest import FLAT, IVF, EncoderSettings, VectorSettings
 from keqa.storage.untrusted import open_regular, read_json
 
@@ -36,7 +36,6 @@ Keys = NDArray[np.int64]
 Found = tuple[Vectors, Keys]
 """Scores and keys, best first, of one row a question; key -1 where there are no more."""
 
-_PREFIX = "vectors-"
 _LARGEST_NOTE = 4 << 20
 # FAISS warns below 39 training vectors a list; more than this many no longer move the centroids.
 _SAMPLE = 64
@@ -155,7 +154,7 @@ def _mapped(path: Path, kind: np.dtype[Any], width: int) -> NDArray[Any]:
 
 def begin(data: Path, note: object) -> str:
     """Begin a store without any vectors, and return its name."""
-    name = f"{_PREFIX}{uuid.uuid4().hex[:12]}"
+    name = f"{VECTORS}{uuid.uuid4().hex[:12]}"
     with disk_errors(data / name):
         for suffix in (".rows", ".keys"):
             (data / f"{name}{suffix}").touch(mode=0o600)
@@ -183,7 +182,7 @@ def begun(data: Path, encoder: Encoder) -> tuple[str, bool]:
     The model is recognised by a vector, as it may have become another under its name.
     """
     settings, probe = made_by(encoder.settings), encoder.passage_probe()
-    for path in sorted(data.glob(f"{_PREFIX}*.json")):
+    for path in sorted(data.glob(f"{VECTORS}*.json")):
         name = path.name.removesuffix(".json")
         if (data / f"{name}.faiss").exists() or not (data / f"{name}.keys").is_file():
             continue
@@ -211,6 +210,6 @@ def made_by(settings: EncoderSettings) -> dict[str, Any]:
 
 def remove_others(data: Path, keep: Collection[str]) -> None:
     """Remove the files of all stores but those of some names."""
-    for path in data.glob(f"{_PREFIX}*"):
+    for path in data.glob(f"{VECTORS}*"):
         if path.name.partition(".")[0] not in keep:
             path.unlink(missing_ok=True)
