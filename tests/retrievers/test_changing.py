@@ -120,8 +120,8 @@ def test_files_are_added_by_the_names_that_a_build_gives_them(tmp_path, document
     (tmp_path / "other.txt").write_text("Another dodo.")
     (done,) = add_files(index, [documents / "sub" / "dodo.txt", tmp_path / "other.txt"])
     assert len(done.added) == 2
-    found = open_index(index).search("The dodo is extinct", 2)
-    assert sorted(hit.passage.id for hit in found) == ["other.txt#1", "sub/dodo.txt#1"]
+    found = open_index(index).search("dodo", 100)
+    assert {hit.passage.id for hit in found} >= {"other.txt#1", "sub/dodo.txt#1"}
     assert open_index(index).manifest.sources == (str(documents), str(tmp_path / "other.txt"))
     # The folder is in step; what is of another source stays.
     assert sync_folder(index, documents)[0].removed == ()
