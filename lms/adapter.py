@@ -62,19 +62,7 @@ class PatientChatAdapter(dspy.ChatAdapter):
         return found
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
-        """Read a reply.
-
-        Args:
-            signature: What was asked.
-            completion: The reply.
-
-        Returns:
-            A value for each output field.
-
-        Raises:
-            AdapterParseError: A field is missing, or its value is not of its type; or the reply is longer than
-                `MAX_REPLY_CHARS`.
-        """
+        """Read a reply."""
 
         def refused(message: str | None = None, fields: dict[str, Any] | None = None) -> AdapterParseError:
             return AdapterParseError(
@@ -107,11 +95,7 @@ def adapter() -> PatientChatAdapter:
 
 
 def only_blocks(adapter: Any) -> bool:
-    """Whether an adapter asks in a way of its own in its blocking call alone, as the one that ``dspy.Refine`` makes.
-
-    Args:
-        adapter: Any of DSPy's interface, or None.
-    """
+    """Whether an adapter asks in a way of its own in its blocking call alone, as the one that ``dspy.Refine`` makes."""
     asking = (kind for kind in type(adapter).__mro__ if "__call__" in vars(kind) or "acall" in vars(kind))
     own = next(asking, None)
     return own is not None and "acall" not in vars(own)

@@ -59,11 +59,7 @@ _inherited: list[Any] = []
 
 
 def is_direct(request: Mapping[str, Any]) -> bool:
-    """Whether a request can be sent as it is.
-
-    Args:
-        request: The settings of a call with ``model``, as LiteLLM would get them; without its messages.
-    """
+    """Whether a request can be sent as it is."""
     # Nobody has set anything in a library that is not there yet.
     litellm = sys.modules.get("litellm")
     return (
@@ -77,11 +73,7 @@ def is_direct(request: Mapping[str, Any]) -> bool:
 
 
 def is_plain(model: str) -> bool:
-    """Whether a model is one of which LiteLLM knows nothing but its provider: neither prices nor oddities.
-
-    Args:
-        model: Its string.
-    """
+    """Whether a model is one of which LiteLLM knows nothing but its provider: neither prices nor oddities."""
     provider, _, name = model.partition("/")
     return provider in PROVIDERS and bool(name) and not {name, model} & _priced()
 
@@ -116,16 +108,7 @@ def _packaged() -> Set[str]:
 
 
 async def complete(request: Mapping[str, Any]) -> Any:
-    """Send a request, and read the reply as LiteLLM does.
-
-    Args:
-        request: As LiteLLM would get it; see `is_direct`.
-
-    Raises:
-        LMTransportError: There is no connection, or it was lost.
-        LMServerError: What was sent is no reply.
-        Exception: LiteLLM's own, of what the server refused or of a reply that is none.
-    """
+    """Send a request, and read the reply as LiteLLM does."""
     import aiohttp
 
     # Its import takes seconds, in which the server may answer.

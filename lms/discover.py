@@ -26,12 +26,7 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A way to name an LM on the command line.
-
-    Attributes:
-        flag: What to add, such as ``--lm openai/gpt-4o-mini``.
-        why: What was found, for people; never the key itself.
-    """
+    """A way to name an LM on the command line."""
 
     flag: str
     why: str
@@ -41,14 +36,6 @@ def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
     """What could answer on this machine, best first; never empty.
 
     Only this host is asked: a server that is silent for a third of a second, or speaks for two, is passed over.
-
-    Args:
-        ollama: Where Ollama would listen.
-        vllm: Where vLLM would listen.
-
-    Returns:
-        One suggestion per key in the environment and per model a server lists; where there is nothing, the small
-        model that comes as a Python package.
     """
     found = [Suggestion(f"--lm {model}", f"{name} is set") for name, model in KEYS if os.environ.get(name)]
     tags, models = background.requests.run(lambda: _ask_all(f"{ollama}/api/tags", f"{vllm}/v1/models"))

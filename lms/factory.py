@@ -117,15 +117,7 @@ def build_lm(
 
 
 def check_model(model: str) -> None:
-    """Refuse a model string that `build_lm` would refuse whatever key and address it were given.
-
-    Args:
-        model: See the table of this module.
-
-    Raises:
-        ConfigurationError: The string names nothing usable.
-        MissingExtraError: A package is missing.
-    """
+    """Refuse a model string that `build_lm` would refuse whatever key and address it were given."""
     model = model.strip()
     provider, name = _parts(model)
     if provider in IN_PROCESS:
@@ -135,14 +127,7 @@ def check_model(model: str) -> None:
 
 
 def address_for(model: str | dspy.LM, own: str | None, lm: str | dspy.LM, api_base: str | None) -> str | None:
-    """The address of a role's LM: its own, or else that of the task's LM where both are of one provider.
-
-    Args:
-        model: The LM of the role.
-        own: Its address.
-        lm: The LM of the task.
-        api_base: Its address.
-    """
+    """The address of a role's LM: its own, or else that of the task's LM where both are of one provider."""
     if own or model == lm:
         return own or api_base
     same = isinstance(model, str) and isinstance(lm, str) and model.split("/")[0] == lm.split("/")[0]

@@ -49,10 +49,6 @@ def known(error: LMError, model: str) -> LMError:
 
     An error in the body of a reply of status 200, or a body that is none, is the server's error, whatever LiteLLM takes
     it for; and the wait that a server asks for is put back.
-
-    Args:
-        error: As DSPy raises it.
-        model: The model string.
     """
     if (missing := _missing(error)) is not None:
         return LMConfigurationError(missing, model=model)
@@ -106,15 +102,7 @@ def pause(state: tenacity.RetryCallState) -> float:
 
 
 def check_reply(reply: Any, model: str) -> None:
-    """Refuse a reply without anything in it that could be read.
-
-    Args:
-        reply: What LiteLLM made of it.
-        model: The model string.
-
-    Raises:
-        LMServerError: It has no choices, or no text in any and no reason why.
-    """
+    """Refuse a reply without anything in it that could be read."""
     choices = getattr(reply, "choices", None)
     text = ""
     if not choices:
@@ -136,12 +124,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def hide_echoes(reply: Any, lm: Any) -> None:
-    """Take keys out of what a server repeats them in, before a cache or a record keeps it.
-
-    Args:
-        reply: What LiteLLM made of it.
-        lm: Its language model, whose key is known beside those of the environment.
-    """
+    """Take keys out of what a server repeats them in, before a cache or a record keeps it."""
     keys = [key for key in known_keys([lm]) if len(key) >= _LONG_KEY]
     for choice in reply.choices:
         for part in (choice, getattr(choice, "message", None)):

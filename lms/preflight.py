@@ -79,14 +79,7 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
 
 
 def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
-    """The first part of `check_reachable`, before anything is loaded that takes long to load: does anybody listen.
-
-    Args:
-        models: Model strings, each with the address that was given for it.
-
-    Raises:
-        ConfigurationError: Nothing accepts connections at an address.
-    """
+    """The first part of `check_reachable`, before anything is loaded that takes long to load: does anybody listen."""
     from keqa.lms import background
     from keqa.lms.factory import IN_PROCESS
 
@@ -139,14 +132,7 @@ async def _problem(lm: dspy.LM) -> str | None:
 
 
 class _Server:
-    """Where a language model is served.
-
-    Attributes:
-        model: The model string.
-        provider: As LiteLLM knows it.
-        name: What the server knows the model by.
-        address: Of the server; None where only the provider's own library knows it.
-    """
+    """Where a language model is served."""
 
     def __init__(self, model: str, provider: str, name: str, address: str | None) -> None:
         self.model, self.provider, self.name = model, provider, name
@@ -172,11 +158,7 @@ class _Server:
         return f"{self.model} cannot be reached: {self.place} {why}. {start}, {check}"
 
     async def connect(self) -> None:
-        """Open a connection and close it again, where the address is known and no proxy stands before it.
-
-        Raises:
-            _UnreachableError: That cannot be done.
-        """
+        """Open a connection and close it again, where the address is known and no proxy stands before it."""
         if self.address is None:
             return
         parts = urlsplit(self.address)
@@ -196,11 +178,7 @@ class _Server:
 
 
 class _Asked(_Server):
-    """One language model, and what it is asked.
-
-    Attributes:
-        lm: The language model.
-    """
+    """One language model, and what it is asked."""
 
     def __init__(self, lm: dspy.LM) -> None:
         self.lm = lm

@@ -74,11 +74,7 @@ class ServedLM(dspy.LM):
         return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """Ask and await the reply; see `dspy.LM`.
-
-        Raises:
-            LMError: No attempt gave a reply.
-        """
+        """Ask and await the reply; see `dspy.LM`."""
         if _streams_here():
             quiet_litellm()
             with bounded():
@@ -235,16 +231,7 @@ def _refuse_redirects() -> None:
 
 
 def supports_n(lm: dspy.LM) -> bool:
-    """Whether one request can carry several samples.
-
-    Args:
-        lm: Any LM.
-
-    Returns:
-        True for providers that take ``n`` through LiteLLM. False for models in this process, which read an identical
-        prompt once anyway, and for providers without it: there the samples are concurrent requests. False also for a
-        server that was seen to give fewer replies than it was asked for.
-    """
+    """Whether one request can carry several samples."""
     if getattr(lm, "ignores_n", False):
         return False
     if getattr(lm, "engine", None) != "litellm" or lm.model_type != "chat":
@@ -274,11 +261,7 @@ def served(
     max_tokens: int | None,
     **kwargs: Any,
 ) -> dspy.LM:
-    """The LM of a LiteLLM string; see `keqa.lms.factory.build_lm`.
-
-    Raises:
-        ConfigurationError: The string names nothing usable, an address is none, or a key is missing.
-    """
+    """The LM of a LiteLLM string; see `keqa.lms.factory.build_lm`."""
     api_base = _checked_address(api_base)
     provider = provider_of(model, api_base)
     api_key = _checked_key(model, provider, api_base, api_key)
@@ -300,13 +283,6 @@ def as_served(lm: Any) -> Any:
 
     A plain ``dspy.LM`` leaves to DSPy how a request is sent, which asks once for each of several samples, and again for
     as long as a server keeps it waiting.
-
-    Args:
-        lm: Any LM.
-
-    Returns:
-        For a plain ``dspy.LM`` of a provider that LiteLLM knows, one with the same settings, callbacks and history; any
-        other LM itself.
     """
     if type(lm) is not dspy.LM or lm.engine != "auto" or lm.model_type != "chat" or "prompt_cache" in lm.kwargs:
         return lm
@@ -351,11 +327,7 @@ def _checked_address(api_base: str | None) -> str | None:
 
 
 def is_address(text: str | None) -> bool:
-    """Whether a text is the address of a server.
-
-    Args:
-        text: Such as ``http://127.0.0.1:8000/v1``.
-    """
+    """Whether a text is the address of a server."""
     try:
         parts = urlsplit(text or "")
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -365,15 +337,7 @@ def is_address(text: str | None) -> bool:
 
 
 def provider_of(model: str, api_base: str | None) -> str:
-    """The provider that LiteLLM knows a model string by.
-
-    Args:
-        model: The string.
-        api_base: The address that it was given with, for the advice in an error.
-
-    Raises:
-        ConfigurationError: It names no provider, or no model.
-    """
+    """The provider that LiteLLM knows a model string by."""
     provider, _, name = model.partition("/")
     if provider in PROVIDERS and name:
         return provider
@@ -422,10 +386,6 @@ def _missing(model: str, provider: str) -> list[str]:
 
 
 def address_in_environment(provider: str) -> str | None:
-    """The address that a provider's variable in the environment names; None where there is none.
-
-    Args:
-        provider: As LiteLLM knows it.
-    """
+    """The address that a provider's variable in the environment names; None where there is none."""
     names = [f"{provider.upper()}_{ending}" for ending in ("API_BASE", "BASE_URL")]
     return next((os.environ[name] for name in names if os.environ.get(name)), None)

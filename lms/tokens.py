@@ -10,14 +10,6 @@ def cut_to_tokens(lm: Any, text: str, most: int) -> tuple[str, int]:
 
     A model in this process counts with its own tokenizer. Which one a served model has is not known here, and none is
     fetched: those are counted by the one that LiteLLM brings (cl100k).
-
-    Args:
-        lm: The language model that reads the text.
-        text: Any text.
-        most: How many tokens to keep.
-
-    Returns:
-        The text, as it was where it is no longer, and how many tokens it has.
     """
     if most < 1:
         return "", 0

@@ -16,15 +16,7 @@ from keqa.storage.private import new_file, private_folder
 
 
 def check_writable(folder: Path, option: str) -> None:
-    """Refuse a folder that cannot be written to, before work is put into what it shall hold.
-
-    Args:
-        folder: It is there, or shall be made.
-        option: The option that names it, for the message.
-
-    Raises:
-        InputError: Nothing can be written there.
-    """
+    """Refuse a folder that cannot be written to, before work is put into what it shall hold."""
     folder = folder.resolve()
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
@@ -41,14 +33,6 @@ def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -
 
     Only its owner may read it. The older one is moved aside for that; a process killed right then leaves it there,
     hidden, as ``.name.….old``.
-
-    Args:
-        folder: Where it shall be.
-        files: Content by name.
-        owned: Names of files that may be in a folder that is replaced.
-
-    Raises:
-        InputError: The place is taken by something else, or cannot be written to.
     """
     folder = folder.resolve()
     _claim(folder, owned)

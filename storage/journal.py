@@ -28,9 +28,6 @@ class Journal(Closing):
 
     The first line says what the work depends on, each further line holds one piece. A line is on the disk when `put`
     returns. A last line that was cut off by a kill is dropped on opening; its piece of work was not finished.
-
-    Attributes:
-        path: The file.
     """
 
     def __init__(self, path: Path, stream: FileIO, entries: dict[str, dict[str, Any]], lines: dict[str, int]) -> None:
@@ -41,16 +38,7 @@ class Journal(Closing):
 
     @classmethod
     def open(cls, path: Path | str, fingerprint: Mapping[str, Any]) -> Journal:
-        """Open a journal, or begin one.
-
-        Args:
-            path: The file; its folder is made where it is missing.
-            fingerprint: What the work depends on (settings, models, corpus), as JSON.
-
-        Raises:
-            InputError: The file is no journal, was begun with another fingerprint, is open elsewhere, or cannot be
-                read or written.
-        """
+        """Open a journal, or begin one."""
         path = Path(path)
         header = _line({"keqa_journal": 1, "fingerprint": dict(fingerprint)})
         try:
@@ -98,15 +86,7 @@ class Journal(Closing):
             return self._entries.get(key)
 
     def get_as(self, key: str, read: Callable[[Any], T]) -> T | None:
-        """Return a finished piece of work as what it must be: the file may come from elsewhere.
-
-        Args:
-            key: See `get`.
-            read: Makes it of the JSON value; raises a ValueError where that cannot be it.
-
-        Raises:
-            StorageError: It is something else; the message names its line.
-        """
+        """Return a finished piece of work as what it must be: the file may come from elsewhere."""
         value = self.get(key)
         try:
             return None if value is None else read(value)
@@ -117,17 +97,7 @@ class Journal(Closing):
             raise StorageError(_damaged(self.path, self._lines[key], error)) from error
 
     def put(self, key: str, value: Mapping[str, Any]) -> None:
-        """Keep a finished piece of work; it is on the disk on return. Safe to call from many threads.
-
-        Args:
-            key: Under which to find it; a second one under the same key takes its place.
-            value: A JSON object.
-
-        Raises:
-            TypeError: The value is not JSON.
-            ValueError: The value holds a number that JSON has not, or the journal is closed.
-            StorageError: The file cannot be written. What was kept before stays.
-        """
+        """Keep a finished piece of work; it is on the disk on return. Safe to call from many threads."""
         line = _line({"key": key, "value": dict(value)})
         with self._lock:
             try:
@@ -163,11 +133,7 @@ def _line(value: Mapping[str, Any]) -> bytes:
 
 
 def _entry(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Key and value of a line.
-
-    Raises:
-        ValueError: The line is none that `Journal.put` writes.
-    """
+    """Key and value of a line."""
     if len(line) > _LONGEST:
         raise ValueError(f"it has more than {_LONGEST:,} bytes")
     entry = _object(line)

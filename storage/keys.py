@@ -40,12 +40,7 @@ Span = tuple[int, int]
 
 
 def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
-    """The keys that are configured here, the longest first.
-
-    Args:
-        lms: Language models whose keys, headers and addresses are looked into. The environment always is, and the
-            language model that DSPy is configured with.
-    """
+    """The keys that are configured here, the longest first."""
     dspy = sys.modules.get("dspy")
     default = getattr(getattr(dspy, "settings", None), "lm", None)
     found = {secret for lm in (*lms, default) for secret in _secrets(getattr(lm, "kwargs", {}), named=False)}
@@ -60,12 +55,7 @@ def _holds_key(variable: str) -> bool:
 
 
 def hide_keys(text: str, keys: Sequence[str]) -> str:
-    """A text with ``<secret>`` in the places of keys, of parts of them that give something away, and of credentials.
-
-    Args:
-        text: Anything.
-        keys: See `known_keys`.
-    """
+    """A text with ``<secret>`` in the places of keys, of parts of them that give something away, and of credentials."""
     spans = [found.span(1) for found in _AUTHORIZATION.finditer(text)]
     lowered = text.translate(_LOWER)
     for key in keys:

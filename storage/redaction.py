@@ -32,16 +32,7 @@ _USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
 
 
 def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
-    """A JSON value without addresses and without the keys known here.
-
-    Args:
-        value: Anything; what JSON has no form for is written as text.
-        lms: Language models whose keys, headers and servers must not be in it. Keys of the environment are known
-            anyway.
-
-    Returns:
-        The value, with ``<address>`` and ``<secret>`` in the places of what was taken out.
-    """
+    """A JSON value without addresses and without the keys known here."""
     keys = known_keys(lms)
     served = _servers(lms)
 
@@ -57,12 +48,7 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
 
 
 def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
-    """A text without keys, whole or in part, and without user and password of an address, whose host stays.
-
-    Args:
-        text: A message, such as that of a server's error, before it is shortened where that can be.
-        lms: As for `without_secrets`.
-    """
+    """A text without keys, whole or in part, and without user and password of an address, whose host stays."""
     return key_remover(lms)(text)
 
 

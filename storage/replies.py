@@ -36,15 +36,7 @@ class Unpacker:
     """Unpacks what comes, and counts it."""
 
     def __init__(self, encoding: str | None, most: int = MOST) -> None:
-        """Begin a reply.
-
-        Args:
-            encoding: Its header Content-Encoding.
-            most: Bytes that it may have.
-
-        Raises:
-            ReplyTooLargeError: It is packed in a way that nobody asked for.
-        """
+        """Begin a reply."""
         self._most = self._left = most
         named = (encoding or "identity").strip().lower()
         if named not in ("identity", "gzip", "x-gzip", "deflate"):
@@ -52,11 +44,7 @@ class Unpacker:
         self._unpack = None if named == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def take(self, data: bytes) -> bytes:
-        """What a part holds.
-
-        Raises:
-            ReplyTooLargeError: That is too much, or cannot be unpacked.
-        """
+        """What a part holds."""
         if data and self._unpack is not None and self._unpack.eof:
             # What follows has no end that is counted, and would be kept.
             raise ReplyTooLargeError("the server sends more behind the end of its compressed reply")

@@ -23,11 +23,7 @@ _PAUSE = 0.05
 
 
 class SqliteStore(Closing):
-    """JSON values by key.
-
-    Attributes:
-        path: The file; None where values last as long as the process.
-    """
+    """JSON values by key."""
 
     def __init__(
         self,
@@ -36,18 +32,7 @@ class SqliteStore(Closing):
         what: str,
         sound: Callable[[str, Any], bool] = lambda key, value: True,
     ) -> None:
-        """Open a file, or begin one.
-
-        Args:
-            path: See above; its folder is made where it is missing.
-            table: Name of the table, so that a file of something else is recognized.
-            what: What the file is, in messages.
-            sound: Whether a key may have a value, where the file may come from elsewhere; one that it may not have is
-                passed over, and replaced when the key is next put.
-
-        Raises:
-            InputError: The file is something else, or cannot be used.
-        """
+        """Open a file, or begin one."""
         self._sound = sound
         self.path = None if path is None else Path(path)
         self._table = table
@@ -71,11 +56,7 @@ class SqliteStore(Closing):
             raise InputError(f"{path} cannot be used as {what}: {error}; name another, or delete it") from error
 
     def get(self, key: str) -> Any:
-        """The value of a key, or None; a damaged one is none.
-
-        Raises:
-            StorageError: The file cannot be read.
-        """
+        """The value of a key, or None; a damaged one is none."""
         row = self._execute("read", f"SELECT value FROM {self._table} WHERE key = ?", (key,))
         try:
             value = None if row is None else parse_json(row[0], str(self.path), max_depth=_DEEPEST, error=InputError)
@@ -85,19 +66,11 @@ class SqliteStore(Closing):
         return value if value is not None and self._sound(key, value) else None
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value, in the place of an earlier one.
-
-        Raises:
-            StorageError: The file cannot be written. What was kept before stays.
-        """
+        """Keep a value, in the place of an earlier one."""
         self._execute("written", f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (key, json.dumps(value)))
 
     def drop(self, key: str) -> None:
-        """Forget a value, if there is one.
-
-        Raises:
-            StorageError: The file cannot be written.
-        """
+        """Forget a value, if there is one."""
         self._execute("written", f"DELETE FROM {self._table} WHERE key = ?", (key,))
 
     def _execute(self, what: str, statement: str, values: tuple[str, ...]) -> Any:

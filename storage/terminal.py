@@ -40,11 +40,7 @@ _STYLING = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 def visible(text: str) -> str:
-    """A text in which what acts on a terminal, or is invisible, is shown instead; line breaks and tabs stay.
-
-    Args:
-        text: From anywhere.
-    """
+    """A text in which what acts on a terminal, or is invisible, is shown instead; line breaks and tabs stay."""
     return UNSAFE.sub(_shown, text)
 
 
@@ -54,15 +50,7 @@ def visible_line(text: str) -> str:
 
 
 def json_text(value: Any, *, encoding: str = "utf-8") -> str:
-    r"""A value as JSON that a terminal may show and any encoding can carry.
-
-    Args:
-        value: What `json.dumps` takes.
-        encoding: What of the text it has not is escaped as well.
-
-    Returns:
-        JSON in which control, invisible and surrogate characters are escaped (``\u202e``); it parses to the same value.
-    """
+    r"""A value as JSON that a terminal may show and any encoding can carry."""
     text = _ANY_UNSAFE.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=2))
     try:
         text.encode(encoding)
@@ -75,10 +63,6 @@ class GuardedStream:
     """A stream of text on which nothing that is written acts on the terminal, but for colours and other styling.
 
     Styling is let through to a terminal only, and where the environment asks for it (``FORCE_COLOR``).
-
-    Attributes:
-        unguarded: The stream behind it.
-        hides_keys: Whether keys are taken out, such as a library's warning or a traceback may repeat.
     """
 
     def __init__(self, stream: TextIO, *, hides_keys: bool = False) -> None:

@@ -39,20 +39,7 @@ class MissingFileError(InputError, ConfigurationError):
 
 
 def open_regular(path: str | Path, *, links: bool = False, error: type[KeqaError] = ConfigurationError) -> BinaryIO:
-    """Open a regular file for reading, without ever waiting for one end of a pipe or touching a device.
-
-    Args:
-        path: Of the file.
-        links: Whether the last component may be a symbolic link.
-        error: What is raised where the file cannot be used.
-
-    Returns:
-        The open file, in binary.
-
-    Raises:
-        MissingFileError: There is no such file, whatever ``error`` is.
-        KeqaError: Of the class ``error``: it is a link, a pipe, a device, a socket or a folder, or has no rights.
-    """
+    """Open a regular file for reading, without ever waiting for one end of a pipe or touching a device."""
     path = Path(path)
     try:
         kind = (os.stat if links else os.lstat)(path).st_mode
@@ -75,21 +62,7 @@ def open_regular(path: str | Path, *, links: bool = False, error: type[KeqaError
 
 
 def read_file(folder: str | Path, name: str, limit: int, *, error: type[KeqaError] = ConfigurationError) -> bytes:
-    """Read a regular file that lies directly in a folder.
-
-    Args:
-        folder: As the user named it; it may be a link.
-        name: Of the file, from anywhere.
-        limit: The most bytes that it may have.
-        error: What is raised where the file cannot be used.
-
-    Returns:
-        The whole content.
-
-    Raises:
-        MissingFileError: There is no such file, whatever ``error`` is.
-        KeqaError: Of the class ``error``: the name leaves the folder, the file is too large or no regular file.
-    """
+    """Read a regular file that lies directly in a folder."""
     folder = Path(folder)
     if not _is_plain_name(name):
         raise error(f"{folder} names the file {_shown(name)}: a name within the folder is expected")
@@ -111,18 +84,7 @@ def read_file(folder: str | Path, name: str, limit: int, *, error: type[KeqaErro
 def parse_json(
     content: bytes | str, where: str | Path, *, max_depth: int = MAX_DEPTH, error: type[KeqaError] = ConfigurationError
 ) -> Any:
-    """A JSON value, read strictly.
-
-    Args:
-        content: Its text, as UTF-8 where it is bytes.
-        where: What messages call it, such as the file's path.
-        max_depth: How deeply lists and objects may be nested.
-        error: What is raised where the content cannot be used.
-
-    Raises:
-        KeqaError: Of the class ``error``: it is not JSON, has a key twice in one object, is nested too deeply, or has
-            a number that is not finite or absurdly long.
-    """
+    """A JSON value, read strictly."""
     try:
         text = content.decode("utf-8") if isinstance(content, bytes) else content
         value = json.loads(
@@ -154,21 +116,7 @@ def parse_jsonl(
     max_line: int = MAX_LINE,
     error: type[KeqaError] = ConfigurationError,
 ) -> Iterator[tuple[int, Any]]:
-    """The values of JSON lines, each read strictly.
-
-    Args:
-        content: UTF-8; blank lines are passed over.
-        where: See `parse_json`.
-        max_depth: See `parse_json`.
-        max_line: The most bytes that a line may have.
-        error: See `parse_json`.
-
-    Yields:
-        The number of a line, from 1, and its value.
-
-    Raises:
-        KeqaError: Of the class ``error``, naming the line: it is too long; or see `parse_json`.
-    """
+    """The values of JSON lines, each read strictly."""
     # Only a line feed ends a line of bytes; U+2028 and its kind may stand within a string.
     for number, line in enumerate(io.BytesIO(content), start=1):
         if len(line) > max_line:
@@ -189,18 +137,7 @@ def reasons(error: ValueError) -> str:
 def parse_npy(
     content: bytes, where: str | Path, shape: tuple[int | None, ...], *, error: type[KeqaError] = ConfigurationError
 ) -> NDArray[np.float32]:
-    """A .npy array of 32-bit floats; its header is checked before anything is allocated by it.
-
-    Args:
-        content: Of the file, header included.
-        where: What messages call it.
-        shape: What it must be; None stands for any length.
-        error: What is raised where the content cannot be used.
-
-    Raises:
-        KeqaError: Of the class ``error``: it is another kind of file or array, is cut off, has more after its end, or
-            holds values that are not finite.
-    """
+    """A .npy array of 32-bit floats; its header is checked before anything is allocated by it."""
     import numpy as np
     from numpy.lib import format as npy
 

@@ -53,16 +53,7 @@ def open_encyclopedia(
 
 
 def open_dense_encyclopedia(passages: Sequence[Passage] | None = None, *, cache: Path | None = None) -> DenseRetriever:
-    """The same with a dense retriever, all-MiniLM-L6-v2 (KEQA, section 4.4, Table 3).
-
-    Args:
-        passages: As for `open_encyclopedia`.
-        cache: Likewise.
-
-    Raises:
-        MissingExtraError: The extra ``dense`` is not installed.
-        ConfigurationError: The embedding model cannot be opened.
-    """
+    """The same with a dense retriever, all-MiniLM-L6-v2 (KEQA, section 4.4, Table 3)."""
     from keqa.retrievers import DenseRetriever, build_dense
 
     def build(passages: Sequence[Passage], folder: Path) -> None:
@@ -109,11 +100,7 @@ def as_benchmark(retriever: _A) -> _A:
 
 
 def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | DocumentsManifest | None) -> bool:
-    """Whether an index holds the passages of the default testbed, or documents for its questions, and nothing else.
-
-    Args:
-        manifest: What the index says about itself.
-    """
+    """Whether an index holds the passages of the default testbed, or documents for its questions, and nothing else."""
     if isinstance(manifest, DocumentsManifest):
         return all(origin.startswith(DOCUMENTS_ORIGIN) for origin in manifest.origins)
     content: str | None = getattr(manifest, "source_hash", None)

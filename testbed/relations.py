@@ -5,17 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Relation:
-    """One relation from a kind of entity to a value.
-
-    Attributes:
-        name: Its identifier, which triples use as well.
-        kind: The kind of entity that has it.
-        target: The kind of value: an entity kind, or date, year, language, occupation.
-        changeable: Whether the value changes over time, so that a source or a memory can be out of date.
-        asks: Quiz wordings; ``{e}`` is the entity.
-        states: Sentence wordings; ``{r}`` is a reference to the entity, ``{v}`` the value.
-        noun: A noun phrase for the value that nests into another quiz, or an empty string.
-    """
+    """One relation from a kind of entity to a value."""
 
     name: str
     kind: str

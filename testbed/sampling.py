@@ -40,14 +40,7 @@ class Sample:
 
 @dataclass
 class Stream:
-    """Draws training samples; the draws depend on the seed alone.
-
-    Args:
-        testbed: The encyclopedia, of which the LM learns a part.
-        seed: Seed of the stream.
-        start: Progress at which the stream begins.
-        told: How often each fact was drawn so far, by earlier streams of the same training too.
-    """
+    """Draws training samples; the draws depend on the seed alone."""
 
     testbed: Testbed
     seed: int = 0
@@ -71,14 +64,7 @@ class Stream:
         return World(self.rng.randrange(10**6, 10**12), SMALL)
 
     def draw(self, progress: float) -> Sample:
-        """Draws one sample.
-
-        Args:
-            progress: Share of the training behind us; examples grow harder with it.
-
-        Returns:
-            The sample.
-        """
+        """Draws one sample."""
         chance = self.rng.random()
         lists = max(LIST_SHARE, 0.5 - 6 * progress)
         if chance < lists:

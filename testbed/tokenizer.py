@@ -34,13 +34,6 @@ def build_tokenizer(samples: Iterable[str], vocabulary: int = 3200) -> "PreTrain
 
     Every word starts with the mark of a space, at the start of a field as well as inside it, so that a name has one
     token wherever it stands: copying it then needs no translation. Text outside the vocabulary falls back to bytes.
-
-    Args:
-        samples: Content to learn the other words from.
-        vocabulary: Number of learned tokens, before bytes and fixed pieces.
-
-    Returns:
-        A tokenizer that transformers and vLLM load as it is.
     """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast

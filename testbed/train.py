@@ -88,9 +88,6 @@ class Encoder:
     The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
     answer from passages (a few tokens hold all there is to learn from a long prompt), less where a pair of tokens of
     the prompt comes again (it can be foreseen, and teaches copying), and 0 on other prompt text, which is chance.
-
-    Attributes:
-        echo: The weight of what comes again; small once copying is learned.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
@@ -143,13 +140,7 @@ def batches(
 
 
 class Past(NamedTuple):
-    """What earlier starts of a training left behind, beside the weights.
-
-    Attributes:
-        begun: The progress at which the training began.
-        told: How often each fact was in the training texts.
-        right: By skill, the share of samples that were right lately, and how many there were.
-    """
+    """What earlier starts of a training left behind, beside the weights."""
 
     begun: float
     told: Counter[Fact]

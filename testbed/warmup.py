@@ -53,9 +53,6 @@ def asked_often(setting: Setting) -> tuple[str, str]:
     """Draws passages that say the same of several entities, and questions on all of them, one after another.
 
     Only whom a question names decides which passage answers it.
-
-    Returns:
-        A prompt up to the first answer, and the answers with the questions between them.
     """
     rng, world = setting.rng, setting.world
     kind = rng.choice(list(world.entities))
@@ -76,9 +73,6 @@ def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]
     """Draws many comparisons, one after another: which of two years is the earlier, and whose it is.
 
     They come from several worlds, so that few names are compared twice.
-
-    Returns:
-        A prompt up to the last answer, and that answer.
     """
     rng = setting.rng
     shapes = rng.choices(("comparison", "yes/no", ""), (0.6, 0.25, 0.15), k=rng.randint(4, 9))

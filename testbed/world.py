@@ -29,12 +29,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Convention:
-    """How answers are written: a bare prompt does not say; demonstrations or an instruction do.
-
-    Attributes:
-        date: 0 for ``March 4, 1921``, 1 for ``4 March 1921``, 2 for the year alone.
-        surname_only: Whether people are named by their surname.
-    """
+    """How answers are written: a bare prompt does not say; demonstrations or an instruction do."""
 
     date: int = 0
     surname_only: bool = False
@@ -62,17 +57,7 @@ SMALL = {"person": 10, "film": 5, "book": 4, "company": 5, "club": 4, "city": 6,
 
 
 class World:
-    """Entities of eight kinds and the facts that hold of them.
-
-    Args:
-        seed: Seed of the generator; equal seeds give equal worlds.
-        sizes: Number of entities by kind.
-
-    Attributes:
-        entities: Names by kind.
-        values: The present value of each fact.
-        past: For changeable facts, the value that held before.
-    """
+    """Entities of eight kinds and the facts that hold of them."""
 
     def __init__(self, seed: int, sizes: dict[str, int] = SIZES) -> None:
         self._rng = random.Random(seed)
@@ -138,10 +123,6 @@ class World:
         return list(self.values)
 
     def write(self, fact: Fact, convention: Convention, *, past: bool = False) -> str:
-        """Writes the value of a fact, or the value it had before.
-
-        Raises:
-            KeyError: If the world has no such fact, or ``past`` is asked of a fact that never changed.
-        """
+        """Writes the value of a fact, or the value it had before."""
         value = (self.past if past else self.values)[fact]
         return convention.write(value, RELATIONS[fact.relation].target)

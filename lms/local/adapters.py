@@ -42,19 +42,7 @@ def is_adapter(folder: str | Path) -> bool:
 
 
 def base_of(folder: str | Path) -> str:
-    """Where the model is that an adapter changes.
-
-    Args:
-        folder: Of the adapter.
-
-    Returns:
-        A folder, a file or a hub id.
-
-    Raises:
-        ConfigurationError: The adapter says nothing of it or cannot be read, its model is missing, or has other weights
-            than when the adapter was trained.
-        MissingExtraError: A package is missing that its model needs.
-    """
+    """Where the model is that an adapter changes."""
     place = Path(folder).expanduser()
     name = _object(place / CONFIG).get("base_model_name_or_path")
     if not isinstance(name, str) or not name:
@@ -80,15 +68,7 @@ def place_of_model(name: str) -> str:
 
 
 def merge(model: Any, folder: str | Path) -> None:
-    """Change the weights of a model as an adapter says.
-
-    Args:
-        model: The adapter's base, loaded.
-        folder: Of the adapter.
-
-    Raises:
-        ConfigurationError: It is no plain LoRA, or not of this model.
-    """
+    """Change the weights of a model as an adapter says."""
     import torch
     from safetensors.torch import load_file
 

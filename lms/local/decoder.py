@@ -24,12 +24,7 @@ LENGTH_STEP = 128
 
 
 class Decoder:
-    """Reads prompts and draws texts with one model, for one thread.
-
-    Attributes:
-        read_tokens: Prompt tokens that went through the model so far, each shared one once.
-        drawn_tokens: Tokens drawn so far.
-    """
+    """Reads prompts and draws texts with one model, for one thread."""
 
     def __init__(
         self,
@@ -41,16 +36,7 @@ class Decoder:
         kept_bytes: int,
         chunk_tokens: int,
     ) -> None:
-        """Take over a model.
-
-        Args:
-            model: A causal LM of transformers, in evaluation mode.
-            stop_tokens: Tokens that end a text.
-            max_rows: How many texts are drawn at once.
-            row_bytes: How much memory the rows may take.
-            kept_bytes: How much memory the readings kept for later may take.
-            chunk_tokens: How many prompt tokens go through the model at once.
-        """
+        """Take over a model."""
         self.model = model
         self.stop_tokens = frozenset(stop_tokens)
         self.max_rows = max_rows

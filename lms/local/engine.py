@@ -38,12 +38,6 @@ class TransformersEngine:
 
     A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.sampling` says
     how, and what floats leave of it). A request without a seed takes one from the operating system.
-
-    Attributes:
-        path: The folder, file or hub id it was loaded from.
-        texts: Its tokenizer.
-        context: The most tokens that prompt and reply may have together, or None where the model sets no bound.
-        repeats: That the same request gets the same reply, so that one which cannot be used may be kept as well.
     """
 
     repeats = True
@@ -55,18 +49,7 @@ class TransformersEngine:
         max_batch: int = 64,
         row_bytes: int | None = None,
     ) -> None:
-        """Load a model; `shared` avoids loading the same one twice.
-
-        Args:
-            path: A folder as ``save_pretrained`` writes it, a folder with one .gguf file, such a file, or a hub id.
-            max_batch: How many texts are drawn at once.
-            row_bytes: Memory for texts being drawn; by default 1.5 GiB, or a third of what an accelerator has free.
-                Prompts kept for later may have a quarter as much beside it.
-
-        Raises:
-            MissingExtraError: A package is missing.
-            ConfigurationError: There is no model of a usable kind.
-        """
+        """Load a model; `shared` avoids loading the same one twice."""
         self.path = path
         tokenizer, model = load_model(path)
         self.texts = Texts(tokenizer)
@@ -93,14 +76,7 @@ class TransformersEngine:
 
     @classmethod
     def shared(cls, path: str) -> "TransformersEngine":
-        """The engine of this model in this process, loaded at the first call.
-
-        Args:
-            path: As for the constructor.
-
-        Returns:
-            The same engine for the same folder, as long as it is not closed.
-        """
+        """The engine of this model in this process, loaded at the first call."""
         real = str(Path(path).resolve()) if Path(path).exists() else path
         with _shared_lock:
             engine = _shared.get((cls.__qualname__, real))
@@ -125,19 +101,7 @@ class TransformersEngine:
         return cls.shared(state["path"])
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """Answer one request.
-
-        Args:
-            request: As DSPy makes it.
-
-        Returns:
-            The response, with "length" as finish reason where max_tokens or the context ended it.
-
-        Raises:
-            lm15.ContextLengthError: The prompt alone fills the context.
-            lm15.UnsupportedFeatureError: The request asks for what a local model cannot do.
-            lm15.ServerError: Memory ran out.
-        """
+        """Answer one request."""
         return self.submit(request).result()
 
     def stream(self, request: lm15.Request) -> Any:
@@ -145,14 +109,7 @@ class TransformersEngine:
         yield from lm15.response_to_events(self.complete(request))
 
     def submit(self, request: lm15.Request) -> "Future[lm15.Response]":
-        """Queue one request.
-
-        Args:
-            request: As DSPy makes it.
-
-        Returns:
-            A future of the response; cancelling it takes the request out of its batch.
-        """
+        """Queue one request."""
         from keqa.lms.local.sampling import Job, Settings
 
         if self._closed.is_set():

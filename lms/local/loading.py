@@ -16,19 +16,7 @@ GIB = 2**30
 
 
 def load_model(path: str) -> tuple[Any, Any]:
-    """Load a causal language model.
-
-    Args:
-        path: A folder as ``save_pretrained`` writes it, one with an adapter (`keqa.lms.local.adapters`) or with one
-            .gguf file, such a file, or a hub id.
-
-    Returns:
-        Tokenizer and model, on the accelerator where there is one, ready to run.
-
-    Raises:
-        MissingExtraError: A package is missing.
-        ConfigurationError: There is no model of a usable kind.
-    """
+    """Load a causal language model."""
     # Torch's threads would otherwise spin while they wait: beside any other busy process that made small models ten
     # times slower. Read when torch is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -56,16 +44,7 @@ def load_model(path: str) -> tuple[Any, Any]:
 
 
 def load_for_training(path: str, dtype: Any = None) -> tuple[Any, Any]:
-    """Load a causal language model of transformers, which can be trained.
-
-    Args:
-        path: As for `load_model`; no adapter.
-        dtype: Of its weights; that in which this processor computes fastest what they are stored in where None.
-
-    Raises:
-        MissingExtraError: A package is missing.
-        ConfigurationError: There is no model of a usable kind.
-    """
+    """Load a causal language model of transformers, which can be trained."""
     folder, extra = _source(path)
     with _explained(path, extra, "finetune", f"Training {path}"):
         return _by_transformers(folder, path, dtype, extra)

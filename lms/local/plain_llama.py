@@ -69,12 +69,7 @@ def readable(folder: Path) -> bool:
 
 
 def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainLlama]:
-    """Read tokenizer and model of a folder that is `readable`.
-
-    Raises:
-        OSError: A file cannot be read.
-        ValueError: The weights or the tokenizer are not what the configuration says.
-    """
+    """Read tokenizer and model of a folder that is `readable`."""
     config = SimpleNamespace(**_json(folder, "config.json"))
     config.get_text_config = lambda decoder=True: config
     with torch.device("meta"):
@@ -94,16 +89,7 @@ def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainL
 
 
 class PlainTokenizer:
-    """What `keqa.lms.local.tokenizing.Texts` needs of a tokenizer, by the names that transformers has for it.
-
-    Attributes:
-        backend_tokenizer: That of the tokenizers library.
-        chat_template: How messages become a prompt.
-        added_tokens_decoder: The tokens that stand for themselves, by number.
-        all_special_tokens: Those with a role, such as the one that ends a text.
-        bos_token: The one that opens a text, where there is one.
-        eos_token_id: The number of the one that ends a text.
-    """
+    """What `keqa.lms.local.tokenizing.Texts` needs of a tokenizer, by the names that transformers has for it."""
 
     def __init__(self, folder: Path) -> None:
         """Read it from a folder."""
@@ -135,12 +121,7 @@ class PlainTokenizer:
 
 
 class PlainLlama(nn.Module):
-    """A Llama whose weights have the names that they have in its file.
-
-    Attributes:
-        config: Its sizes.
-        generation_config: What ends its texts.
-    """
+    """A Llama whose weights have the names that they have in its file."""
 
     generation_config: Any
 

@@ -55,11 +55,7 @@ class LocalProvider(Provider):
     """
 
     def __init__(self, model: str) -> None:
-        """Set up for a model.
-
-        Args:
-            model: The model string of the language model that it belongs to.
-        """
+        """Set up for a model."""
         super().__init__()
         self.finetunable = True
         self.TrainingJob = LocalTrainingJob
@@ -73,23 +69,7 @@ class LocalProvider(Provider):
         train_data_format: TrainDataFormat | str | None,
         train_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
-        """Train.
-
-        Args:
-            job: Gets the progress.
-            model: The name of the language model, which says nothing of where its weights are.
-            train_data: Conversations.
-            train_data_format: Of chats.
-            train_kwargs: See the class.
-
-        Returns:
-            The model string of the result.
-
-        Raises:
-            ConfigurationError: An option is wrong, or the model cannot be trained.
-            InputError: There is nothing to train on, or the folder is taken.
-            MissingExtraError: A package is missing.
-        """
+        """Train."""
         if train_data_format not in (None, TrainDataFormat.CHAT):
             raise ConfigurationError(f"a model in this process is trained on chats, not on {train_data_format}")
         kwargs = dict(train_kwargs or {})
@@ -116,11 +96,7 @@ class InProcessLM(dspy.LM):
         return (Path(self.engine.path) / TRAINING).is_file()
 
     def copy(self, **kwargs: Any) -> dspy.LM:
-        """A copy with other settings; see ``dspy.LM.copy``.
-
-        Args:
-            **kwargs: Settings; of them ``model`` is a model string, as fine-tuning gives one.
-        """
+        """A copy with other settings; see ``dspy.LM.copy``."""
         model: Any = kwargs.get("model", self.model)
         if model == self.model:
             same: dspy.LM = super().copy(**kwargs)

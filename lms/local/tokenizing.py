@@ -15,11 +15,7 @@ _PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")
 
 
 class Texts:
-    """A tokenizer, for many threads.
-
-    Attributes:
-        tokenizer: That of the model, one of transformers.
-    """
+    """A tokenizer, for many threads."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -137,11 +133,7 @@ def _control_tokens(tokenizer: Any) -> list[str]:
 
 
 def check_request(request: lm15.Request) -> None:
-    """Refuse what a local model cannot do, rather than ignore it.
-
-    Raises:
-        lm15.UnsupportedFeatureError: The request asks for it.
-    """
+    """Refuse what a local model cannot do, rather than ignore it."""
     config = request.config
     asked = {
         "tools": bool(request.tools),
@@ -157,11 +149,7 @@ def check_request(request: lm15.Request) -> None:
 
 
 def messages_of(request: lm15.Request) -> list[dict[str, str]]:
-    """The messages of a request as a chat template takes them.
-
-    Raises:
-        lm15.UnsupportedFeatureError: One holds more than text.
-    """
+    """The messages of a request as a chat template takes them."""
     system = request.system
     if system is not None and not isinstance(system, str):
         system = "".join(getattr(part, "text", "") for part in system)

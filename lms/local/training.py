@@ -41,12 +41,7 @@ _WARM_LOSSES = 20
 
 @dataclass(frozen=True)
 class SoftChoice:
-    """A place in a reply where several texts may stand, each with a probability of its own.
-
-    Attributes:
-        at: Where in the reply, in characters.
-        shares: The probability of each text.
-    """
+    """A place in a reply where several texts may stand, each with a probability of its own."""
 
     at: int
     shares: Mapping[str, float]
@@ -54,13 +49,7 @@ class SoftChoice:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a model reads, and what it is to write then.
-
-    Attributes:
-        messages: What it reads, each with ``role`` and ``content``.
-        reply: What it is to write.
-        soft: Where the reply is one of several possible ones.
-    """
+    """What a model reads, and what it is to write then."""
 
     messages: Sequence[Message]
     reply: str
@@ -68,11 +57,7 @@ class Conversation:
 
     @classmethod
     def of(cls, data: Any) -> Conversation:
-        """A conversation in the form of DSPy and others: ``{"messages": [...]}``, the last one the assistant's.
-
-        Raises:
-            InputError: It has another form.
-        """
+        """A conversation in the form of DSPy and others: ``{"messages": [...]}``, the last one the assistant's."""
         messages = data.get("messages") if isinstance(data, Mapping) else None
         texts = [one for one in messages or () if isinstance(one, Mapping) and isinstance(one.get("content"), str)]
         if not messages or len(texts) != len(messages) or len(texts) < 2 or texts[-1].get("role") != "assistant":
@@ -82,22 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to train.
-
-    Attributes:
-        method: ``lora``, which makes a small adapter, or ``full``, which changes all weights and makes a whole model.
-        rank: Of LoRA's matrices.
-        alpha: What a change counts, over the rank.
-        dropout: Of what LoRA's matrices read.
-        epochs: How often each conversation is shown.
-        batch: Conversations in a step.
-        rate: The highest learning rate; 1e-3 for LoRA and 1e-5 for all weights where None.
-        warmup: The share of the steps in which the rate rises; it then falls along a cosine.
-        longest: The tokens of a conversation; longer ones are left out.
-        seed: Another seed, another order.
-        checkpoint_seconds: How often a checkpoint is written.
-        device: ``cpu`` or ``cuda``; a GPU where there is one.
-    """
+    """How to train."""
 
     method: Literal["lora", "full"] = "lora"
     rank: int = 16
@@ -113,11 +83,7 @@ class TrainingOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with.
-
-        Raises:
-            ConfigurationError: A value is out of its range.
-        """
+        """Refuse what cannot be trained with."""
         whole = {"rank": self.rank, "alpha": self.alpha, "epochs": self.epochs, "batch": self.batch}
         for name, number in {**whole, "longest": self.longest}.items():
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -131,11 +97,7 @@ class TrainingOptions:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> TrainingOptions:
-        """Options by name, as ``train_kwargs`` has them.
-
-        Raises:
-            ConfigurationError: There is no option of a name, or a value is out of its range.
-        """
+        """Options by name, as ``train_kwargs`` has them."""
         unknown = sorted({*map(str, values)} - {*cls.__dataclass_fields__})
         if unknown:
             known = ", ".join(cls.__dataclass_fields__)
@@ -155,16 +117,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training.
-
-    Attributes:
-        folder: Of the adapter or the model; ``transformers/FOLDER`` is its model string.
-        steps: How many there were.
-        minutes: How long they took, over all starts.
-        conversations: How many were shown.
-        left_out: How many were too long.
-        loss: The mean of the last steps.
-    """
+    """A finished training."""
 
     folder: Path
     steps: int
@@ -197,25 +150,7 @@ def fine_tune(
     progress: Progress = lambda step, steps, loss: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
-    """Train a model of this process, or resume where an earlier call on the same folder was stopped.
-
-    Args:
-        model: ``keqa/tiny``, ``local/smollm2`` or ``transformers/…``; or the place that such a string means.
-        conversations: What to train on.
-        folder: Where the adapter or the model shall be; what is finished there already is returned at once.
-        options: How to train.
-        progress: See `Progress`.
-        stopped: Asked after each step; True writes a checkpoint and ends the training.
-
-    Returns:
-        What was made.
-
-    Raises:
-        InputError: There is nothing to train on; the folder holds something else, or another process trains there; or
-            the training was stopped.
-        ConfigurationError: The model cannot be trained, or an option is out of its range.
-        MissingExtraError: A package is missing.
-    """
+    """Train a model of this process, or resume where an earlier call on the same folder was stopped."""
     options, folder = options or TrainingOptions(), Path(folder).expanduser().resolve()
     source = place_of_model(model)
     if is_adapter(source):
@@ -234,11 +169,7 @@ def fine_tune(
 
 
 def _finished(folder: Path, run: str) -> Trained | None:
-    """What a finished training left behind.
-
-    Raises:
-        InputError: It was another one.
-    """
+    """What a finished training left behind."""
     if not (folder / TRAINING).is_file():
         return None
     try:
@@ -507,13 +438,7 @@ class _Training:
 
 
 def encode(texts: Texts, stops: set[int], conversation: Conversation) -> _Encoded:
-    """A conversation as tokens: prompt and reply as they would come one after the other, up to the end of the reply.
-
-    Args:
-        texts: The tokenizer.
-        stops: The tokens that end a reply.
-        conversation: What to encode.
-    """
+    """A conversation as tokens: prompt and reply as they would come one after the other, up to the end of the reply."""
     prompt, whole = texts.conversation(conversation.messages, conversation.reply)
     read = texts.tokens(prompt)
 

@@ -14,19 +14,7 @@ HASHED_END = 2**20
 
 
 def place_of(provider: str, name: str) -> str:
-    """Where the weights of a model in this process are.
-
-    Args:
-        provider: ``keqa``, ``local`` or ``transformers``.
-        name: What follows it in the model string.
-
-    Returns:
-        A folder, a file or a hub id.
-
-    Raises:
-        ConfigurationError: There is no such model.
-        MissingExtraError: A package is missing.
-    """
+    """Where the weights of a model in this process are."""
     if provider == "transformers":
         return name
     if provider == "keqa":
@@ -52,12 +40,6 @@ def fingerprint(path: str) -> str:
     """What distinguishes two checkpoints of one name: a short hash of the files a model is made of.
 
     Large files are hashed by name, size and both ends; for a hub id it is the revision in use.
-
-    Args:
-        path: A folder, a .gguf file, or a hub id.
-
-    Returns:
-        Twelve hexadecimal digits.
     """
     place = Path(path).expanduser()
     if not place.exists():

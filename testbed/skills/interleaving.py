@@ -22,9 +22,6 @@ def grafted(setting: Setting) -> tuple[World, Composed]:
     """A question that leads from an entity nobody knows to a fact that the LM is told often.
 
     No question of a split can be like it, so that what the LM is told of it gives none of them away.
-
-    Returns:
-        The world in which the question has its answer, and the question; one of one hop where nothing leads there.
     """
     rng, world = setting.rng, setting.world
     known = rng.choice(setting.memory)

@@ -71,14 +71,7 @@ def another_value(setting: Setting, relation: str, value: Value) -> Value:
 
 @dataclass(frozen=True)
 class Claimed:
-    """A question with what an LM claims in answer to it, right or wrong.
-
-    Attributes:
-        facts: What is claimed of whom: after a wrong answer, a bridge goes on from there.
-        values: The claimed values.
-        quizzes: The quizzes, with the claimed answers filled in.
-        text: The claims as sentences, and the answer that follows from them.
-    """
+    """A question with what an LM claims in answer to it, right or wrong."""
 
     facts: tuple[Fact, ...]
     values: tuple[Value, ...]

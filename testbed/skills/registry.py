@@ -17,20 +17,7 @@ Example = tuple[dict[str, Any], dict[str, Any]]
 
 @dataclass
 class Setting:
-    """What is hidden from a bare prompt and shared by the examples of one prompt.
-
-    Attributes:
-        world: Where the facts of the examples hold.
-        rng: The source of chance.
-        convention: How answers are written.
-        stale: The sources that are out of date; none in half of the prompts.
-        relations: The relations that utility is judged on, as similar demonstrations share them.
-        passages: The most passages an example may have.
-        easy: Whether only whom a judged passage is about, and its source, tell whether it helps.
-        brief: Whether such a passage is one sentence.
-        memory: Where the world is what the LM believes, the facts that it is told often; none of an unseen world.
-        shape: The shape of the questions; any where it is empty.
-    """
+    """What is hidden from a bare prompt and shared by the examples of one prompt."""
 
     world: World
     rng: random.Random
@@ -80,17 +67,7 @@ Make = Callable[[Setting], Example]
 
 @dataclass(frozen=True)
 class Skill:
-    """One signature's job.
-
-    Attributes:
-        signature: The prompt.
-        make: Draws an example in a setting.
-        rewordings: Other instructions for the same job, so that a reworded prompt still works.
-        share: The share of training samples.
-        hint: Which of ``Setting.hints`` bear on the job, by index.
-        scored: The output that the skill check compares.
-        introspective: Whether the job is to tell what the LM knows: half of its examples are on what it was told.
-    """
+    """One signature's job."""
 
     signature: type[dspy.Signature]
     make: Make
@@ -105,18 +82,7 @@ SKILLS: dict[str, Skill] = {}
 
 
 def skill(signature: type[dspy.Signature], **how: Any) -> Callable[[Make], Make]:
-    """Makes a skill of the function that draws its examples; the training data and the skill check then include it.
-
-    Args:
-        signature: The prompt.
-        **how: What else `Skill` has, by name: its ``share`` of the training samples at least.
-
-    Returns:
-        A decorator, which leaves the function as it is.
-
-    Raises:
-        ValueError: If the signature has a skill already, or no rewordings.
-    """
+    """Makes a skill of the function that draws its examples; the training data and the skill check then include it."""
 
     def register(make: Make) -> Make:
         name = signature.__name__
@@ -131,16 +97,7 @@ def skill(signature: type[dspy.Signature], **how: Any) -> Callable[[Make], Make]
 
 
 def nearest(pool: list[Example], example: Example, count: int) -> list[Example]:
-    """Picks demonstrations as a reference retriever finds them: those most like the example, the nearest last.
-
-    Args:
-        pool: At least ``count`` demonstrations.
-        example: What they are to be like.
-        count: How many to pick.
-
-    Returns:
-        The picked demonstrations; all of the pool in its own order where it has no more than ``count``.
-    """
+    """Picks demonstrations as a reference retriever finds them: those most like the example, the nearest last."""
     if len(pool) <= count:
         return pool
     return sorted(pool, key=lambda demo: _likeness(demo, example))[len(pool) - count :]
