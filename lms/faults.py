@@ -21,7 +21,7 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
-from keqa.storage.keys import SECRET, known_keys
+from keqa.storage.redaction import SECRET, known_keys
 from keqa.storage.replies import too_large
 
 LONGEST_WAIT = 60.0

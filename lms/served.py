@@ -200,34 +200,8 @@ def quiet_litellm() -> Any:
     import litellm
 
     litellm.suppress_debug_info = True
-    _refuse_redirects()
     bound_litellm()
     return litellm
-
-
-@functools.cache
-def _refuse_redirects() -> None:
-    """Have the clients of LiteLLM follow no redirect where requests of `ServedLM` are awaited.
-
-    A question and its passages are for the server that the user named, and for none that it points to. LiteLLM has no
-    setting for it, and a client of one's own (`litellm.aclient_session`) would be shared with other event loops.
-    """
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-    from litellm.llms.openai.common_utils import BaseOpenAILLM
-
-    client_of_openai, set_up = BaseOpenAILLM._get_async_http_client, AsyncHTTPHandler.__init__
-
-    def client_without_redirects(*arguments: Any, **kwargs: Any) -> Any:
-        client = client_of_openai(*arguments, **kwargs)
-        if client is not None and background.requests.is_here():
-            client.follow_redirects = False
-        return client
-
-    def set_up_without_redirects(self: Any, *arguments: Any, **kwargs: Any) -> None:
-        set_up(self, *arguments, **(kwargs | {"follow_redirects": False} if background.requests.is_here() else kwargs))
-
-    BaseOpenAILLM._get_async_http_client = staticmethod(client_without_redirects)
-    AsyncHTTPHandler.__init__ = set_up_without_redirects
 
 
 def supports_n(lm: dspy.LM) -> bool:

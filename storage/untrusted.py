@@ -32,6 +32,13 @@ _MAX_NUMBER_CHARS = 64
 _BYTES_IN_A_NAME = 255
 _CHUNK = 1 << 20
 _MOST_REASONS = 3
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    **dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device"),
+}
 
 
 class MissingFileError(InputError, ConfigurationError):
@@ -89,8 +96,8 @@ def parse_json(
         text = content.decode("utf-8") if isinstance(content, bytes) else content
         value = json.loads(
             text,
-            parse_int=_integer,
-            parse_float=_finite,
+            parse_int=lambda literal: _number(literal, int),
+            parse_float=lambda literal: _number(literal, float),
             parse_constant=_not_finite,
             object_pairs_hook=_without_duplicates,
         )
@@ -166,17 +173,9 @@ def parse_npy(
 
 
 def _refuse_special(path: Path, mode: int, error: type[KeqaError]) -> None:
-    if stat.S_ISREG(mode):
-        return
-    kinds = {
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFDIR: "a folder",
-        stat.S_IFIFO: "a pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    raise error(f"{path} is {kinds.get(stat.S_IFMT(mode), 'something else')}; a regular file is expected there")
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise error(f"{path} is {kind}; a regular file is expected there")
 
 
 def _is_plain_name(name: Any) -> bool:
@@ -190,21 +189,13 @@ def _shown(text: Any) -> str:
     return shown if len(shown) <= 100 else f"{shown[:97]}..."
 
 
-def _integer(literal: str) -> int:
-    return int(_bounded(literal))
-
-
-def _finite(literal: str) -> float:
-    value = float(_bounded(literal))
+def _number(literal: str, kind: type[int] | type[float]) -> int | float:
+    if len(literal) > _MAX_NUMBER_CHARS:
+        raise ValueError(f"a number has {len(literal):,} characters")
+    value = kind(literal)
     if not math.isfinite(value):
         raise ValueError(f"the number {literal} is too large")
     return value
-
-
-def _bounded(literal: str) -> str:
-    if len(literal) > _MAX_NUMBER_CHARS:
-        raise ValueError(f"a number has {len(literal):,} characters")
-    return literal
 
 
 def _not_finite(literal: str) -> NoReturn:
@@ -222,13 +213,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _deeper_than(value: Any, levels: int) -> bool:
     layer = [value]
     for _ in range(levels):
-        layer = [
-            inner
-            for outer in layer
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        layer = [inner for inner in layer if isinstance(inner, dict | list)]
+        layer = [one for one in layer if isinstance(one, dict | list)]
+        layer = [inner for outer in layer for inner in (outer.values() if isinstance(outer, dict) else outer)]
         if not layer:
             return False
-    return True
+    return any(isinstance(one, dict | list) for one in layer)
