@@ -30,28 +30,23 @@ from keqa.storage.replies import ReplyTooLargeError, Unpacker
 if TYPE_CHECKING:
     import aiohttp
 
+# What is sent as it is given.
 _SENT = frozenset(
-    (
-        *("messages", "temperature", "max_tokens", "top_p", "n", "stop", "seed", "logprobs", "top_logprobs"),
-        *("presence_penalty", "frequency_penalty"),
-    )
+    "messages temperature max_tokens top_p n stop seed logprobs top_logprobs presence_penalty frequency_penalty".split()
 )
-"""What is sent as it is given."""
-_KEPT = frozenset(
-    ("model", "api_base", "api_key", "timeout", "rollout_id", "litellm_trace_id", "additional_drop_params", "cache")
-)
-"""What is not sent, or says where to."""
+# What is not sent, or says where to.
+_KEPT = frozenset("model api_base api_key timeout rollout_id litellm_trace_id additional_drop_params cache".split())
 PROVIDERS = ("openai", "hosted_vllm")
 """Whose models a server of one's own may have."""
 # Who sets one of these wants LiteLLM to see each call or to change it, or to connect in a way of its own.
 _HOOKS = (
-    *("callbacks", "success_callback", "failure_callback", "input_callback", "headers", "organization", "cache"),
-    *("drop_params", "modify_params", "aclient_session", "ssl_certificate", "ssl_security_level"),
-)
+    "callbacks success_callback failure_callback input_callback headers organization cache drop_params modify_params "
+    "aclient_session ssl_certificate ssl_security_level"
+).split()
 _VARIABLES = (
-    *("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "SSL_VERIFY", "SSL_CERTIFICATE"),
-    *("SSL_SECURITY_LEVEL", "LITELLM_DROP_PARAMS", "LITELLM_MODIFY_PARAMS"),
-)
+    "OPENAI_ORGANIZATION OPENAI_ORG_ID OPENAI_PROJECT_ID SSL_VERIFY SSL_CERTIFICATE SSL_SECURITY_LEVEL "
+    "LITELLM_DROP_PARAMS LITELLM_MODIFY_PARAMS"
+).split()
 _KEPT_OPEN = 4.0
 """Seconds that an idle connection is kept; the servers of vLLM and others close theirs after five."""
 _clients: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
@@ -80,10 +75,9 @@ def is_plain(model: str) -> bool:
 
 def _is_own(model: str, api_base: str | None) -> bool:
     """Whether a model is one of a server of the user's."""
-    if not api_base or not is_plain(model):
-        return False
-    parts = urlsplit(api_base)
-    return not (parts.query or parts.fragment or parts.path.rstrip("/").endswith("/completions"))
+    parts = urlsplit(api_base or "")
+    asked = parts.query or parts.fragment or parts.path.rstrip("/").endswith("/completions")
+    return bool(api_base) and is_plain(model) and not asked
 
 
 def _priced() -> Set[str]:
@@ -92,9 +86,7 @@ def _priced() -> Set[str]:
     if known is None and os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP", "True").lower() == "true":
         return _packaged()
     if known is None:
-        import litellm
-
-        known = litellm.model_cost
+        from litellm import model_cost as known
     found: Set[str] = known.keys()
     return found
 
@@ -134,15 +126,13 @@ async def complete(request: Mapping[str, Any]) -> Any:
         raise LMServerError(str(error), model=model, status=200, provider_code=UNREADABLE) from error
     except (aiohttp.ClientError, OSError) as error:
         raise LMTransportError(f"{type(error).__name__}: {error}", model=model, provider=provider) from error
+    body_sent = _read(sent)
     if status != 200:
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        refused = _refused(status, sent, headers, provider)
-        raise _of_litellm(refused, provider, body["model"]) from refused
-    reply = _read(sent)
-    if not isinstance(reply, dict):
+        raise _refused(status, sent, body_sent, response.headers, model)
+    if not isinstance(body_sent, dict):
         text = "the server answered with what is no reply"
         raise LMServerError(text, model=model, status=200, provider_code=UNREADABLE)
-    return (await loading)(reply)
+    return (await loading)(body_sent)
 
 
 @functools.cache
@@ -166,27 +156,22 @@ def _read(sent: bytes) -> Any:
         return None
 
 
-def _refused(status: int, sent: bytes, headers: Mapping[str, str], provider: str) -> Exception:
-    """What a server refused, as the client of LiteLLM would raise it."""
+def _refused(status: int, sent: bytes, body: Any, headers: Mapping[str, str], model: str) -> Exception:
+    """What LiteLLM makes of a refusal that its client meets; it chooses the class by status, code and words."""
+    import litellm
     from litellm.llms.openai.common_utils import OpenAIError
 
-    body = _read(sent)
+    provider, _, name = model.partition("/")
     error: Exception = OpenAIError(
         status_code=status,
         message=f"Error code: {status} - {sent.decode(errors='replace') if body is None else body}",
-        headers=dict(headers),
+        headers={name.lower(): value for name, value in headers.items()},
         body=body.get("error", body) if isinstance(body, dict) else body,
     )
-    return error
-
-
-def _of_litellm(error: Exception, provider: str, name: str) -> Exception:
-    """What LiteLLM makes of a client's error; it chooses the class by status, code and words."""
-    import litellm
-
     try:
         litellm.exception_type(model=name, original_exception=error, custom_llm_provider=provider)
     except Exception as raised:
+        raised.__cause__ = error
         return raised
     return error
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import Any
 
 import tenacity
+from dspy.clients._http import retry_after_seconds
 from dspy.utils.exceptions import (
     LMConfigurationError,
     LMError,
@@ -45,13 +44,20 @@ _OF_REPLIES = {LMInvalidRequestError, LMProviderError, LMUnexpectedError, LMServ
 
 
 def known(error: LMError, model: str) -> LMError:
-    """The error as it is raised, with what LiteLLM leaves out of it.
+    """The error as it is raised, with what LiteLLM leaves out of it, such as the wait that a server asks for.
 
     An error in the body of a reply of status 200, or a body that is none, is the server's error, whatever LiteLLM takes
-    it for; and the wait that a server asks for is put back.
+    it for.
     """
-    if (missing := _missing(error)) is not None:
-        return LMConfigurationError(missing, model=model)
+    # What this machine lacks is told by what was raised here, never by a server's words, which could advise to install
+    # anything.
+    for one in chain(error):
+        if isinstance(one, ImportError):
+            told = f"the provider needs a Python package that is not installed: {one}"
+            return LMConfigurationError(told, model=model)
+        if (type(one).__module__.split(".")[0], type(one).__name__) in _NO_CREDENTIALS:
+            told = "the provider's credentials are missing: set them in the environment as LiteLLM's page on it says"
+            return LMConfigurationError(told, model=model)
     if large := too_large(error):
         return LMServerError(str(large), model=model, status=200, provider_code=UNREADABLE)
     # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
@@ -75,17 +81,6 @@ def known(error: LMError, model: str) -> LMError:
     )
 
 
-def _missing(error: LMError) -> str | None:
-    """What this machine lacks for a provider, which no further attempt brings: a package, or credentials."""
-    # Told by what was raised here, and never by the words of a server, which could advise to install anything.
-    for one in chain(error):
-        if isinstance(one, ImportError):
-            return f"the provider needs a Python package that is not installed: {one}"
-        if (type(one).__module__.split(".")[0], type(one).__name__) in _NO_CREDENTIALS:
-            return "the provider's credentials are missing: set them in the environment as LiteLLM's page on it says"
-    return None
-
-
 def is_tried_again(error: BaseException) -> bool:
     """Whether a further attempt may fare better, within the time that is waited for it."""
     if not isinstance(error, Exception) or not is_retryable_lm_error(error):
@@ -96,21 +91,16 @@ def is_tried_again(error: BaseException) -> bool:
 
 def pause(state: tenacity.RetryCallState) -> float:
     """Seconds until the next attempt: what the server asked for, or else longer each time."""
-    error = None if state.outcome is None else state.outcome.exception()
-    asked = getattr(error, "retry_after", None)
-    return float(asked) if asked is not None else float(_backoff(state))
+    asked = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
+    return float(_backoff(state) if asked is None else asked)
 
 
 def check_reply(reply: Any, model: str) -> None:
-    """Refuse a reply without anything in it that could be read."""
+    """Refuse a reply without choices, or without text in any and a reason why."""
     choices = getattr(reply, "choices", None)
-    text = ""
-    if not choices:
-        text = "the server's reply holds no answer (an empty list of choices)"
-    elif all(map(_is_void, choices)):
-        text = "the server's reply holds no text, and no reason why"
-    if text:
-        raise LMServerError(text, model=model, status=200, provider_code=VOID)
+    text = "text, and no reason why" if choices else "answer (an empty list of choices)"
+    if not choices or all(map(_is_void, choices)):
+        raise LMServerError(f"the server's reply holds no {text}", model=model, status=200, provider_code=VOID)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -169,25 +159,12 @@ def _misread(error: LMError) -> str | None:
 
 def _retry_after(error: LMError) -> float | None:
     """The wait that a server asked for, which LiteLLM's errors hold deeper down."""
-    for one in chain(error):
-        for holder in (one, getattr(one, "response", None)):
-            headers = getattr(holder, "headers", None)
-            if headers is None or not hasattr(headers, "get"):
-                continue
-            seconds = _seconds(headers.get("retry-after") or headers.get("Retry-After"))
-            if seconds is not None:
-                return seconds
-    return None
-
-
-def _seconds(value: Any) -> float | None:
-    """Both forms of the header: a number of seconds, or a date."""
-    if not isinstance(value, str):
-        return None
-    text = value.strip()
-    if text.isascii() and text.isdecimal():
-        return float(text[:12])
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return None
+    held = (
+        getattr(holder, "headers", None) for one in chain(error) for holder in (one, getattr(one, "response", None))
+    )
+    found = (
+        retry_after_seconds(headers.get("retry-after") or headers.get("Retry-After"))
+        for headers in held
+        if hasattr(headers, "get")
+    )
+    return next((seconds for seconds in found if seconds is not None), None)

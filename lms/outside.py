@@ -66,7 +66,11 @@ class Guarded:
 
 
 def harmless(text: str, signature: type[dspy.Signature], adapter: dspy.Adapter) -> str:
-    """A text as it may be put into a field of a prompt."""
+    """A text from outside as it may be put into a field of a prompt that an adapter writes.
+
+    Field markers, tags of the signature's fields and control tokens are broken up by a space or, for adapters that need
+    it, by a quotation mark or brackets.
+    """
     return _harmless(text, _structure(adapter, tuple(signature.fields), tuple(signature.output_fields)))
 
 

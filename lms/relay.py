@@ -18,10 +18,9 @@ _END = object()
 
 
 class Relay:
-    """Stands in for a stream; `send` may be awaited in any event loop, and never waits."""
+    """Stands in for a stream, in whose loop it is made; `send` may be awaited in any event loop, and never waits."""
 
     def __init__(self, stream: Any) -> None:
-        """Start passing on; to be called in the loop of the stream."""
         self._home = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
         self._passing = self._home.create_task(self._pass_on(stream))

@@ -95,7 +95,7 @@ def check_finetunable(program: Program) -> None:
     Raises:
         ConfigurationError: There is such a one.
     """
-    from keqa.lms.local.adapters import is_adapter
+    from keqa.lms.local.weights import is_adapter
 
     for lm in _distinct(program):
         name = getattr(lm, "model", "none")
@@ -306,7 +306,7 @@ def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path
     Raises:
         InputError: A place is taken by something else, or cannot be written to.
     """
-    from keqa.lms.local.adapters import TRAINING
+    from keqa.lms.local.weights import TRAINING
 
     places = places_beside(folders, program)
     for source, target in {folders[role]: target for role, target in places.items()}.items():

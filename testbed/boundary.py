@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from keqa.programs.stages.stage import RoleLMs
 
 TIERS = ("often", "sometimes", "stale", "never")
-"""How often an LM saw a fact in training; see `keqa.testbed.tiers`."""
+"""How often an LM saw a fact in training; see `keqa.testbed.world`."""
 
 _THRESHOLD = Fraction(4, 5)
 

@@ -9,8 +9,7 @@ from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph
 from keqa.testbed.questions import SHAPES, Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
-from keqa.testbed.tiers import Tier, Tiers, assign
-from keqa.testbed.world import GOLD, Fact, World
+from keqa.testbed.world import GOLD, Fact, Tier, Tiers, World, assign
 
 SEED = 1
 

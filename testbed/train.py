@@ -19,10 +19,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from keqa.testbed.rendering import END, NUMBERED_VERDICTS, TURN, contents
+from keqa.testbed.rendering import (
+    END,
+    NUMBERED_VERDICTS,
+    TURN,
+    added_token,
+    all_pieces,
+    build_tokenizer,
+    contents,
+    text_decoder,
+)
 from keqa.testbed.sampling import Sample, Stream
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tokenizer import added_token, all_pieces, build_tokenizer, text_decoder
 from keqa.testbed.world import Fact
 
 if TYPE_CHECKING:

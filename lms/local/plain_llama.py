@@ -18,37 +18,13 @@ from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 
-_REQUIRED = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_act": "silu",
-    "mlp_bias": False,
-    "pretraining_tp": 1,
-    "tie_word_embeddings": True,
-}
-_SIZES = {
-    "attention_bias",
-    "head_dim",
-    "hidden_size",
-    "intermediate_size",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "rms_norm_eps",
-    "rope_parameters",
-    "vocab_size",
-}
-_WITHOUT_EFFECT = {
-    "attention_dropout",
-    "bos_token_id",
-    "dtype",
-    "eos_token_id",
-    "initializer_range",
-    "max_position_embeddings",
-    "pad_token_id",
-    "transformers_version",
-    "use_cache",
-}
+_REQUIRED = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "mlp_bias": False}
+_REQUIRED |= {"pretraining_tp": 1, "tie_word_embeddings": True}
+_SIZES = {"attention_bias", "head_dim", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"}
+_SIZES |= {"num_key_value_heads", "rms_norm_eps", "rope_parameters", "vocab_size"}
+_WITHOUT_EFFECT = {"attention_dropout", "bos_token_id", "dtype", "eos_token_id", "initializer_range", "pad_token_id"}
+_WITHOUT_EFFECT |= {"max_position_embeddings", "transformers_version", "use_cache"}
+_Turn = tuple[torch.Tensor, torch.Tensor]
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
 _TOKENIZER = {*_SPECIAL, "backend", "is_local", "local_files_only", "model_max_length", "padding_side"}
 _FILES = ("model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -152,13 +128,13 @@ class PlainLlama(nn.Module):
     ) -> SimpleNamespace:
         """Logits of tokens, as a transformers model gives them."""
         hidden = self.model["embed_tokens"](input_ids)
-        cosine, sine = self._rotation(position_ids, hidden)
+        turn = self._rotation(position_ids, hidden)
         layers: Any = self.model["layers"]
         for number, layer in enumerate(layers):
-            hidden = layer(hidden, attention_mask, cosine, sine, past_key_values, number)
+            hidden = layer(hidden, attention_mask, turn, past_key_values, number)
         return SimpleNamespace(logits=self.lm_head(self.model["norm"](hidden)))
 
-    def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> _Turn:
         size, base = self.config.head_dim, self.config.rope_parameters["rope_theta"]
         # On the processor, as transformers computes them, wherever the model is.
         inverse = 1.0 / (base ** (torch.arange(0, size, 2, dtype=torch.float) / size))
@@ -167,18 +143,19 @@ class PlainLlama(nn.Module):
         return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 
 
-class _Linear(nn.Linear):
-    """Its weights are read, not drawn."""
-
-    def reset_parameters(self) -> None:
-        """Draw nothing: on the device without data that would import torch's compiler."""
-
-
-class _Embedding(nn.Embedding):
-    """Likewise."""
+class _Undrawn:
+    """Weights that are read: to draw them on the device without data would import torch's compiler."""
 
     def reset_parameters(self) -> None:
         """Draw nothing."""
+
+
+class _Linear(_Undrawn, nn.Linear):
+    """A linear layer."""
+
+
+class _Embedding(_Undrawn, nn.Embedding):
+    """An embedding."""
 
 
 class _Norm(nn.Module):
@@ -210,21 +187,13 @@ class _Layer(nn.Module):
         self.input_layernorm = _Norm(config)
         self.post_attention_layernorm = _Norm(config)
 
-    def forward(
-        self,
-        hidden: torch.Tensor,
-        mask: torch.Tensor,
-        cosine: torch.Tensor,
-        sine: torch.Tensor,
-        cache: Any,
-        number: int,
-    ) -> torch.Tensor:
+    def forward(self, hidden: torch.Tensor, mask: torch.Tensor, turn: _Turn, cache: Any, number: int) -> torch.Tensor:
         attention, mlp, read = self.self_attn, self.mlp, self.input_layernorm(hidden)
         queries, keys, values = (
             attention[name](read).unflatten(-1, (-1, self._size)).transpose(1, 2)
             for name in ("q_proj", "k_proj", "v_proj")
         )
-        queries, keys = (one * cosine + _turned(one) * sine for one in (queries, keys))
+        queries, keys = (one * turn[0] + _turned(one) * turn[1] for one in (queries, keys))
         keys, values = cache.update(keys, values, number)
         mixed = functional.scaled_dot_product_attention(queries, keys, values, mask, scale=self._size**-0.5)
         hidden = hidden + attention["o_proj"](mixed.transpose(1, 2).flatten(2))

@@ -37,8 +37,7 @@ class Texts:
         text = self.render(messages) + (begun if self.tokenizer.chat_template or not begun else f" {begun}")
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
-            with self._lock:
-                return tuple(self.tokenizer.encode(text, add_special_tokens=False)), ()
+            return tuple(self.tokens(text)), ()
         encoding = backend.encode(text, add_special_tokens=False)
         ends = [end for _, end in encoding.offsets]
         first, last = messages[0]["content"], messages[-1]["content"]
@@ -160,3 +159,9 @@ def messages_of(request: lm15.Request) -> list[dict[str, str]]:
         role = "system" if message.role == "developer" else message.role
         messages.append({"role": role, "content": "".join(part.text for part in message.parts)})
     return messages
+
+
+def stop_tokens(model: Any, tokenizer: Any) -> set[int]:
+    """The tokens that end a text, by the model's configuration or its tokenizer's."""
+    ends = [getattr(model.generation_config, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_token_id]
+    return {token for end in ends if end is not None for token in (end if isinstance(end, list) else [end])}

@@ -16,7 +16,7 @@ def samples():
 @pytest.fixture(scope="module")
 def tokenizer(samples):
     pytest.importorskip("transformers")
-    from keqa.testbed.tokenizer import build_tokenizer
+    from keqa.testbed.rendering import build_tokenizer
 
     return build_tokenizer(line for s in samples for line in contents(s.prompt + s.target))
 

@@ -1,5 +1,5 @@
 from keqa.testbed.relations import RELATIONS
-from keqa.testbed.tiers import assign, believed
+from keqa.testbed.world import assign, believed
 from keqa.testbed.world import GOLD, SIZES, Convention, Date, Fact, World
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills import Setting
-from keqa.testbed.skills.conversing import follow_up
+from keqa.testbed.skills.answering import follow_up
 from keqa.testbed.world import SMALL, World
 
 LEANS = re.compile(r"\b(he|she|it|his|her|him|its|that \w+)\b")

@@ -9,9 +9,9 @@ import pytest
 
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills import Setting
-from keqa.testbed.skills.evidence import document, evidenced, expand
+from keqa.testbed.skills.reflecting import document, evidenced, expand
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tiers import believed
+from keqa.testbed.world import believed
 from keqa.testbed.world import SMALL, Convention, Fact, World
 
 

@@ -13,10 +13,10 @@ from keqa.signatures import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.choose_action import written_trajectory
 from keqa.signatures.plan_query_chain import UNSOLVED
 from keqa.testbed.relations import RELATIONS
-from keqa.testbed.skills.interleaving import act, conclude, extend, grafted, plan
+from keqa.testbed.skills.judging import act, conclude, extend, grafted, plan
 from keqa.testbed.skills.registry import Setting
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tiers import believed
+from keqa.testbed.world import believed
 from keqa.testbed.world import SMALL, World
 
 

@@ -16,7 +16,7 @@ from keqa.testbed.rendering import conversation, target
 from keqa.testbed.skills import SKILLS, Setting
 from keqa.testbed.skills.reflecting import rephrase
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tiers import believed
+from keqa.testbed.world import believed
 from keqa.testbed.world import SMALL, World
 
 NAMES = (
