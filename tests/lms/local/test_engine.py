@@ -14,7 +14,6 @@ from tiny_model import save_tiny_model
 
 from keqa.errors import ConfigurationError
 from keqa.lms import build_lm
-from keqa.lms.local import loading
 from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
 from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 
@@ -267,15 +266,16 @@ def test_several_gguf_files_are_a_question(tmp_path: Path) -> None:
         TransformersEngine(str(tmp_path))
 
 
-def test_a_recurrent_model_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_a_recurrent_model_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     class Kinds:
         layer_types = ("linear_attention", "full_attention")
 
         def get_text_config(self, decoder: bool) -> "Kinds":
             return self
 
-    with pytest.raises(ConfigurationError, match="vLLM"):
-        loading._check_kind("some/model", Kinds())
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *arguments, **options: Kinds())
+    with pytest.raises(ConfigurationError, match=r"some/model keeps a recurrent state.*vLLM"):
+        TransformersEngine("some/model")
 
 
 def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) -> None:
