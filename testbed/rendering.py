@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from keqa.signatures.choose_action import Turn, written_trajectory
+from keqa.signatures.react import Turn, written_trajectory
 from keqa.testbed import words
 from keqa.testbed.skills import SKILLS
 from keqa.testbed.skills.registry import Example

@@ -14,8 +14,8 @@ from keqa.signatures import (
     JudgeUtility,
     PlanQueryChain,
 )
-from keqa.signatures.choose_action import Turn, written_trajectory
-from keqa.signatures.plan_query_chain import UNSOLVED
+from keqa.signatures.baselines import UNSOLVED
+from keqa.signatures.react import Turn, written_trajectory
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, some_relations, statement
 from keqa.testbed.questions import Composed, QuestionMaker

@@ -12,8 +12,8 @@ import pytest
 
 from keqa.programs.baselines.reading import concluded, first_sentence
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
-from keqa.signatures.choose_action import written_trajectory
-from keqa.signatures.plan_query_chain import UNSOLVED
+from keqa.signatures.baselines import UNSOLVED
+from keqa.signatures.react import written_trajectory
 from keqa.testbed.questions import SHAPES, QuestionMaker
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.rendering import conversation, target
