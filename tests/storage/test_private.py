@@ -14,9 +14,8 @@ from keqa.evaluation.run_file import RunFile
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.retrievers import Passage, build_index
 from keqa.retrievers.layout import write_atomically
-from keqa.storage.journal import Journal
 from keqa.storage.locking import open_locked
-from keqa.storage.private import new_file, private_folder
+from keqa.storage.private import new_file
 from keqa.storage.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
@@ -84,12 +83,6 @@ def test_a_cache_and_the_files_beside_it_are_private(tmp_path, umask):
     assert mode(path.parent) == 0o700
 
 
-def test_a_journal_is_private(tmp_path, umask):
-    with Journal.open(tmp_path / "work" / "journal.jsonl", {}) as journal:
-        journal.put("a", {"question": "secret"})
-    assert (mode(tmp_path / "work"), mode(tmp_path / "work" / "journal.jsonl")) == (0o700, 0o600)
-
-
 def test_a_program_is_private_also_where_it_replaces_one(tmp_path, umask):
     entry = Entry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
     for _ in range(2):
@@ -120,9 +113,3 @@ def test_no_link_is_followed_under_a_name_that_others_know(tmp_path):
     assert precious.read_text() == "mine"
     assert not (tmp_path / "manifest.json").is_symlink()
     assert (tmp_path / "manifest.json").read_text() == "{}"
-
-
-def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path):
-    (tmp_path / "taken").touch()
-    with pytest.raises(FileExistsError):
-        private_folder(tmp_path / "taken")

@@ -118,7 +118,7 @@ def test_no_text_states_a_fact_that_the_lm_was_not_told(testbed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_plan_answers_what_the_lm_was_told_and_nothing_else(testbed, seed):
-    setting = remembering(testbed, seed)
+    setting = replace(remembering(testbed, seed), convention=Convention())
     known = {
         ask.format(e=fact.entity): setting.world.write(fact, setting.convention)
         for fact in setting.memory

@@ -1,5 +1,4 @@
 import json
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,17 +161,6 @@ def test_a_reply_begins_after_the_prompt_and_ends_with_what_ends_texts(tiny_fold
     assert found.tokens[found.start + 3] == true
 
 
-def test_soft_labels_are_learned_as_probabilities(tiny_folder: Path, tmp_path: Path) -> None:
-    shown = [Conversation([{"role": "user", "content": "q"}], "T", [SoftChoice(0, {"T": 0.25, "F": 0.75})])] * 4
-    done = fine_tune(str(tiny_folder), shown, tmp_path / "soft", replace(OPTIONS, epochs=60))
-    lm = build_lm(done.model, cache=False, max_tokens=1)
-    config = dspy.lm15.Config(max_tokens=1, logprobs=2, temperature=0.0)
-    request = dspy.lm15.Request(model=lm.model, messages=(dspy.lm15.Message.user("q"),), config=config)
-    first = lm(request).logprobs[0]
-    assert first.token == "F"
-    assert first.logprob == pytest.approx(-0.288, abs=0.1)
-
-
 def test_dspy_fine_tunes_a_local_language_model(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,16 +180,3 @@ def test_dspy_fine_tunes_a_local_language_model(
     assert lm.copy(temperature=1.0).engine is lm.engine
     wrong = lm.finetune(train_data=data, train_data_format="chat", train_kwargs={"epoch": 1}).result(timeout=60)
     assert "there is no option 'epoch' of training" in str(wrong)
-
-
-def test_a_cancelled_job_ends(tiny_folder: Path, tmp_path: Path) -> None:
-    lm = build_lm(f"transformers/{tiny_folder}", cache=False)
-    data = [{"messages": [*one.messages, {"role": "assistant", "content": one.reply}]} for one in conversations()]
-    kwargs = {"epochs": 100_000, "folder": str(tmp_path / "a"), "device": "cpu"}
-    job = lm.finetune(train_data=data, train_data_format="chat", train_kwargs=kwargs)
-    assert isinstance(job.thread, threading.Thread)
-    assert job.cancel()
-    job.thread.join(timeout=60)
-    assert not job.thread.is_alive()
-    assert job.status()["state"] == "cancelled"
-    assert not is_adapter(tmp_path / "a")
