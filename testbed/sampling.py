@@ -6,8 +6,6 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import dspy
-
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, Summarize
 from keqa.testbed import words
 from keqa.testbed.prose import distraction, passage, random_date
@@ -171,7 +169,7 @@ class Stream:
                 return made
         examples = [self._quiz(setting, known=known, progress=progress) for _ in range(count + 1)]
         skill = SKILLS["AnswerQuiz"]
-        return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
+        return self._render(skill, examples[:-1], examples[-1], setting)
 
     def _quiz(self, setting: Setting, *, known: bool, progress: float) -> Example:
         rng = self.rng
@@ -195,7 +193,7 @@ class Stream:
             if known.issuperset(question.facts) and question.text not in self._asked:
                 self.rng.setstate(saved)
                 example = (recall if name == "AnswerQuestion" else recall_and_reason)(over)
-                return self._render(SKILLS[name].signature, [], example, setting, (), ())
+                return self._render(replace(SKILLS[name], hint=(), rewordings=()), [], example, setting)
         return None
 
     def _skill(self, name: str, progress: float) -> Sample:
@@ -225,27 +223,19 @@ class Stream:
             for _ in range(count * rng.choice((1, 3, 5)))
         ]
         demos = nearest(pool, example, count)
-        return self._render(skill.signature, demos, example, setting, skill.hint, skill.rewordings)
+        return self._render(skill, demos, example, setting)
 
     def _introspective(self, skill: Skill, setting: Setting, count: int) -> Sample:
         remembering = replace(setting, world=self._belief, memory=tuple(self._known))
         examples = [skill.make(remembering if self.rng.random() < 0.5 else setting) for _ in range(count + 1)]
-        return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
+        return self._render(skill, examples[:-1], examples[-1], setting)
 
-    def _render(
-        self,
-        signature: type[dspy.Signature],
-        demos: list[Example],
-        example: Example,
-        setting: Setting,
-        hint: tuple[int, ...],
-        rewordings: tuple[str, ...],
-    ) -> Sample:
-        rng, name = self.rng, signature.__name__
-        if rewordings and rng.random() < 0.05:
-            signature = signature.with_instructions(rng.choice(rewordings))
-        if hint and rng.random() < 0.08:
-            added = " ".join(setting.hints()[i] for i in hint)
+    def _render(self, skill: Skill, demos: list[Example], example: Example, setting: Setting) -> Sample:
+        rng, signature, name = self.rng, skill.signature, skill.signature.__name__
+        if skill.rewordings and rng.random() < 0.05:
+            signature = signature.with_instructions(rng.choice(skill.rewordings))
+        if skill.hint and rng.random() < 0.08:
+            added = " ".join(setting.hints()[i] for i in skill.hint)
             signature = signature.with_instructions(f"{signature.instructions} {added}")
         inputs, outputs = example
         return Sample(name, conversation(signature, demos, inputs), target(signature, outputs))
