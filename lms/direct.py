@@ -86,7 +86,9 @@ def _priced() -> Set[str]:
     if known is None and os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP", "True").lower() == "true":
         return _packaged()
     if known is None:
-        from litellm import model_cost as known
+        import litellm
+
+        known = litellm.model_cost
     found: Set[str] = known.keys()
     return found
 

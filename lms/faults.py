@@ -159,12 +159,10 @@ def _misread(error: LMError) -> str | None:
 
 def _retry_after(error: LMError) -> float | None:
     """The wait that a server asked for, which LiteLLM's errors hold deeper down."""
-    held = (
-        getattr(holder, "headers", None) for one in chain(error) for holder in (one, getattr(one, "response", None))
-    )
-    found = (
-        retry_after_seconds(headers.get("retry-after") or headers.get("Retry-After"))
-        for headers in held
-        if hasattr(headers, "get")
-    )
-    return next((seconds for seconds in found if seconds is not None), None)
+    for one in chain(error):
+        for holder in (one, getattr(one, "response", None)):
+            headers: Any = getattr(holder, "headers", None)
+            asked = headers.get("retry-after") or headers.get("Retry-After") if hasattr(headers, "get") else None
+            if (seconds := retry_after_seconds(asked)) is not None:
+                return float(seconds)
+    return None

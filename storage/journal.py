@@ -30,7 +30,7 @@ class Journal(SqliteStore):
             before = journal.get(_FINGERPRINT)
             if before is None and not len(journal):
                 journal.put(_FINGERPRINT, now)
-            elif not isinstance(before, dict):
+            elif before is None:
                 raise InputError(f"{path} is no journal of a compilation; choose another folder")
             elif before != now:
                 changed = sorted(name for name in {**before, **now} if _short(before, name) != _short(now, name))
@@ -43,6 +43,11 @@ class Journal(SqliteStore):
             journal.close()
             raise
         return journal
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """A finished piece of work, or None."""
+        found = super().get(key)
+        return found if isinstance(found, dict) else None
 
     def get_as(self, key: str, read: Callable[[Any], T]) -> T | None:
         """A finished piece of work as what it must be, for the file may come from elsewhere; None where there is none.

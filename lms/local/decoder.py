@@ -451,8 +451,9 @@ class Decoder:
             for layer in self._cache.layers:
                 layer.keys[row, :, :length] = layer.keys[last, :, :length]
                 layer.values[row, :, :length] = layer.values[last, :, :length]
-            for each in (self._lengths, self._last, self._jobs, self._firsts):
-                each[row] = each[last]  # type: ignore[index]
+            kept: tuple[Any, ...] = (self._lengths, self._last, self._jobs, self._firsts)
+            for each in kept:
+                each[row] = each[last]
         self._jobs.pop()
         self._firsts.pop()
 

@@ -146,7 +146,7 @@ def _merge(model: Any, place: Path) -> None:
                 weights.get(f"{name.removeprefix(_PREFIX)}.weight"),
             )
             fits = first.ndim == second.ndim == 2 and first.shape[0] == second.shape[1] > 0
-            change = second.float() @ first.float() if fits else None
+            change: Any = second.float() @ first.float() if fits else None
             change = change.T if fits and config.get("fan_in_fan_out") else change
             if weight is None or change is None or weight.shape != change.shape:
                 raise ConfigurationError(f"the adapter {place} is of another model: {name[:100]!a} does not fit")

@@ -7,7 +7,6 @@ folder says leaves it to transformers. The model that ships with KEQA is of this
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,8 +36,18 @@ def readable(folder: Path) -> bool:
         return False
     try:
         config, tokenizer = _json(folder, "config.json"), _json(folder, "tokenizer_config.json")
-        template = (folder / _TEMPLATE).read_text(encoding="utf-8")
-        return _known_model(config) and _known_tokenizer(tokenizer) and _known_template(template)
+        rope = config.get("rope_parameters", {})
+        return (
+            {*config} == {*_REQUIRED, *_SIZES} | ({*config} & _WITHOUT_EFFECT)
+            and all(config[name] == value for name, value in _REQUIRED.items())
+            and {*rope} == {"rope_theta", "rope_type"}
+            and rope["rope_type"] == "default"
+            and config["num_key_value_heads"] == config["num_attention_heads"]
+            and tokenizer.pop("tokenizer_class", None) == "TokenizersBackend"
+            and {*tokenizer} <= _TOKENIZER
+            and all(isinstance(tokenizer.get(name, ""), str | None) for name in _SPECIAL)
+            and _known_template((folder / _TEMPLATE).read_text(encoding="utf-8"))
+        )
     except (OSError, ValueError, TypeError, AttributeError):
         # transformers says what is wrong with it.
         return False
@@ -212,25 +221,6 @@ def _json(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{folder / name} holds no object")
     return value
-
-
-def _known_model(config: Mapping[str, Any]) -> bool:
-    rope = config.get("rope_parameters", {})
-    return (
-        {*config} == {*_REQUIRED, *_SIZES} | ({*config} & _WITHOUT_EFFECT)
-        and all(config[name] == value for name, value in _REQUIRED.items())
-        and {*rope} == {"rope_theta", "rope_type"}
-        and rope["rope_type"] == "default"
-        and config["num_key_value_heads"] == config["num_attention_heads"]
-    )
-
-
-def _known_tokenizer(config: Mapping[str, Any]) -> bool:
-    return (
-        config.get("tokenizer_class") == "TokenizersBackend"
-        and {*config} <= {*_TOKENIZER, "tokenizer_class"}
-        and all(isinstance(config.get(name, ""), str | None) for name in _SPECIAL)
-    )
 
 
 def _known_template(template: str) -> bool:

@@ -272,7 +272,7 @@ class _Training:
         if options.method == "lora":
             from peft import LoraConfig, get_peft_model
 
-            ranks = {"r": options.rank, "lora_alpha": options.alpha, "lora_dropout": options.dropout}
+            ranks: dict[str, Any] = {"r": options.rank, "lora_alpha": options.alpha, "lora_dropout": options.dropout}
             config = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear", **ranks)
             try:
                 with warnings.catch_warnings():
