@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from json import JSONDecodeError
 from typing import Any
 
-import tenacity
 from dspy.clients._http import retry_after_seconds
 from dspy.utils.exceptions import (
     LMConfigurationError,
@@ -34,8 +33,6 @@ VOID = "void_reply"
 
 _LONG_KEY = 16
 """Shorter values of variables may be words that a reply means."""
-_FIRST_PAUSE, _JITTER = 1.0, 0.5
-_backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
 # What reading a reply of the wrong shape ends with, in LiteLLM's own code; it raises a bare Exception of its own too.
 _MISREAD = (JSONDecodeError, TypeError, AttributeError, KeyError, IndexError)
 # What the libraries of OpenAI, AWS and Google raise before anything is sent; an answer of a server is of other classes.
@@ -81,18 +78,10 @@ def known(error: LMError, model: str) -> LMError:
     )
 
 
-def is_tried_again(error: BaseException) -> bool:
+def is_tried_again(error: LMError) -> bool:
     """Whether a further attempt may fare better, within the time that is waited for it."""
-    if not isinstance(error, Exception) or not is_retryable_lm_error(error):
-        return False
     asked = getattr(error, "retry_after", None)
-    return asked is None or asked <= LONGEST_WAIT
-
-
-def pause(state: tenacity.RetryCallState) -> float:
-    """Seconds until the next attempt: what the server asked for, or else longer each time."""
-    asked = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
-    return float(_backoff(state) if asked is None else asked)
+    return is_retryable_lm_error(error) and (asked is None or asked <= LONGEST_WAIT)
 
 
 def check_reply(reply: Any, model: str) -> None:

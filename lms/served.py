@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import dspy
-import tenacity
 from dspy.clients import execution
 from dspy.clients.call_result import CallResult
 from dspy.clients.engines.litellm_errors import litellm_errors
@@ -20,7 +19,7 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 from keqa.errors import ConfigurationError
 from keqa.lms import background
 from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain
-from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known, pause
+from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
 from keqa.lms.relay import Relay
 from keqa.storage.replies import bound_litellm, bounded
 
@@ -94,13 +93,14 @@ class ServedLM(dspy.LM):
     async def _ask(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         # What was streamed cannot be taken back.
         retries = self.retries if dspy.settings.send_stream is None else 0
-        attempts = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(1 + retries),
-            retry=tenacity.retry_if_exception(is_tried_again),
-            wait=pause,
-            reraise=True,
-        )
-        replies: Any = await attempts(self._attempt, prompt, messages, kwargs)
+        for attempt in range(1 + retries):
+            try:
+                replies = await self._attempt(prompt, messages, kwargs)
+                break
+            except LMError as error:
+                if attempt == retries or not is_tried_again(error):
+                    raise
+                await asyncio.sleep(execution._delay(error, attempt))
         asked = kwargs.get("n", self.kwargs.get("n")) or 1
         if isinstance(replies, list) and asked > 1:
             self._short.number = self._short.number + 1 if len(replies) < asked else 0
