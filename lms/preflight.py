@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from keqa.errors import ConfigurationError
 from keqa.lms import background
 from keqa.lms.direct import PROVIDERS
+from keqa.lms.discover import listed
 from keqa.lms.served import KEYLESS, address_in_environment, is_address, quiet_litellm
 from keqa.storage.replies import bounded
 
@@ -44,7 +45,6 @@ _KEYS = {
 }
 """The variables that hold the key of a provider, where they are not called after it."""
 _MOST_NAMES, _LONGEST_NAME = 5, 80
-_LONGEST_LISTING = 2_000_000
 # What a call says about the text, and not about the server.
 _GENERATION = ("temperature", "max_tokens", "max_completion_tokens", "n", "rollout_id", "stop", "seed", "timeout")
 _ATTEMPTS = 2
@@ -199,31 +199,14 @@ class _Asked(_Server):
             return None
 
     async def names(self) -> list[str]:
-        """The models that the server says it has; Ollama's have a tag."""
-        import httpx
-
+        """The models that the server says it has, as not every server does; Ollama's have a tag."""
         if self.address is None:
             return []
-        path, listing, entry = ("api/tags", "models", "name") if self.provider in _OLLAMA else ("models", "data", "id")
+        path, *keys = ("api/tags", "models", "name") if self.provider in _OLLAMA else ("models", "data", "id")
         headers = {**(self.lm.kwargs.get("headers") or {}), **(self.lm.kwargs.get("extra_headers") or {})}
-        # What is unpacked would have no bound.
-        headers.setdefault("Accept-Encoding", "identity")
         if (key := self.lm.kwargs.get("api_key")) and not self.is_keyless:
             headers.setdefault("Authorization", f"Bearer {key}")
-        url, body = f"{self.address.rstrip('/')}/{path}", b""
-        try:
-            async with httpx.AsyncClient(timeout=_SECONDS) as client, client.stream("GET", url, headers=headers) as got:
-                async for part in got.aiter_raw():
-                    body += part
-                    if len(body) > _LONGEST_LISTING:
-                        return []
-            found = httpx.Response(got.status_code, content=body).json() if got.status_code == 200 else None
-        except (httpx.HTTPError, ValueError, RecursionError):
-            # Not every server has such a list; then a completion decides.
-            return []
-        entries = found.get(listing) if isinstance(found, dict) else None
-        given = [one.get(entry) for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
-        return [name for name in given if isinstance(name, str)]
+        return await listed(f"{self.address.rstrip('/')}/{path}", *keys, wait=_SECONDS, headers=headers)
 
     async def refusal(self) -> Exception | None:
         """Ask for one token, and give the error that this ends with."""
