@@ -13,7 +13,7 @@ from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import RunFile
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.retrievers import Passage, build_index
-from keqa.retrievers.layout import write_atomically
+from keqa.storage.folders import atomic_write
 from keqa.storage.locking import open_locked
 from keqa.storage.private import new_file
 from keqa.storage.sqlite_store import SqliteStore
@@ -105,9 +105,9 @@ def test_an_index_is_private_in_a_folder_of_its_own_and_in_one_that_is_shared(tm
 def test_no_link_is_followed_under_a_name_that_others_know(tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    for planted in (".manifest.json.tmp", ".run.new"):
+    for planted in (".manifest.json.new", ".run.new"):
         (tmp_path / planted).symlink_to(precious)
-    write_atomically(tmp_path / "manifest.json", "{}")
+    atomic_write(tmp_path / "manifest.json", b"{}")
     with new_file(tmp_path / ".run.new") as stream:
         stream.write(b"{}")
     assert precious.read_text() == "mine"
