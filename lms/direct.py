@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 
 from dspy.utils.exceptions import LMServerError, LMTransportError
 
-from keqa.lms import background
+from keqa.lms.background import questions, requests
 from keqa.lms.faults import UNREADABLE
-from keqa.storage.replies import ReplyTooLargeError, Unpacker
+from keqa.storage.replies import ReplyTooLargeError, Unpacker, bound_litellm
 
 if TYPE_CHECKING:
     import aiohttp
@@ -51,6 +51,16 @@ _KEPT_OPEN = 4.0
 """Seconds that an idle connection is kept; the servers of vLLM and others close theirs after five."""
 _clients: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 _inherited: list[Any] = []
+
+
+def quiet_litellm() -> Any:
+    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    bound_litellm()
+    return litellm
 
 
 def is_direct(request: Mapping[str, Any]) -> bool:
@@ -140,8 +150,6 @@ async def complete(request: Mapping[str, Any]) -> Any:
 @functools.cache
 def _converter() -> Callable[[Any], Any]:
     """What reads a reply as LiteLLM does."""
-    from keqa.lms.served import quiet_litellm
-
     litellm = quiet_litellm()
     from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import convert_to_model_response_object
 
@@ -184,7 +192,7 @@ async def _client() -> AsyncIterator[aiohttp.ClientSession]:
     loop = asyncio.get_running_loop()
     if loop in _clients:
         yield _clients[loop]
-    elif background.questions.is_here() or background.requests.is_here():
+    elif questions.is_here() or requests.is_here():
         if not _clients:
             atexit.register(_close)
         _clients[loop] = _opened()

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from keqa.lms import background
+from keqa.lms.background import requests
 from keqa.lms.local.weights import SMOLLM2_INSTALL
 
 PROBE_SECONDS = 0.3
@@ -45,7 +45,7 @@ def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
         asked = (f"{ollama}/api/tags", "models", "name"), (f"{vllm}/v1/models", "data", "id")
         return list(await asyncio.gather(*(listed(*one, **limits) for one in asked)))
 
-    of_ollama, of_vllm = background.requests.run(both)
+    of_ollama, of_vllm = requests.run(both)
     for name in of_ollama:
         found.append(Suggestion(f"--lm ollama_chat/{name}", f"Ollama serves {name} on this host"))
     for name in of_vllm:

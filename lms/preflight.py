@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
-from keqa.lms import background
-from keqa.lms.direct import PROVIDERS
+from keqa.lms.background import requests
+from keqa.lms.direct import PROVIDERS, quiet_litellm
 from keqa.lms.discover import listed
-from keqa.lms.served import KEYLESS, address_in_environment, is_address, quiet_litellm
+from keqa.lms.served import KEYLESS, address_in_environment, is_address
 from keqa.storage.replies import bounded
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
     async def all_of_them() -> list[str | None]:
         return list(await asyncio.gather(*(_Asked(lm).problem() for lm in settings.values())))
 
-    problems = [problem for problem in background.requests.run(all_of_them) if problem is not None]
+    problems = [problem for problem in requests.run(all_of_them) if problem is not None]
     if problems:
         raise ConfigurationError("\n".join(dict.fromkeys(problems)))
 
@@ -100,7 +100,7 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
         await asyncio.gather(*(server.connect() for server in servers))
 
     try:
-        background.requests.run(all_of_them)
+        requests.run(all_of_them)
     except _UnreachableError as error:
         raise ConfigurationError(str(error)) from error
 

@@ -17,11 +17,11 @@ from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
-from keqa.lms import background
-from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain
+from keqa.lms.background import questions, requests
+from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, quiet_litellm
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
 from keqa.lms.relay import Relay
-from keqa.storage.replies import bound_litellm, bounded
+from keqa.storage.replies import bounded
 
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
@@ -69,7 +69,7 @@ class ServedLM(dspy.LM):
             quiet_litellm()
             with bounded():
                 return super().__call__(prompt, messages=messages, **kwargs)
-        return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
+        return requests.run(lambda: self._ask(prompt, messages, kwargs))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and await the reply; see `dspy.LM`."""
@@ -77,10 +77,10 @@ class ServedLM(dspy.LM):
             quiet_litellm()
             with bounded():
                 return await super().acall(prompt, messages=messages, **kwargs)
-        if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
+        if questions.is_here() and self._is_direct(prompt, messages, kwargs):
             return await self._ask(prompt, messages, kwargs)
         # A loop that may end soon has no connections of its own.
-        return await background.requests.awaited(lambda: self._ask(prompt, messages, kwargs))
+        return await requests.awaited(lambda: self._ask(prompt, messages, kwargs))
 
     def _is_direct(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> bool:
         """Whether LiteLLM has nothing to do for a call."""
@@ -190,16 +190,6 @@ def _tell_of_failed() -> None:
     add = getattr(dspy.settings.usage_tracker, "add_failed", None)
     if add is not None:
         add()
-
-
-def quiet_litellm() -> Any:
-    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
-
-    litellm.suppress_debug_info = True
-    bound_litellm()
-    return litellm
 
 
 def supports_n(lm: dspy.LM) -> bool:
