@@ -83,7 +83,7 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
     pairs = pairs_to_label(keqa, filter(analysed, plan.questions))
     with Bars() as bars:
         found, failed = label_pairs(
-            pairs, lm, plan.out / "labels.jsonl", in_flight=options.in_flight, progress=bars.report
+            pairs, lm, plan.out / "labels.journal", in_flight=options.in_flight, progress=bars.report
         )
     if failed:
         warn(
