@@ -102,7 +102,7 @@ class CallCache(Closing):
         Raises:
             InputError: The file is something else, or cannot be used.
         """
-        self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
+        self._file = SqliteStore(path, "calls", "a cache of calls", _is_ours)
         self.path = self._file.path
         self.hits = self.misses = 0
 
@@ -206,42 +206,9 @@ def _as_dspy_reads(kept: dict[str, Any]) -> Any:
     return getattr(litellm, kept["kind"])(**{**kept["reply"], "usage": None})
 
 
-def is_sound(key: str, kept: Any) -> bool:
-    """Whether `_as_kept` may have written a value, which may come from elsewhere with the file that it is in.
+def _is_ours(key: str, kept: Any) -> bool:
+    """Whether `_as_kept` may have written a value; those of samples that gates share are looked at where they are read.
 
-    Args:
-        key: Of the value; those of samples that gates share are looked at where they are read.
-        kept: The value.
+    Its kind names what is called with the rest.
     """
-    if key.startswith("draws:"):
-        return isinstance(kept, dict)
-    if not isinstance(kept, dict) or not _is_usage(kept.get("usage")):
-        return False
-    try:
-        if kept.keys() == {"record", "usage"}:
-            from dspy.clients.call_result import CallResult
-
-            return bool(_texts(CallResult.load(_as_dspy_reads(kept)).outputs))
-        # Its kind names what is called with the rest.
-        return kept.keys() == {"reply", "kind", "usage"} and kept["kind"] in _REPLIES and _replies(_as_dspy_reads(kept))
-    except Exception:
-        # By a record of another shape DSPy and LiteLLM raise errors of any kind.
-        return False
-
-
-def _is_usage(usage: Any) -> bool:
-    if not isinstance(usage, dict):
-        return False
-    counts = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
-    return all(count is None or (type(count) is int and count >= 0) for count in counts)
-
-
-def _texts(outputs: Any) -> bool:
-    texts = [one.get("text") if isinstance(one, dict) else one for one in outputs]
-    return bool(texts) and all(isinstance(text, str) for text in texts)
-
-
-def _replies(reply: Any) -> bool:
-    """Whether a client's reply has a text in each of its choices."""
-    choices = [getattr(one, "message", None) or one for one in reply.choices]
-    return _texts([getattr(one, "content", getattr(one, "text", None)) for one in choices])
+    return isinstance(kept, dict) and (key.startswith("draws:") or "record" in kept or kept.get("kind") in _REPLIES)

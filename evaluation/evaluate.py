@@ -18,9 +18,8 @@ from keqa.evaluation.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.gold_quizzes import with_golds
 from keqa.evaluation.overlap import learned_from, refuse_overlap
-from keqa.evaluation.records import RunHeader, RunLine, content_of
+from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
-from keqa.evaluation.run_settings import RunSettings
 from keqa.evaluation.tally import Tally
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.program import Program
@@ -106,7 +105,7 @@ def evaluate(
             asked, its own demonstrations and utility labels are not shown.
 
     Returns:
-        The sums over all lines of the file. `keqa.evaluation.reading.read_run` reads the lines.
+        The sums over all lines of the file. `keqa.evaluation.run_file.read_run` reads the lines.
 
     Raises:
         InputError: A question cannot be used, two have one id, the file is that of another run, or the program learned

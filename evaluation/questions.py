@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -88,17 +88,11 @@ def of_name(
     seed: int = 0,
     limit: int | None = None,
 ) -> Questions:
-    """The questions of a benchmark or of the user's own file.
+    """The questions of a benchmark or of the user's own file: the first so many of a sample, which the seed draws.
 
-    The user's own JSON lines are read each time they are iterated over, and not kept; of other data the sample is.
-
-    Args:
-        name: A benchmark of `keqa.data.load`, as a name or as ``NAME:PATH``, or a .jsonl or .csv file.
-        folder: The benchmark's files; from the hub by default.
-        split: Part of the benchmark.
-        sample: So many, drawn by the seed.
-        seed: Of the sample; it matters where one is drawn only.
-        limit: The first so many, of the sample where one is drawn.
+    The name is a benchmark of `keqa.data.load`, also as ``NAME:PATH``, whose files are in the folder or else from the
+    hub, or a .jsonl or .csv file. The user's own JSON lines are read each time they are iterated over, and not kept; of
+    other data the sample is.
 
     Raises:
         InputError: There are no such questions, or none can be used.
@@ -108,7 +102,13 @@ def of_name(
     if own and split is None:
         lines = _Lines(Path(name))
         found: Iterable[Example] = lines if sample is None else sampled(lines, sample, seed)
-        return Questions(Path(name).name, "", seed, _First(found, limit) if limit else found, lines.problems())
+        return Questions(
+            Path(name).name,
+            "",
+            seed,
+            found if limit is None else _Again(lambda: islice(found, limit)),
+            lines.problems(),
+        )
     source = name if folder is None else f"{name}:{folder}"
     loaded = load(source, split=split, sample=sample, seed=seed, unanswerable=True)
     benchmark, named, _ = name.partition(":")
@@ -125,14 +125,9 @@ def of_training(
 ) -> Questions:
     """Questions of benchmarks to learn from, each marked as of one hop or several, as its data set is.
 
-    The utility reference labels the passages of each by its own rule (section 3.4 of the KEQA paper).
-
-    Args:
-        sources: Benchmarks, each as ``NAME`` from the hub or as ``NAME:PATH``. Of several, the name stands before each
-            id, so that no two questions have one.
-        split: Which part of folders and of the hub, ``train`` by default; a file is one split.
-        sample: So many of each, drawn by the seed; all by default.
-        seed: Of the samples.
+    The utility reference labels the passages of each by its own rule (section 3.4 of the KEQA paper). Each source is
+    ``NAME``, from the hub, or ``NAME:PATH``; of several, the name stands before each id, so that no two questions have
+    one. The split is that of folders and of the hub, ``train`` by default; a file is one split.
 
     Raises:
         InputError: A name is no benchmark's or there twice, there is no such split, or nothing can be used.
@@ -158,12 +153,7 @@ def of_training(
 
 
 def without_learned(questions: Questions, learned: LearnedQuestions, most: int) -> Questions:
-    """A sample without what a program learned from.
-
-    Args:
-        questions: So many more than are wanted as were learned from; a larger sample holds the smaller.
-        learned: What was learned from.
-        most: How many are wanted.
+    """So many of a sample without what a program learned from; a larger sample holds the smaller.
 
     Raises:
         InputError: All of them were learned from.
@@ -183,14 +173,14 @@ def without_learned(questions: Questions, learned: LearnedQuestions, most: int) 
     return replace(questions, examples=kept, left_out=left_out)
 
 
-class _First:
-    """The first so many, each time."""
+@dataclass(frozen=True)
+class _Again:
+    """Examples that can be gone through more than once."""
 
-    def __init__(self, examples: Iterable[Example], count: int) -> None:
-        self._examples, self._count = examples, count
+    begin: Callable[[], Iterator[Example]]
 
     def __iter__(self) -> Iterator[Example]:
-        return islice(iter(self._examples), self._count)
+        return self.begin()
 
 
 class _Lines:

@@ -8,9 +8,8 @@ from typing import Any
 
 from keqa.errors import InputError
 from keqa.evaluation.configuration import describe, differences
-from keqa.evaluation.reading import iter_lines, read_header
-from keqa.evaluation.records import RunHeader
-from keqa.evaluation.run_settings import RunSettings
+from keqa.evaluation.records import RunHeader, RunSettings
+from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.optimize.abstention import Held, Outcome, calibrate
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within

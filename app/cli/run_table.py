@@ -9,10 +9,10 @@ from typing import Any
 from keqa.cli.console import results, show_figures, warn
 from keqa.evaluation.compare import Row
 from keqa.evaluation.overlap import MARK, overlap_notes
-from keqa.evaluation.reports import declining
 from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
 from keqa.evaluation.reports.grid import Row as GridRow
-from keqa.evaluation.reports.rendering.terminal import Rendered
+from keqa.evaluation.reports.parts import DECLINING, DECLINING_NOTE, declining_cells
+from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.tally import Tally
 from keqa.metrics.abstention import Declining
 
@@ -32,7 +32,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     # Only yes/no questions and choices have an accuracy.
     scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
     apart = ("untouched", *(f"untouched {name}" for name in scores)) if touched else ()
-    declined = declining.columns(row.tally.declining for row in rows)
+    declined = DECLINING if any(row.tally.declining.shown for row in rows) else ()
     names = (*scores, *(one.name for one in declined), *counts, *apart, "retrievals", "LM calls", "sent", "tokens")
     shown = []
     for row in rows:
@@ -42,7 +42,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
                 (
                     text(f"{row.spec.label}{MARK if tally.learned_from else ''}"),
                     *(number(tally.mean(name)) for name in scores.values()),
-                    *(declining.cells(tally.declining) if declined else ()),
+                    *(declining_cells(tally.declining) if declined else ()),
                     *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
                     *(_untouched(tally, scores.values()) if touched else ()),
                     number(tally.a_question(tally.cost.retrievals), 2),
@@ -60,7 +60,7 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     whole = {row.tally.done for row in rows}
     known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
     untouched = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
-    notes = (note, *([declining.NOTE] if declined else []), untouched, *overlap_notes(known))
+    notes = (note, *([DECLINING_NOTE] if declined else []), untouched, *overlap_notes(known))
     return Rendered(Grid("runs", "", columns, tuple(shown), notes))
 
 

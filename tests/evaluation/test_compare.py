@@ -16,8 +16,8 @@ from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import compare, run_path
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.questions import Questions
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.reports.rows import entries_of
+from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
 from keqa.programs.gates import MatchedRandomGate
 from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec

@@ -11,8 +11,8 @@ import pytest
 from keqa.errors import InputError
 from keqa.evaluation.configuration import demonstrations_of, describe
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import RunHeader
+from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook, evidence
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import HashingEmbedder

@@ -12,9 +12,9 @@ from keqa.data.example import as_example
 from keqa.errors import InputError, NotInDocumentsError
 from keqa.evaluation.compare import Row
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.reports import tables
-from keqa.evaluation.reports.summary import brief_of
+from keqa.evaluation.reports.questions import brief_of
+from keqa.evaluation.run_file import read_run
 from keqa.metrics.answers import f1
 from keqa.optimize.scoring import score_of
 from keqa.programs.abstention import abstained

@@ -10,7 +10,7 @@ from dspy.clients import base_lm
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.questions import of_name
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 
 pytestmark = pytest.mark.server

@@ -3,9 +3,9 @@ from __future__ import annotations
 from keqa.data.example import as_example
 from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log, with_golds
 from keqa.evaluation.questions import of_testbed
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.evaluation.reports.summary import read_brief
+from keqa.evaluation.reports.questions import read_brief
+from keqa.evaluation.run_file import read_run
 from keqa.programs.records import QuestionRecord, QuizRecord, SampleRecord
 
 CHAIN = {

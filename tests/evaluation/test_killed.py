@@ -12,7 +12,7 @@ import pytest
 from servers.openai_server import OpenAIServer, markers
 from servers.process import start
 
-from keqa.evaluation.reading import iter_lines, read_run
+from keqa.evaluation.run_file import iter_lines, read_run
 
 pytestmark = pytest.mark.process
 

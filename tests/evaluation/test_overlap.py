@@ -14,8 +14,8 @@ from keqa.evaluation.compare import compare
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.overlap import overlap_notes
 from keqa.evaluation.questions import Questions
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.reports import tables
+from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
 from keqa.programs.learned import NOTHING, UNKNOWN
 from keqa.programs.registry import parse_spec

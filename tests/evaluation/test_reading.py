@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.evaluation import reading
-from keqa.evaluation.reading import iter_lines, read_header, read_run
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.evaluation.reports.measures import MEASURES, measure
+from keqa.evaluation.reports.questions import MEASURES, measure, read_brief
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.summary import read_brief
+from keqa.evaluation.run_file import iter_lines, read_header, read_run
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,

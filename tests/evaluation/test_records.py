@@ -5,8 +5,8 @@ import json
 import pytest
 
 from keqa.errors import InputError
-from keqa.evaluation.reading import iter_lines, read_header, read_run
 from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
+from keqa.evaluation.run_file import iter_lines, read_header, read_run
 from keqa.programs.records import Failure, QuestionRecord
 
 HEADER = RunHeader(

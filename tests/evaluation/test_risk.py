@@ -6,9 +6,9 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import iter_lines, read_header, read_run
 from keqa.evaluation.reports import tables
 from keqa.evaluation.risk import hold_risk, outcomes_of, refuse_calibrated
+from keqa.evaluation.run_file import iter_lines, read_header, read_run
 from keqa.optimize.abstention import UnheldRiskError
 
 pytestmark = pytest.mark.slow

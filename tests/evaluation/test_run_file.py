@@ -5,9 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import RunHeader, RunLine, content_of, header_line, run_line
-from keqa.evaluation.run_file import RunFile
+from keqa.evaluation.run_file import RunFile, read_run
 from keqa.programs.records import Degradation, Failure, QuestionRecord
 
 IDS = ["a", "b", "c"]

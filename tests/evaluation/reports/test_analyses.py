@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from keqa.evaluation.reports.figures import gate_figure, probabilities, risk, scores_over_alpha, scores_over_top_k
-from keqa.evaluation.reports.quizzes import checked_quizzes
-from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.sweeps import main_rows, sweep
-from keqa.evaluation.reports.tables.discriminator import discriminator, judged_pairs
-from keqa.evaluation.reports.tables.gates import gates
-from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
+from keqa.evaluation.reports.gates import gates
+from keqa.evaluation.reports.judge import discriminator, judged_pairs
+from keqa.evaluation.reports.paper import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
+from keqa.evaluation.reports.questions import checked_quizzes
+from keqa.evaluation.reports.rows import entries_of, main_rows, sweep
 from keqa.evaluation.reports.write import tables
 from keqa.programs.records import CallCost
 

@@ -4,11 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from keqa.evaluation.reports.measures import Parsed, measure, parsed
+from keqa.evaluation.reports.overall import overall
+from keqa.evaluation.reports.paper import costs, costs_by_role
+from keqa.evaluation.reports.questions import Parsed, brief_of, measure, parsed, unreadable
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.summary import brief_of, unreadable
-from keqa.evaluation.reports.tables.overall import overall
-from keqa.evaluation.reports.tables.variants import costs, costs_by_role
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.tally import Tally
 from keqa.programs import KEQA

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import keqa.evaluation.reports
-from keqa.evaluation.records import Run
-from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.retrieval_effect import (
+from keqa.evaluation.records import ModelSettings, Run
+from keqa.evaluation.reports.effect import (
     CHANGES,
     Effect,
     compared,
@@ -17,7 +16,7 @@ from keqa.evaluation.reports.tables.retrieval_effect import (
     effect_figure,
     retrieval_effect,
 )
-from keqa.evaluation.run_settings import ModelSettings
+from keqa.evaluation.reports.rows import entries_of
 from keqa.programs.records import Degradation, QuizRecord
 
 SETTINGS = {"top_k": 5, "index": "TantivyRetriever", "model": "lm-a"}

@@ -1,10 +1,9 @@
 import pytest
 
 from keqa.errors import InputError
-from keqa.evaluation.reports.rows import entries_of, groups_of
-from keqa.evaluation.reports.sweeps import main_rows
-from keqa.evaluation.reports.tables.overall import overall, t_test_p_value
-from keqa.evaluation.reports.tables.variants import by_language_model, by_retriever
+from keqa.evaluation.reports.overall import overall, t_test_p_value
+from keqa.evaluation.reports.paper import by_language_model, by_retriever
+from keqa.evaluation.reports.rows import entries_of, groups_of, main_rows
 
 
 def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):

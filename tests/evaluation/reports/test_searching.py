@@ -4,11 +4,11 @@ import pytest
 
 from keqa.data.quiz_references import plain
 from keqa.evaluation.gold_quizzes import known_on_testbed
+from keqa.evaluation.records import RunSettings
+from keqa.evaluation.reports.gates import gates
+from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reports.searching import columns, notes, search_rates
-from keqa.evaluation.reports.tables.gates import gates
-from keqa.evaluation.reports.tables.overall import overall
-from keqa.evaluation.run_settings import RunSettings
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,9 @@
 import pytest
 
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import Run, header_line, run_line
-from keqa.evaluation.reports.measures import measure
-from keqa.evaluation.reports.summary import NUMBERS, brief_of, read_brief, searched
+from keqa.evaluation.reports.questions import NUMBERS, brief_of, measure, read_brief, searched
 from keqa.evaluation.reports.write import figures, tables
+from keqa.evaluation.run_file import read_run
 from keqa.programs.records import CallCost, Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from keqa.cli.run_table import figures, run_table
 from keqa.evaluation.reports import untouched
+from keqa.evaluation.reports.gates import gates
+from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.gates import gates
-from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.tally import Tally
 from keqa.programs.records import Degradation
 

@@ -6,8 +6,8 @@ import pytest
 
 import keqa.evaluation.reports
 from keqa.errors import InputError, MissingExtraError
+from keqa.evaluation.reports import plots
 from keqa.evaluation.reports.grid import Figure, Panel, Series
-from keqa.evaluation.reports.rendering import plots
 
 STYLES = ("line", "points", "curve", "line", "points")
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, number, p_value, share, text
-from keqa.evaluation.reports.rendering.formats import to_csv, to_latex, to_markdown
+from keqa.evaluation.reports.render import to_csv, to_latex, to_markdown
 from keqa.storage.terminal import visible
 
 GRID = Grid(

@@ -2,9 +2,9 @@ from io import StringIO
 
 from rich.console import Console
 
-from keqa.evaluation.reports.rendering.terminal import Rendered
+from keqa.evaluation.reports.overall import overall
+from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.overall import overall
 
 
 def shown(grid, width):

@@ -1,6 +1,6 @@
 """Table 6: questions with all the steps that KEQA took."""
 
-from keqa.evaluation.reports.tables.cases import cases
+from keqa.evaluation.reports.paper import cases
 from keqa.programs.records import PassageVerdict
 
 

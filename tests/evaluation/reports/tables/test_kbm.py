@@ -2,12 +2,11 @@
 
 import pytest
 
-from keqa.evaluation.records import Run
+from keqa.evaluation.records import ModelSettings, Run
 from keqa.evaluation.reports import tables
+from keqa.evaluation.reports.kbm import kbm_tables, random_score
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.kbm import kbm_tables, random_score
 from keqa.evaluation.reproduction.published_kbm import DATASETS, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5
-from keqa.evaluation.run_settings import ModelSettings
 from keqa.programs.records import PassageVerdict
 
 

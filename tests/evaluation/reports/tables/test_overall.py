@@ -1,8 +1,8 @@
 import pytest
 
 from keqa.errors import InputError
+from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.overall import overall
 from keqa.metrics.significance import mcnemar, paired_t_test
 from keqa.programs.records import Degradation
 
