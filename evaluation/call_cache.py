@@ -23,7 +23,7 @@ from keqa.storage.closing import Closing
 from keqa.storage.sqlite_store import SqliteStore
 
 _FORMAT = "keqa-calls-1"
-_REPLIES = ("ModelResponse", "TextCompletionResponse")
+_REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}
 # They say how a call is sent, not what is asked; synchronous and awaited calls ask the same.
 _NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
 _again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
@@ -102,7 +102,7 @@ class CallCache(Closing):
         Raises:
             InputError: The file is something else, or cannot be used.
         """
-        self._file = SqliteStore(path, "calls", "a cache of calls", _is_ours)
+        self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
         self.path = self._file.path
         self.hits = self.misses = 0
 
@@ -203,12 +203,26 @@ def _as_dspy_reads(kept: dict[str, Any]) -> Any:
         return {**kept["record"], "usage": {}}
     import litellm
 
-    return getattr(litellm, kept["kind"])(**{**kept["reply"], "usage": None})
+    # Its kind names what is called with the rest.
+    return getattr(litellm, _REPLIES[kept["kind"]])(**{**kept["reply"], "usage": None})
 
 
-def _is_ours(key: str, kept: Any) -> bool:
-    """Whether `_as_kept` may have written a value; those of samples that gates share are looked at where they are read.
+def is_sound(key: str, kept: Any) -> bool:
+    """Whether `_as_kept` may have written a value; shared samples are looked at where they are read."""
+    if key.startswith("draws:"):
+        return isinstance(kept, dict)
+    try:
+        reply = _as_dspy_reads(kept)
+        counts = [kept["usage"].get(name) or 0 for name in ("prompt_tokens", "completion_tokens")]
+        if "record" in kept:
+            from dspy.clients.call_result import CallResult
 
-    Its kind names what is called with the rest.
-    """
-    return isinstance(kept, dict) and (key.startswith("draws:") or "record" in kept or kept.get("kind") in _REPLIES)
+            texts = [one.get("text") if isinstance(one, dict) else one for one in CallResult.load(reply).outputs]
+        else:
+            messages = [getattr(one, "message", None) or one for one in reply.choices]
+            texts = [getattr(one, "content", getattr(one, "text", None)) for one in messages]
+    except Exception:
+        # By a record of another shape DSPy and LiteLLM raise errors of any kind.
+        return False
+    sound = bool(texts) and all(isinstance(text, str) for text in texts)
+    return sound and all(type(count) is int and count >= 0 for count in counts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -18,6 +18,7 @@ from keqa.evaluation.questions import Questions
 from keqa.evaluation.run_file import forget_unasked
 from keqa.evaluation.tally import Tally
 from keqa.programs.gates import asks
+from keqa.programs.program import Program
 from keqa.programs.registry import Spec
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.probabilities import tells_no_probabilities
@@ -85,19 +86,15 @@ def compare(
         ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
         TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`.
     """
-    labels = [spec.label for spec in specs]
-    if len(set(labels)) < len(labels):
-        raise InputError(f"two methods of a comparison are called the same: {', '.join(labels)}")
-    places = {label: run_path(folder, label) for label in labels}
+    places = {spec.label: run_path(folder, spec.label) for spec in specs}
+    if len(places) < len(specs):
+        raise InputError(f"two methods of a comparison are called the same: {', '.join(one.label for one in specs)}")
     drawn, parts = parts.draws, _shared(specs, questions, parts, cache, asking.get("retry_failed", False))
     # All are made before the first question is asked, so that what is wrong is reported at once. Whether there are
     # token probabilities decides how all gates draw: the gate that needs them is asked first.
     ordered = sorted(specs, key=lambda spec: _is_gate(spec, other=True)) if any(map(_is_gate, specs)) else specs
     programs = {spec.label: make(spec, parts) for spec in ordered}
-    for label, program in programs.items() if not asking.get("allow_overlap") else ():
-        if program.learned.train or program.learned.validation:
-            asked = [as_example(one, unanswerable=True) for one in questions.examples]
-            refuse_overlap(learned_from(program, asked), len(asked), label)
+    _refuse_overlaps({} if asking.get("allow_overlap") else programs, questions)
 
     def run(spec: Spec) -> Row:
         path = places[spec.label]
@@ -135,6 +132,14 @@ def compare(
                 programs |= {other.label: make(other, parts) for other in ordered if _is_gate(other, other=True)}
         else:
             yield row
+
+
+def _refuse_overlaps(programs: Mapping[str, Program], questions: Questions) -> None:
+    """Refuse questions that a program learned from before any program is asked."""
+    for label, program in programs.items():
+        if program.learned.train or program.learned.validation:
+            asked = [as_example(one, unanswerable=True) for one in questions.examples]
+            refuse_overlap(learned_from(program, asked), len(asked), label)
 
 
 def _is_gate(spec: Spec, *, other: bool = False) -> bool:

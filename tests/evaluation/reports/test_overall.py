@@ -1,10 +1,8 @@
 import pytest
 
-from keqa.errors import InputError
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.rows import entries_of
 from keqa.metrics.significance import mcnemar, paired_t_test
-from keqa.programs.records import Degradation
 
 KEQA = (1, 1, 1, 1, 1, 1, 1, 0)
 RAG = (1, 0, 0, 0, 0, 0, 1, 0)
@@ -47,42 +45,6 @@ def test_scores_costs_and_marks_of_a_table_worked_out_by_hand(scored):
     assert grid.notes[-1] == "KEQA is the best in every column."
 
 
-def test_kinds_have_columns_of_their_own_and_yes_no_questions_an_accuracy(run, line):
-    kinds = ("one hop", "bridge", "yes/no")
-    lines = [line(number, 1.0, kind=kind) for number, kind in enumerate(kinds * 2)]
-    grid = overall(entries_of([run("keqa", lines)]))
-    assert [column.full for column in grid.columns][1:8] == [
-        "one hop F1",
-        "one hop EM",
-        "bridge F1",
-        "bridge EM",
-        "yes/no ACC",
-        "all F1",
-        "all EM",
-    ]
-
-
-def test_several_data_sets_are_the_columns_instead_of_kinds(scored):
-    runs = [
-        scored("keqa", (1, 1), dataset="nq"),
-        scored("keqa", (0, 1), "yes/no", dataset="strategyqa"),
-        scored("rag", (0, 1), dataset="nq"),
-    ]
-    rows = by_method(overall(entries_of(runs)))
-    assert [name for name in rows["KEQA"] if name[-2:] in ("F1", "EM", "CC")] == [
-        "nq F1",
-        "nq EM",
-        "strategyqa ACC",
-        "all F1",
-        "all EM",
-    ]
-    assert rows["KEQA"]["strategyqa ACC"].text == ".500"
-    # On one of the two sets only, it is not ranked over all of them; the lead is over the questions of both.
-    assert rows["Always retrieve"]["remarks"].text == "2 questions only"
-    assert rows["Always retrieve"]["all F1"].bold is False
-    assert rows["Always retrieve"]["KEQA's lead in F1 mean"].text == "+.500"
-
-
 def test_more_than_a_tenth_of_unreadable_outputs_is_not_comparable(run, line, scored):
     good = scored("keqa", (0,) * 10)
     # 20 outputs, of which 2 and 3 could not be read: exactly a tenth, and more.
@@ -119,33 +81,6 @@ def test_where_others_are_as_good_nobody_is_ahead_and_they_are_named(scored):
     assert overall(entries_of(some)).notes[-1] == message.format("Always retrieve")
 
 
-def test_an_ablation_that_is_ahead_is_named_too(scored):
-    grid = overall(entries_of([scored("keqa", (1, 0)), scored("keqa-no-ukp", (1, 1))]))
-    assert "KEQA w/o UKP 1.000, KEQA .500, p = .500" in grid.notes[-1]
-
-
-def test_a_failed_question_scores_nothing_and_is_counted_apart(run, line):
-    lines = [line(0, 1.0), line(1, 0.0, failed=True)]
-    rows = by_method(overall(entries_of([run("keqa", lines)])))
-    assert (rows["KEQA"]["EM"].text, rows["KEQA"]["failed"].text) == (".500", "1")
-
-
-def test_an_outage_is_described_under_the_table(run, line, scored):
-    away = Degradation(stage="retrieve", cause="RetrievalError", message="", action="went on without passages")
-    impaired = line(0, 0.0)
-    impaired = impaired.model_copy(update={"record": impaired.record.model_copy(update={"degradations": [away, away]})})
-    grid = overall(entries_of([scored("keqa", (1, 1)), run("rag", [impaired, line(1, 1.0)])]))
-    assert any(note.startswith("Impaired: Always retrieve 1 of 2. These questions") for note in grid.notes)
-    assert any("--retry-failed" in note for note in grid.notes)
-    sound = overall(entries_of([scored("keqa", (1, 1)), scored("rag", (1, 1))]))
-    assert not any("Impaired" in note for note in sound.notes)
-
-
-def test_calls_that_a_cache_answered_are_distinguished(run, line):
-    rows = by_method(overall(entries_of([run("keqa", [line(0, 1.0, calls=1, cached=3), line(1, 1.0, calls=2)])])))
-    assert (rows["KEQA"]["LM calls"].text, rows["KEQA"]["sent"].text) == ("3.0", "1.5")
-
-
 def test_an_unfinished_run_is_shown_and_not_ranked(scored, run, line):
     part = run("rag", [line(0, 1.0)], ids=["q0", "q1"])
     grid = overall(entries_of([scored("keqa", (0, 0)), part]))
@@ -175,29 +110,6 @@ def test_which_rows_have_demonstrations_and_which_have_none_is_reported(scored):
     ]
     assert notes_on(scored, rag=some, closed_book=some, keqa=some) == []
     assert notes_on(scored, rag=none, keqa=none) == []
-
-
-def test_of_run_files_without_a_count_no_more_is_said_than_is_known(scored):
-    command = "keqa compare keqa rag cot-few-shot --program compiled"
-    reference = {"variant": "similar", "entries": "0"}
-    runs = [
-        scored("rag", (1, 0), command=command),
-        scored("cot-few-shot", (1, 0), command=command),
-        scored("keqa", (1, 0), command=command, reference=reference),
-        scored("keqa-no-reference", (1, 0), command=command, reference={"variant": "none", "entries": "0"}),
-        scored("closed-book", (1, 0), demonstrations={"answer": 0}),
-    ]
-    (note,) = [note for note in overall(entries_of(runs)).notes if "emonstrations" in note]
-    assert note == (
-        "There are demonstrations in the prompts of: CoT, few-shot, KEQA. There are none in those of: Closed book. A "
-        "part of a lead over these may be due to them. The run files do not say so of: Always retrieve, KEQA w/o R."
-    )
-    assert notes_on(scored, rag=None, keqa=None) == []
-
-
-def test_two_runs_of_one_label_are_refused(scored):
-    with pytest.raises(InputError, match="two runs 'keqa' on mine"):
-        entries_of([scored("keqa", (1,)), scored("keqa", (0,))])
 
 
 def test_rows_are_called_by_title_and_arguments(scored):

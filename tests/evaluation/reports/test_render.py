@@ -1,12 +1,17 @@
 import csv
 import io
+from dataclasses import replace
+from io import StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, number, p_value, share, text
-from keqa.evaluation.reports.render import to_csv, to_latex, to_markdown
+from keqa.evaluation.reports.overall import overall
+from keqa.evaluation.reports.render import Rendered, to_csv, to_latex, to_markdown
+from keqa.evaluation.reports.rows import entries_of
 from keqa.storage.terminal import visible
 
 GRID = Grid(
@@ -14,8 +19,8 @@ GRID = Grid(
     "Results & costs",
     (Column("method", right=False), Column("F1", "one hop"), Column("EM", "one hop"), Column("calls")),
     (
-        Row((text("rag_5 | <x>"), number(0.25).marked(underline=True), EMPTY, number(3, 1))),
-        Row((text("KEQA"), number(0.8754).marked(bold=True, star=True), number(1.0), number(21.54, 1)), ruled=True),
+        Row((text("rag_5 | <x>"), replace(number(0.25), underline=True), EMPTY, number(3, 1))),
+        Row((text("KEQA"), replace(number(0.8754), bold=True, star=True), number(1.0), number(21.54, 1)), ruled=True),
     ),
     ("\u03b1 is 80 %.",),
 )
@@ -102,3 +107,23 @@ def test_what_a_label_holds_acts_in_no_format():
     shown = r"\[x\](javascript:a) \&lt;b\&gt; \$x\$ \~y\~ ␛\[2J\\u202e"
     assert to_markdown(grid).splitlines()[4] == rf"| \*{shown} | 1.000 |"
     assert r"{*}{[}x{]}(javascript:a)" in to_latex(grid)
+
+
+def shown(grid, width):
+    console = Console(file=StringIO(), width=width, highlight=False)
+    console.print(Rendered(grid))
+    return console.file.getvalue()
+
+
+def test_a_wide_terminal_shows_one_table_and_a_narrow_one_all_of_it_in_parts(scored):
+    grid = overall(entries_of([scored("keqa", (1, 1, 0)), scored("rag", (1, 0, 0), label="[red]rag\x1b[2J")]))
+    wide, narrow = shown(grid, 200), shown(grid, 70)
+    assert wide.count("KEQA  ") == 1
+    assert narrow.count(" KEQA  ") > 1
+    assert "\u2026" not in narrow
+    for output in (wide, narrow):
+        assert "[red]rag" in output
+        assert "\x1b[2J" not in output
+        for column in ("F1", "EM", "McNemar", "not parsed"):
+            assert column in output
+        assert max(map(len, output.splitlines())) <= (200 if output is wide else 70)
