@@ -18,14 +18,7 @@ from keqa.storage.redaction import without_secrets
 
 
 def ask(program: Program, example: Example, kind: str = "") -> RunLine:
-    """Ask a method a question; a question that failed has its line as well.
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong, which no other question would escape.
-        MissingExtraError: A package is missing.
-        Exception: A method, retriever or language model has a fault. It says nothing about the question, so that it
-            must not be counted as an answer that failed; a note on it names the question.
-    """
+    """Ask a method a question; a question that failed has its line as well."""
     with oracle_log(example) as log:
         outcome = ask_program(program, 0, example)
     # That the documents do not say it is a finding, also where the program was to raise it.

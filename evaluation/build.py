@@ -101,11 +101,7 @@ def _gated(spec: Spec, parts: Parts) -> Program:
 
 
 def given(spec: Spec, parts: Parts) -> dict[str, Any]:
-    """The arguments that a method is made with, its own defaults left out.
-
-    Raises:
-        InputError: It has no argument of a name that its specification gives, or not with such a value.
-    """
+    """The arguments that a method is made with, its own defaults left out."""
     check_arguments(spec)
     known = takes(spec.method)
     own = {} if spec.method.gate is not None else dict(spec.arguments)
@@ -212,9 +208,6 @@ def program_of(method: Method, folders: Folders) -> Path | None:
 
     A program serves the method that it was compiled for. That of a KEQA serves what is made of KEQA as well: ablations,
     gates, and reasoning with its demonstrations. A single one has to be this method's, or a KEQA's.
-
-    Raises:
-        InputError: The only program is another method's, two serve one method, or there is none in a folder.
     """
     found, wanted = _by_method(folders), _compiled_as(method)
     if isinstance(folders, Path) and not found.keys() & {wanted, "keqa"}:
@@ -226,20 +219,12 @@ def program_of(method: Method, folders: Folders) -> Path | None:
 
 
 def served_by(method: Method, folders: Folders) -> str:
-    """The method that the program was compiled for that serves a method; empty where none does.
-
-    Raises:
-        InputError: As in `program_of`.
-    """
+    """The method that the program was compiled for that serves a method; empty where none does."""
     return "" if program_of(method, folders) is None else _compiled_as(method)
 
 
 def check_programs(specs: Sequence[Spec], folders: Folders) -> None:
-    """Refuse a compiled program that serves none of the methods.
-
-    Raises:
-        InputError: There is such a one; or as in `program_of`.
-    """
+    """Refuse a compiled program that serves none of the methods."""
     wanted = {_compiled_as(spec.method) for spec in specs}
     for name, folder in _by_method(folders).items():
         if name not in wanted:

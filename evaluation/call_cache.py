@@ -85,23 +85,10 @@ class CallCache(Closing):
 
     It replaces `dspy.cache` while it is `installed`, and keeps samples that gates share as
     `keqa.programs.runtime.shared_samples.DrawStore`.
-
-    Attributes:
-        path: The file; None where no call is kept, so that each is made, and shared samples last as long as
-            the process.
-        hits: Calls answered from it.
-        misses: Calls that it could have answered, had they been made before.
     """
 
     def __init__(self, path: Path | str | None) -> None:
-        """Open a cache, or begin one.
-
-        Args:
-            path: See above; its folder is made where it is missing.
-
-        Raises:
-            InputError: The file is something else, or cannot be used.
-        """
+        """Open a cache, or begin one."""
         self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
         self.path = self._file.path
         self.hits = self.misses = 0
@@ -116,11 +103,7 @@ class CallCache(Closing):
     # meter of the call, as they are what the answer takes.
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
-        """The answer to a request as DSPy reads it, or None.
-
-        Raises:
-            StorageError: The file cannot be read.
-        """
+        """The answer to a request as DSPy reads it, or None."""
         if self.path is None or _again.get() or not _settled(request):
             return None
         key = _key_of(request, ignored_args_for_cache_key)
@@ -142,11 +125,7 @@ class CallCache(Closing):
         ignored_args_for_cache_key: Sequence[str] = (),
         enable_memory_cache: bool = True,
     ) -> None:
-        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.runtime.forgetting`.
-
-        Raises:
-            StorageError: The file cannot be written. What was kept before stays.
-        """
+        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.runtime.forgetting`."""
         if self.path is not None and _settled(request):
             kept = _as_kept(value)
             if kept is not None:

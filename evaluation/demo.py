@@ -34,18 +34,7 @@ AS_IT_COMES = {
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What one method scored and spent.
-
-    Attributes:
-        method: Its name.
-        f1_scores: One score a question, in the order of the questions; a failed question scores 0.
-        em_scores: Likewise for exact match.
-        retrievals: Searches a question.
-        calls: LM requests a question, those answered from a cache included.
-        seconds: Wall time of all questions.
-        failed: Questions without an answer.
-        touched: By question, whether a failure decided something; nothing was touched where it is empty.
-    """
+    """What one method scored and spent."""
 
     method: str
     f1_scores: tuple[float, ...]
@@ -151,11 +140,7 @@ def ask_all(
 
 
 def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> DemoResult:
-    """Run the demo: so many test questions of the default testbed, with the LM that ships with the package.
-
-    Raises:
-        InputError: The testbed has fewer questions.
-    """
+    """Run the demo: so many test questions of the default testbed, with the LM that ships with the package."""
     testbed = Testbed()
     if not 2 <= questions <= len(testbed.test):
         raise InputError(

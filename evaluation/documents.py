@@ -41,11 +41,7 @@ def from_memory(stage: Generation) -> Source:
 
 
 def from_contexts(example: Example) -> Parts:
-    """The passages that come with a question, in their order; none of their roles is given.
-
-    Raises:
-        InputError: It has none.
-    """
+    """The passages that come with a question, in their order; none of their roles is given."""
     if not example.context:
         raise InputError("no passages come with it")
     return tuple((passage.title, passage.text) for passage in example.context)
@@ -76,10 +72,6 @@ def make_documents(
 
     A line is on the disk when its document is there, and a last line that a kill cut off is written again. Questions
     without a document are counted and left to the next time. Progress is told after each question.
-
-    Raises:
-        InputError: Two questions have one id, the file is of another origin or of other questions, or is in use.
-        ConfigurationError: A key, model or setting is wrong, which no question would escape.
     """
     asked: dict[str, Example] = {}
     for number, item in enumerate(examples, start=1):

@@ -24,11 +24,7 @@ def learned_from(program: Program, examples: Iterable[Example]) -> list[str]:
 
 
 def refuse_overlap(found: list[str], asked: int, label: str) -> None:
-    """Refuse to measure a program by what it learned from.
-
-    Raises:
-        InputError: There is such a question.
-    """
+    """Refuse to measure a program by what it learned from."""
     if found:
         named = ", ".join(found[:_NAMED]) + (" and so on" if len(found) > _NAMED else "")
         raise InputError(

@@ -41,18 +41,7 @@ _TESTBED: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Questions:
-    """What a run asks.
-
-    Attributes:
-        dataset: Name of the data set, without a folder.
-        split: Part of it; empty where it has none, or the usual one is meant.
-        seed: Of the sample.
-        examples: Can be gone through more than once.
-        problems: What of the data cannot be used, and why.
-        settings: By a method's name, the arguments that it is given for these questions unless others are asked for;
-            see `keqa.evaluation.build.Parts`. They are in the run's header.
-        left_out: How many sound questions of the data are not asked, by reason; they are in the run's header.
-    """
+    """What a run asks."""
 
     dataset: str
     split: str
@@ -64,11 +53,7 @@ class Questions:
 
 
 def of_testbed(split: str = "test", limit: int | None = None) -> Questions:
-    """The testbed's questions, whose four shapes come in turn.
-
-    Raises:
-        InputError: There is no such split, or it has fewer questions.
-    """
+    """The testbed's questions, whose four shapes come in turn."""
     from keqa.testbed.testbed import Testbed
 
     if split not in ("train", "dev", "test"):
@@ -93,9 +78,6 @@ def of_name(
     The name is a benchmark of `keqa.data.load`, also as ``NAME:PATH``, whose files are in the folder or else from the
     hub, or a .jsonl or .csv file. The user's own JSON lines are read each time they are iterated over, and not kept; of
     other data the sample is.
-
-    Raises:
-        InputError: There are no such questions, or none can be used.
     """
     seed = seed if sample is not None else 0
     own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()
@@ -128,9 +110,6 @@ def of_training(
     The utility reference labels the passages of each by its own rule (section 3.4 of the KEQA paper). Each source is
     ``NAME``, from the hub, or ``NAME:PATH``; of several, the name stands before each id, so that no two questions have
     one. The split is that of folders and of the hub, ``train`` by default; a file is one split.
-
-    Raises:
-        InputError: A name is no benchmark's or there twice, there is no such split, or nothing can be used.
     """
     names = [source.partition(":")[0].strip().lower() for source in sources]
     for name in names:
@@ -153,11 +132,7 @@ def of_training(
 
 
 def without_learned(questions: Questions, learned: LearnedQuestions, most: int) -> Questions:
-    """So many of a sample without what a program learned from; a larger sample holds the smaller.
-
-    Raises:
-        InputError: All of them were learned from.
-    """
+    """So many of a sample without what a program learned from; a larger sample holds the smaller."""
     kept: list[Any] = []
     passed = 0
     for one in questions.examples:

@@ -60,20 +60,7 @@ class IndexSettings(_Described):
 
 
 class RunSettings(_Described):
-    """Everything that the answers of a run depend on.
-
-    Attributes:
-        keqa: The version that asked.
-        program: The class of the method.
-        settings: The method's own, by name.
-        prompts: A digest of all prompts with their demonstrations.
-        learned: A digest of the questions that the program learned from; None where it has learned from none.
-        reference: Of the judge of utility: its settings, or the name of a function; None where there is none.
-        models: Language models by role, and by predictor where one has another than its role.
-        index: What is searched; None where nothing is.
-        arguments: What was given to the method, such as ``top_k=5``, by name.
-        golds: Where an oracle's gold answers come from; None without an oracle.
-    """
+    """Everything that the answers of a run depend on; docs/run-files.md says what each field of a run file is."""
 
     keqa: str = ""
     program: str = ""
@@ -160,25 +147,7 @@ class _Written(BaseModel):
 
 
 class RunHeader(_Written):
-    """What was run.
-
-    Attributes:
-        format: `FORMAT` of the version that wrote it.
-        method: The method's name, such as ``keqa`` or ``ircot``; see `keqa.programs.registry`.
-        label: The name of this run among others, and of its file.
-        dataset: The data set's name: ``testbed``, a benchmark, or the name of the user's own file.
-        split: Which part of it; empty where it has none.
-        seed: Of the sample.
-        ids: The questions asked, in the order in which they are read.
-        configuration: What the answers depend on. No key and no address is in it.
-        fingerprint: A hash of all of that but the ids; a file is resumed under the same one only.
-        command: How to run it again, without secrets and addresses.
-        compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
-        demonstrations: How many each predictor is shown, by its name.
-        left_out: How many sound questions of the data were not asked, by reason, such as ``unanswerable``.
-        learned_from: Those of the ids whose questions the program had learned from; see `keqa.evaluation.overlap`.
-        learned_unknown: Whether the program was compiled and does not say what it learned from.
-    """
+    """What was run."""
 
     format: int = FORMAT
     method: str
@@ -198,28 +167,7 @@ class RunHeader(_Written):
 
 
 class RunLine(_Written):
-    """One question and what became of it.
-
-    Attributes:
-        id: The question's, unique within the data set.
-        question: Its text.
-        answers: The gold answer first, then its aliases; none of a question that the documents do not answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        kind: The question's shape where the data say: one hop, bridge, comparison and so on; else empty. One of
-            several kinds names them all, such as ``fast-changing; one-hop``.
-        answer: None exactly where the question failed, which is not the same as a wrong answer.
-        scores: Of an answer: ``em``, ``f1``, ``contains``, and for yes/no questions and choices ``accuracy``, each
-            from 0 to 1. To decline is right where there is no gold answer, and to say that the documents do not say it
-            wrong where there is one. Of a failed question they are there and 0, so that it can be counted either way.
-        record: Everything that happened, cost included; None where the question could not even be asked.
-        error: Why there is no answer.
-        seconds: Wall time of the question.
-        choices: The options of a choice.
-        golds: By resolved text, the gold answers of those of its quizzes for which the oracle gate had any; None where
-            that gate did not decide.
-        quiz_golds: By resolved text, the gold answers of its examined quizzes as far as the data have them, whatever
-            gate decided; None where they have none. See `keqa.evaluation.gold_quizzes`.
-    """
+    """One question and what became of it."""
 
     id: str
     question: str

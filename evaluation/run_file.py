@@ -27,20 +27,12 @@ _ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
 
 
 def read_header(path: Path | str) -> RunHeader:
-    """Read what was run.
-
-    Raises:
-        InputError: There is no such file, it is no run file, or another version wrote it.
-    """
+    """Read what was run."""
     return _scan(Path(path))[0]
 
 
 def read_run(path: Path | str) -> Run:
-    """Read a run file, finished or not.
-
-    Raises:
-        InputError: The file cannot be read or is no run file, or a line is damaged.
-    """
+    """Read a run file, finished or not."""
     return Run(read_header(path), list(iter_lines(path)))
 
 
@@ -48,19 +40,12 @@ def iter_lines(path: Path | str) -> Iterator[RunLine]:
     """Read the questions of a run file one by one, in the order of the header; of two lines of one the later stands.
 
     A last line without an end was cut off by a kill, and is left out.
-
-    Raises:
-        InputError: The file cannot be read or is no run file, or a line is damaged.
     """
     return (line for _, line in placed_lines(path))
 
 
 def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
-    """The same with their places, as ranges of bytes.
-
-    Raises:
-        InputError: The file cannot be read or is no run file, or a line is damaged.
-    """
+    """The same with their places, as ranges of bytes."""
     path = Path(path)
     _, places, _ = _scan(path)
     with _reading(path), path.open("rb") as stream:
@@ -117,7 +102,8 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        reason = "it is missing" if isinstance(error, FileNotFoundError) else error.strerror or error
+        raise InputError(f"{path} cannot be read: {reason}") from error
 
 
 class RunFile(Closing):
@@ -140,18 +126,7 @@ class RunFile(Closing):
         retry_failed: bool = False,
         found: Callable[[RunLine], None] = lambda line: None,
     ) -> RunFile:
-        """Begin a file, or resume one.
-
-        Args:
-            path: The file; its folder is made where it is missing.
-            header: What is run; the file must have been begun under the same fingerprint.
-            asked: By id, `RunLine.content` of every question, so that one that has changed since is not passed over.
-            retry_failed: Whether failed questions count as not asked, and impaired ones (`RunLine.impairments`) too.
-            found: Called with each line that stands.
-
-        Raises:
-            InputError: The file is no run file, is that of another run, is damaged, in use or cannot be written.
-        """
+        """Begin a file, or resume one."""
         with _writing(path):
             private_folder(path.parent)
             file = cls(path, header, _held(path))
@@ -219,11 +194,7 @@ class RunFile(Closing):
         return name in self._failed and name not in self._done
 
     def add(self, line: RunLine) -> None:
-        """Keep a question's line; a kill does not take it any more. Safe to call from many threads.
-
-        Raises:
-            InputError: The file cannot be written. What was kept before stays.
-        """
+        """Keep a question's line; a kill does not take it any more. Safe to call from many threads."""
         with self._lock, _writing(self.path):
             append(self._stream, run_line(line))
             self._done.add(line.id)
@@ -234,11 +205,7 @@ class RunFile(Closing):
 
 
 def forget_unasked(path: Path) -> None:
-    """Remove a run file that holds no question, so that nobody takes it for a run.
-
-    Raises:
-        InputError: It is in use, or cannot be written.
-    """
+    """Remove a run file that holds no question, so that nobody takes it for a run."""
     if path.exists():
         with _writing(path), _held(path):
             if next(iter_lines(path), None) is None:

@@ -12,17 +12,7 @@ from keqa.programs.records import Cost
 
 @dataclass
 class Tally:
-    """Sums over the lines of a run. A failed question scores 0 in the means, and is counted by itself as well.
-
-    Attributes:
-        questions: How many there are to ask; `done` were asked, in this run or before, and `asked` in this run.
-        causes: What the failed ones failed with, by the class name of the error.
-        impaired: How many were answered although a failure decided something; see `RunLine.impairments`.
-        impairments: What failed on the way to them, by the class name of the error, each once a question.
-        scores: Sums by the name of the score, each over `scored` questions; the others are those over the questions
-            that no failure touched: neither failed nor impaired.
-        learned_from: How many of `questions` the program had learned from, or `learned_unknown`.
-    """
+    """Sums over the lines of a run. A failed question scores 0 in the means, and is counted by itself as well."""
 
     questions: int
     done: int = 0

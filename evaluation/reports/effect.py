@@ -95,13 +95,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The quizzes of two runs.
-
-    Attributes:
-        effects: Of each whose gold answer is known and that both runs asked and answered.
-        known: How many the run without retrieval has whose gold answer is known.
-        tries: The numbers of samples that the quizzes have.
-    """
+    """The quizzes of two runs."""
 
     effects: list[Effect]
     known: int
@@ -121,10 +115,6 @@ def compared(entries: Sequence[Entry]) -> Compared | None:
     A later quiz of a question is in both runs only where the earlier answers that it refers to agree. A question whose
     calls failed in a way that may pass, such as for a retriever that was away, shows nothing about retrieval and is
     left out.
-
-    Returns:
-        None where one of the two runs is missing, or they have no quiz in common whose gold answer is known. Of
-        several pairs of runs that are set up alike, as on several language models, the first.
     """
     nevers, alwayses = ([one for one in entries if one.method == name] for name in ("gate-never", "gate-always"))
     pairs = ((never, always) for never in nevers for always in alwayses if _setup(never) == _setup(always))

@@ -142,13 +142,6 @@ def cases(runs: Iterable[tuple[str, str, Sequence[RunLine]]], most: int = 1) -> 
     Taken are the first questions, in the order of the run, that show most of the method: answered rightly, with a quiz
     that was known and one that was answered from passages; where there is none, the next best. The choice says nothing
     of how often KEQA is right.
-
-    Args:
-        runs: Data set, what the row is called, and the lines of KEQA's run.
-        most: Questions of each data set.
-
-    Returns:
-        None where no question was answered.
     """
     rows: list[Row] = []
     for dataset, title, lines in runs:

@@ -13,7 +13,7 @@ from keqa.metrics.abstention import Declining
 from keqa.metrics.searching import SearchRates
 
 UNTOUCHED = tuple(Column(name, "untouched by failures") for name in ("questions", "F1", "EM"))
-"""Wherever F1 and EM over all questions are shown, those over questions that no failure touched are, too: what a failure
+"""Wherever F1 and EM over all questions are shown, those over questions that no failure touched are: what a failure
 decided says nothing of the method."""
 
 DECLINING = tuple(map(Column, ("answered", "right of answered", "right to decline", "unanswerable declined")))

@@ -29,18 +29,7 @@ def can_draw() -> bool:
 
 
 def draw(figure: Figure, folder: Path) -> list[Path]:
-    """Draw a figure into files.
-
-    Args:
-        figure: What to draw.
-        folder: Where to; the files are named for the figure.
-
-    Returns:
-        The files.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Draw a figure into files."""
     if not can_draw():
         raise MissingExtraError("plots", "Drawing figures")
     # The canvas is made by itself, without pyplot: no display is looked for, and no figure is kept alive.

@@ -177,11 +177,7 @@ class Brief(RunOf[Question]):
 
 
 def read_brief(path: Path | str) -> Brief:
-    """Read a run file, finished or not; no more than one of its lines is in memory in full.
-
-    Raises:
-        InputError: The file cannot be read or is no run file, or a line is damaged.
-    """
+    """Read a run file, finished or not; no more than one of its lines is in memory in full."""
     return Brief(read_header(path), list(map(brief_of, iter_lines(path))))
 
 
@@ -252,11 +248,7 @@ def unparsed(lines: Sequence[Question]) -> Fraction:
 
 
 def measure(name: str, lines: Sequence[Question]) -> float | None:
-    """One of `MEASURES` over lines of one run; None where no line has it, such as the accuracy of open questions.
-
-    Raises:
-        InputError: There is no such measure.
-    """
+    """One of `MEASURES` over lines of one run; None where no line has it, such as the accuracy of open questions."""
     if name not in MEASURES:
         raise InputError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
     return MEASURES[name](lines) if lines else None

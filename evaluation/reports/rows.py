@@ -44,15 +44,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A row: one label over all data sets that it was run on.
-
-    Attributes:
-        header: Of its run on the first data set.
-        title: The text of the first column.
-        lines: By question.
-        expected: The questions it was to answer.
-        learned: Those of them that its program had learned from.
-    """
+    """A row: one label over all data sets that it was run on."""
 
     header: RunHeader
     title: str
@@ -170,13 +162,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Group:
-    """Questions that have columns of their own.
-
-    Attributes:
-        name: A data set, or a kind of question where there is one data set only; empty for all there are.
-        questions: Which ones.
-        polar: Whether all are yes/no questions or choices, which have an accuracy only.
-    """
+    """Questions that have columns of their own."""
 
     name: str
     questions: frozenset[Identity]
@@ -194,10 +180,6 @@ def entries_of(runs: Runs) -> list[Entry]:
     Where two of them are on one data set, with other language models, retrievers or compiled programs, each of these
     has a row, and the titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates,
     each in the order given, as in the paper's Table 1.
-
-    Raises:
-        InputError: There is no run; two of one label are on one data set, with the same language model, retriever and
-            program; or two runs hold different questions, or different gold answers, under one id.
     """
     if not runs:
         raise InputError("there is no run to report on")
