@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from keqa.data.example import Answered
 from keqa.data.question import AnswerType
 from keqa.data.quiz_references import Quiz, references, resolve
-from keqa.metrics.accuracy import agrees
+from keqa.metrics.accuracy import agrees, consistency_label, contains_answer
 from keqa.metrics.answers import f1
 from keqa.programs.records import QuestionRecord, QuizRecord
 from keqa.programs.stages.decomposition import is_the_question
@@ -20,36 +20,39 @@ _ALIKE_WITH_NAMES = 0.4
 
 @dataclass(frozen=True)
 class Settled:
-    """A quiz of a record with its gold answers.
-
-    Attributes:
-        quiz: As the program asked it.
-        golds: The gold answer first, then its aliases.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-    """
+    """A quiz of a record with its gold answers."""
 
     quiz: QuizRecord
     golds: tuple[str, ...]
     answer_type: AnswerType = "short"
     choices: tuple[str, ...] = ()
 
+    @classmethod
+    def whole(cls, example: Answered) -> Settled:
+        """A question as its own quiz."""
+        quiz = QuizRecord(index=1, text=example.question, resolved=example.question)
+        return cls(quiz, tuple(example.answers), example.answer_type, tuple(example.choices))
+
     def agrees(self, text: str) -> bool:
         """Whether an answer to the quiz is right, though perhaps in another form."""
         return agrees(text, self.golds, self.answer_type, self.choices)
 
+    def in_form(self, answer: str) -> str:
+        """The gold answer or alias that an answer comes closest to; the gold answer itself among equals."""
+        return max(self.golds, key=lambda gold: f1(answer, [gold], self.answer_type, self.choices))
+
+    def same(self, first: str, second: str) -> bool | None:
+        """Whether two answers mean the same; None where both are wrong, or no judge would be asked."""
+        return consistency_label(first, second, self.golds, self.answer_type, self.choices)
+
+    def told_by(self, passage: str) -> bool | None:
+        """Whether a passage states a gold answer; None for a yes, a no or a choice, which no passage has to hold."""
+        return contains_answer(passage, self.golds) if self.answer_type == "short" else None
+
 
 @dataclass(frozen=True)
 class GoldQuiz:
-    """A quiz that is asked by itself: a gold quiz with gold answers in the places of references, or a whole question.
-
-    Attributes:
-        root: Id of the question that it is of.
-        quiz: Its text.
-        golds: The gold answer first, then its aliases.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-    """
+    """A gold quiz, resolved by gold answers, or a whole question: what is asked by itself."""
 
     root: str
     quiz: str
@@ -69,21 +72,8 @@ class GoldQuiz:
         return [cls(example.id, quiz, (gold,)) for quiz, gold in gold_quizzes(example)]
 
 
-def best_gold(text: str, golds: Sequence[str], answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
-    """The gold answer or alias that an answer comes closest to; the gold answer itself among equals."""
-    return max(golds, key=lambda gold: f1(text, [gold], answer_type, choices))
-
-
 def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
-    """The gold decomposition with answers in the places of references, and the gold answers.
-
-    Args:
-        example: A question.
-        own: Answers by number of a gold quiz that take the place of gold ones in references.
-
-    Returns:
-        Resolved quizzes with answers; empty where the example has none, or such that do not hold together.
-    """
+    """The gold decomposition with answers in the places of references, and the gold answers."""
     if not example.quizzes or len(example.quizzes) != len(example.quiz_answers):
         return []
     answers = dict(enumerate(example.quiz_answers, start=1)) | dict(own or {})
@@ -100,10 +90,6 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
     """The gold answers of one quiz of a question, whatever was asked before it; None where none is known.
 
     A quiz that is the question has the question's, another that of the gold quiz that asks the same.
-
-    Args:
-        quiz: Resolved text.
-        example: The question that it is part of.
     """
     if is_the_question(quiz, example.question):
         return tuple(example.answers)
@@ -112,13 +98,7 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
 
 
 def gold_number(quiz: str, example: Answered, own: Mapping[int, str] | None = None) -> int | None:
-    """The number of the gold quiz that asks the same as a quiz; None where none does.
-
-    Args:
-        quiz: Resolved text.
-        example: The question that it is part of.
-        own: As for `gold_quizzes`.
-    """
+    """The number of the gold quiz that asks the same as a quiz; None where none does."""
     place = _like(quiz, gold_quizzes(example, own), set())
     return None if place is None else place + 1
 

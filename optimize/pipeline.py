@@ -11,16 +11,14 @@ from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.asking import Asking, Trial
+from keqa.optimize.bootstrap import bootstrap
 from keqa.optimize.boundary.learn import learn, may_learn
 from keqa.optimize.boundary.train import Trained
-from keqa.optimize.demos.bootstrap import bootstrap
-from keqa.optimize.dspy_bridge.optimizers import optimize
-from keqa.optimize.dspy_bridge.reflection import ask_once
+from keqa.optimize.dspy_optimizers import ask_once, optimize
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.finetuning import Finetuned, apart, check_finetunable, finetune
 from keqa.optimize.options import UNREFLECTING, Options
-from keqa.optimize.reference.build import build_reference
-from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.search_space import Point, has_tunable_threshold
 from keqa.optimize.tuning import tune
 from keqa.programs.fingerprint import digest
@@ -44,12 +42,7 @@ def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
 
 
 def empty_reference(program: KEQA, options: Options) -> UtilityReference:
-    """The reference that a compilation fits: set up as that of the program, where it has one.
-
-    Raises:
-        ConfigurationError: The embedder is none, or the program's reference has another one.
-        MissingExtraError: A package is missing that the embedder needs.
-    """
+    """The reference that a compilation fits: set up as that of the program, where it has one."""
     own = program.picking.reference
     if not isinstance(own, UtilityReference):
         return UtilityReference(options.embedder or HASHING)
@@ -64,26 +57,7 @@ def empty_reference(program: KEQA, options: Options) -> UtilityReference:
 
 @dataclass(kw_only=True)
 class Steps:
-    """A compilation under way.
-
-    Attributes:
-        before: The program; it stays as it is.
-        train: Questions to learn from.
-        val: Questions to choose by.
-        folder: Where further journals go.
-        asking: How questions are asked.
-        calls: Where the calls of tuning are kept.
-        options: How to compile.
-        adapters: Where fine-tuned language models go; by DSPy's own rule where None.
-        trials: Every candidate scored so far, the program as it was first.
-        kept: That of the program as it is now.
-        chosen: The names of the candidates that a step went on with.
-        curve: What tuning saw.
-        boundary: What became of the boundary model; None where none was trained.
-        counts: Entries of the utility reference by label, where it is kept.
-        problems: What could not be used, and why.
-        finetuned: What fine-tuning made, where it is kept.
-    """
+    """A compilation under way."""
 
     before: Program
     train: Sequence[Example]
@@ -103,14 +77,7 @@ class Steps:
     finetuned: Finetuned | None = None
 
     def run(self, step_done: Callable[[], None]) -> Program:
-        """Take all steps; a program other than KEQA has no reference and no settings to tune.
-
-        Args:
-            step_done: Called after each.
-
-        Returns:
-            The compiled program.
-        """
+        """Take all steps; a program other than KEQA has no reference and no settings to tune."""
         program = self._learned() if self.options.optimizer != "bootstrap" else self._bootstrapped()
         step_done()
         if builds_reference(program, self.options):
@@ -152,7 +119,8 @@ class Steps:
             return self.before
         if options.optimizer == "finetune":
             return self._finetuned(own)
-        candidate = optimize(self.before, self.train, self.val, self.asking, options)
+        how = {"reflection_lm": options.reflection_lm, "budget": options.budget, "seed": options.seed}
+        candidate = optimize(self.before, self.train, self.val, self.asking, options.optimizer, **how)
         trial = self._score(candidate, options.optimizer_name)
         if trial.score <= own.score:
             self._keep(own)
@@ -180,7 +148,7 @@ class Steps:
 
     def _with_reference(self, program: KEQA) -> KEQA:
         """The program with a reference, unless it is worse with it beyond chance."""
-        labeller = Labeller(program, correctness=self.asking.metric, origins=self.asking.origins)
+        labeller = Labeller(program, correctness=self.asking.metric)
         fingerprint = labeller.fingerprint()
         with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
             entries = build_reference(labeller, self.train, replace(self.asking, journal=journal))

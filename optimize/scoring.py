@@ -7,7 +7,7 @@ DSPy's, ``metric(example, prediction, trace)``, is about a whole question, with 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
+from keqa.optimize.judged import judged, teaching
 from keqa.programs.fingerprint import function_fingerprint
 from keqa.programs.prediction import AnswerPrediction
 
@@ -25,19 +26,10 @@ _FORM = "metric(answer, golds, answer_type, choices), or metric(example, predict
 
 
 class DspyMetric:
-    """A metric of DSPy's, for the scores of whole questions; quizzes, of which it knows nothing, are scored by F1.
-
-    Attributes:
-        function: The metric.
-    """
+    """A metric of DSPy's, for the scores of whole questions; quizzes, of which it knows nothing, are scored by F1."""
 
     def __init__(self, function: Callable[..., Any], given: Mapping[str, dspy.Example] | None = None) -> None:
-        """Set up.
-
-        Args:
-            function: The metric.
-            given: By the id of a question, the example that the user gave, with fields that only the metric knows.
-        """
+        """Set up."""
         self.function, self._given = function, dict(given or {})
 
     def __call__(self, answer: str | None, golds: Sequence[str], answer_type: str, choices: Sequence[str]) -> float:
@@ -54,11 +46,7 @@ class DspyMetric:
         return example_for_metrics(example, self._given.get(example.id))
 
     def of(self, example: Example, prediction: AnswerPrediction) -> float:
-        """The score of an answer.
-
-        Raises:
-            ConfigurationError: The metric raised an error, or gave no number.
-        """
+        """The score of an answer."""
         try:
             score = self.function(self.example(example), prediction)
             # A bool, a number, or a prediction with a score and feedback.
@@ -70,12 +58,7 @@ class DspyMetric:
 
 
 def example_for_metrics(example: Example, given: dspy.Example | None = None) -> dspy.Example:
-    """A question as metrics and optimizers of DSPy take it, gold answers and all.
-
-    Args:
-        example: The question.
-        given: The user's own, whose further fields are kept.
-    """
+    """A question as metrics and optimizers of DSPy take it, gold answers and all."""
     own = {} if given is None else dict(given.items())
     fields = {
         "root": example.id,
@@ -92,16 +75,7 @@ def example_for_metrics(example: Example, given: dspy.Example | None = None) -> 
 
 
 def as_metric(metric: Any, *sets: Any) -> Correctness:
-    """A metric in the form that compiling takes.
-
-    Args:
-        metric: Of either form; their parameters show which: a metric of DSPy's has one called ``trace``, begins with
-            ``example`` or ``gold``, or takes two or three arguments.
-        *sets: The questions, to whose further fields a metric of DSPy's may refer.
-
-    Raises:
-        ConfigurationError: It is of neither form.
-    """
+    """A metric in the form that compiling takes."""
     if isinstance(metric, DspyMetric):
         return metric
     # A module that scores, such as dspy.evaluate.SemanticF1, is called through parameters of no name.
@@ -128,11 +102,6 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     """How right a prediction is; 0 without an answer, and where it says that the documents do not say it.
 
     A metric of DSPy's is given the latter, and may see by `prediction.unanswered` what it is.
-
-    Args:
-        metric: See `as_metric`.
-        example: The question.
-        prediction: What a program returned.
     """
     answer = getattr(prediction, "answer", None)
     if not answer:
@@ -142,6 +111,75 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     if getattr(prediction, "unanswered", None) is not None:
         return 0.0
     return float(metric(answer, example.answers, example.answer_type, example.choices))
+
+
+OptimizerMetric = Callable[..., Any]
+"""``metric(example, prediction, trace=None, pred_name=None, pred_trace=None)``, as all of DSPy's optimizers call it."""
+
+
+def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMetric:
+    """Make a metric for DSPy's own optimizers. Exported as ``keqa.optimizer_metric``.
+
+    They take every call of a run that ended well for an example to follow. But a program gets to right answers by
+    detours: a quiz answered wrong from memory, or a passage judged wrong, would be learned as they are.
+
+    * To score, it gives the correctness of the answer.
+    * To bootstrap demonstrations, where it gets a trace, it says whether the run ended well, and takes out of the trace
+      the calls that are wrong as far as gold answers show. Calls of other modules than the program's stay as they are.
+    * To GEPA, which names a predictor, it gives the score with feedback on that predictor's call.
+
+    Args:
+        metric: Correctness of an answer, or a metric of DSPy's.
+        threshold: The score from which a run ended well.
+
+    Raises:
+        ConfigurationError: The metric has neither form.
+    """
+    correctness = as_metric(metric)
+
+    def scored(
+        example: Any, prediction: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> Any:
+        known = as_example(example)
+        if pred_name is not None:
+            return feedback_metric(correctness)(
+                example_for_metrics(known, example), prediction, trace, pred_name, pred_trace
+            )
+        score = score_of(as_metric(metric, [example]), known, prediction)
+        if trace is None:
+            return score
+        if isinstance(trace, MutableSequence):
+            trace[:] = [one.in_form for one in teaching(judged(trace, known))]
+        return score >= threshold
+
+    return scored
+
+
+def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
+    """The metric that GEPA needs: the score of the final answer, and what the call in question should have given."""
+
+    def scored(
+        gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> dspy.Prediction:
+        example, record = as_example_of(gold), getattr(pred, "record", None)
+        answer, score = getattr(pred, "answer", None), score_of(metric, example, pred)
+        parts = [one.sentence for one in judged(pred_trace, example, record)[:1]] if pred_trace and record else []
+        if record is not None and record.failure is not None:
+            parts.append(f"The question has no answer, since {record.failure.stage} failed: {record.failure.message}")
+        else:
+            golds = " or ".join(repr(one) for one in example.answers)
+            told = f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is "
+            parts.append(f"{told}{score:.2f}.")
+        return dspy.Prediction(score=score, feedback=" ".join(part for part in parts if part))
+
+    return scored
+
+
+def as_example_of(gold: Any) -> Example:
+    """The example behind one that DSPy's optimizers carry about; see `example_for_metrics`."""
+    answers, choices = tuple(gold.answers), tuple(gold.choices)
+    parts = tuple(gold.quizzes), tuple(gold.quiz_answers)
+    return Example(gold.root, gold.question, answers, gold.answer_type, choices, *parts)
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:

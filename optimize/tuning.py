@@ -17,14 +17,13 @@ from typing import Any
 from keqa.data.example import Answered
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.optimize.asking import Asking
+from keqa.optimize.asking import Asking, state_of, without_own
 from keqa.optimize.search_space import Grid, Knobs, Point, Settings, own_threshold
 from keqa.optimize.shared_session import SharedSession, WaveExamination
 from keqa.programs.boundary.model import BoundaryModel
-from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import IF_ANY, BoundaryGate, Gate, asks
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.programs.runtime.concurrency import NoCopy, run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
@@ -33,15 +32,7 @@ from keqa.programs.stages.listwise import Listwise
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning found.
-
-    Attributes:
-        program: A copy with the best settings.
-        curve: All points, the program's own settings first, in the order in which they were scored.
-        best: The point chosen: the highest objective; among equals the fewest retrievals, then the earliest.
-        own: The best one with the program's own kind of gate.
-        bounded: The best one with the boundary model, where there is one.
-    """
+    """What tuning found."""
 
     program: KEQA
     curve: list[Point]
@@ -60,21 +51,7 @@ def tune(
     grid: Grid | None = None,
     boundary: BoundaryModel | None = None,
 ) -> Tuned:
-    """Choose the settings of a program.
-
-    Args:
-        program: It stays as it is.
-        valset: Questions to choose by.
-        asking: How questions are asked. Its journal keeps every call, so that a run that was killed makes none again.
-        cost_per_retrieval: λ, what a search costs in the metric's units.
-        cost_per_call: μ, what a reply of a language model costs in the metric's units.
-        grid: Values to try. Knobs that the program does not use are left alone.
-        boundary: A boundary model that has seen none of these questions; it is tried as the gate.
-
-    Raises:
-        ConfigurationError: A value that cannot work; or as in asking a question.
-        TooManyFailuresError: Most questions failed for a reason that may pass. The calls that were made are kept.
-    """
+    """Choose the settings of a program."""
     for name, cost in (("cost_per_retrieval", cost_per_retrieval), ("cost_per_call", cost_per_call)):
         if not 0 <= cost < float("inf"):
             raise ConfigurationError(f"{name} must be a number from 0, not {cost}")
@@ -88,13 +65,7 @@ def tune(
 
 
 def set_to(program: KEQA, settings: Settings, boundary: BoundaryModel | None = None) -> KEQA:
-    """A copy of a program with other settings.
-
-    Args:
-        program: It stays as it is.
-        settings: See there.
-        boundary: The boundary model that decides where the settings say so.
-    """
+    """A copy of a program with other settings."""
     new: KEQA = program.deepcopy()
     _apply(new, settings, new.picking.listwise_judge())
     gate = _gate(program, settings, boundary)
@@ -150,7 +121,7 @@ class _Search:
         self.twin.examination = WaveExamination(self.twin.examination, own, draws)
         reference = program.picking.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
-        self.program, self.states = program, {"": program_fingerprint(program)}
+        self.program, self.states = program, {"": state_of(program)}
         self.valset = valset
         self.points: dict[Settings, Point] = {}
         pairs = len(self.knobs.thresholds) * len(self.knobs.tries)
@@ -223,8 +194,8 @@ class _Search:
 
     def _ask(self, numbered: tuple[int, Answered]) -> Outcome:
         position, example = numbered
-        program = self.asking.origins.without(self.twin, example.id)
-        state = self._state("" if program is self.twin else example.id)
+        program = without_own(self.twin, example)
+        state = self._state("" if program is self.twin else example.id, example)
         root = example.id if example.id in self.roots else ""
 
         def answered(**asked: Any) -> Any:
@@ -232,11 +203,10 @@ class _Search:
             session = SharedSession(program.bound, self.asking.journal, state, root)
             return run_blocking(lambda: program.run(session, checked))
 
-        with leaving_out(example.id):
-            return ask(answered, position, example)
+        return ask(answered, position, example)
 
-    def _state(self, root: str) -> str:
+    def _state(self, root: str, example: Answered) -> str:
         """What the program is without the demonstrations that come from a question."""
         if root not in self.states:
-            self.states[root] = program_fingerprint(self.asking.origins.without(self.program, root))
+            self.states[root] = state_of(without_own(self.program, example))
         return self.states[root]

@@ -1,0 +1,162 @@
+"""The program as DSPy's optimizers see it: journaled, on its language models by role, never failing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import dspy
+
+from keqa.data.example import Example
+from keqa.data.question import AnswerType
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.lms.factory import Roles
+from keqa.optimize.asking import Asking, Kept, Step
+from keqa.optimize.failures import TooManyFailuresError
+from keqa.optimize.journal_keys import lms_of
+from keqa.programs.fingerprint import digest
+from keqa.programs.learned import LearnedQuestions
+from keqa.programs.prediction import AnswerPrediction, prediction_of
+from keqa.programs.program import Program
+from keqa.programs.runtime.concurrency import NoCopy
+
+PREFIX = "program."
+"""What stands before the name of a predictor in the student."""
+
+
+class Student(dspy.Module):
+    """Wraps a program for an optimizer.
+
+    * A question that was answered before, by the same program, is answered from the journal, its trace included.
+    * A question without an answer is a prediction without one, so that it scores 0 and does not end the optimizer.
+    * What no other question would escape ends it: DSPy's optimizers score errors, so each further question is refused
+      without a call, and `surfacing` raises the error in the end.
+    * A demonstration that a question's own calls became is not shown to that question.
+    * Only the predictors that may change are shown, under their names in the program with `PREFIX` before them.
+    * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to sample
+      again, its temperature and rollout are taken over by the model of each role.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        asking: Asking,
+        predictors: Collection[str],
+        name: str = "optimizing",
+        asked: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Set up."""
+        super().__init__()
+        self.program: Program = program.deepcopy()
+        self._asking, self._asked = NoCopy(asking), NoCopy(asked)
+        self._watch = NoCopy(asking.failures.watch(name))
+        self._ended: NoCopy[list[Exception]] = NoCopy([])
+        self._reached = NoCopy(Event())
+        self._shown = frozenset(PREFIX + name for name in predictors)
+        self._drawn = ""
+
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        """The predictors that may change."""
+        return [(name, predictor) for name, predictor in super().named_predictors() if name in self._shown]
+
+    def forward(
+        self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> AnswerPrediction:
+        """Answer, or replay an answer."""
+        self._reached.value.set()
+        if self._ended.value:
+            raise self._ended.value[0]
+        try:
+            kept = self._kept_or_asked(root, question, answer_type, choices)
+        except (ConfigurationError, MissingExtraError, TooManyFailuresError) as error:
+            self._ended.value.append(error)
+            raise
+        self._asked.value()
+        steps, record = kept.steps or [], kept.record
+        signatures = {name: predictor.signature for name, predictor in self.program.named_predictors()}
+        asked = Example(root, question, (), answer_type, tuple(choices))
+        for name, inputs, outputs in steps:
+            self._asking.value.origins.add(signatures[name], {**inputs, **outputs}, asked)
+        self._replay(steps)
+        if record is None:
+            return AnswerPrediction(explanation="", sources=[], answer=None)
+        return prediction_of(record)
+
+    @contextmanager
+    def surfacing(self) -> Iterator[None]:
+        """Raise what ended the optimizer, which itself takes any error for a wrong answer."""
+        try:
+            yield
+        except Exception as error:
+            if not self._reached.value.is_set():
+                raise self._unreached(f" ({type(error).__name__}: {error})") from error
+            if self._ended.value and error is not self._ended.value[0]:
+                raise self._ended.value[0] from error
+            raise
+        if not self._reached.value.is_set():
+            raise self._unreached()
+        if self._ended.value:
+            raise self._ended.value[0]
+
+    @staticmethod
+    def _unreached(how: str = "") -> ConfigurationError:
+        return ConfigurationError(
+            f"the optimizer ended{how}, and not one question had reached the program, so it learned nothing. DSPy "
+            "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
+            "copied, in_flight=1 does without threads"
+        )
+
+    def _kept_or_asked(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Kept:
+        """What the journal keeps of a question, asked where it keeps nothing."""
+        asking, watch = self._asking.value, self._watch.value
+        example = Example(root, question, (), answer_type, tuple(choices))
+        self.program.learned = self.known_to(self.program)
+        (task,) = asking.tasks(self.program, [example], self._drawn)
+        kept = asking.kept(task, steps=True)
+        if kept is not None:
+            watch.count("" if kept.error is not None else None, earlier=True)
+            return kept
+        outcome, steps = asking.ask(task, steps=True)
+        kept = asking.keep(task, outcome, steps)
+        watch.add(outcome.record, outcome.error)
+        watch.refuse()
+        return kept
+
+    def _replay(self, steps: Sequence[Step]) -> None:
+        trace = dspy.settings.trace
+        if trace is None:
+            return
+        predictors = dict(self.named_predictors())
+        for name, inputs, outputs in steps:
+            if PREFIX + name in predictors:
+                trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
+
+    def known_to(self, program: Program) -> LearnedQuestions:
+        """What a program has learned from, where it may show calls that were made here."""
+        return self._asking.value.origins.known_to(program)
+
+    def get_lm(self) -> Any:
+        """The language model of the task, from which optimizers make theirs."""
+        lms = lms_of(self.program)
+        return dspy.settings.lm if lms is None else lms.task
+
+    def set_lm(self, lm: Any) -> None:
+        """Draw as this language model does, each role on its own."""
+        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
+        self._drawn = digest(settings)
+        lms = lms_of(self.program)
+        if lms is None:
+            self.program.set_lm(lm)
+            return
+        roles = (lms.task, lms.consistency, lms.utility)
+        copies = {id(one): one.copy(**settings) for one in roles}
+        task, consistency, utility = (copies[id(one)] for one in roles)
+        self.program.bind_lms(Roles(task, consistency, utility, getattr(lms, "boundary", None)))
+
+    def reset_copy(self) -> Student:
+        """A copy without demonstrations, on the same language models."""
+        new: Student = super().reset_copy()
+        new.program.bind_lms(lms_of(self.program))
+        return new

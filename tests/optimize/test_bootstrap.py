@@ -1,0 +1,90 @@
+"""Which set of demonstrations is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from keqa.metrics.answers import f1
+from keqa.optimize.asking import Asking
+from keqa.optimize.bootstrap import bootstrap
+from keqa.optimize.options import Options
+from keqa.storage.journal import Journal
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Bootstraps a program."""
+
+    def run(world, **options):
+        with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
+            return bootstrap(world.program, world.train, world.val, Asking(journal, f1), Options(**options))
+
+    return run
+
+
+def counts(program):
+    return {name: len(p.demos) for name, p in program.named_predictors()}
+
+
+def test_every_predictor_learns_from_what_came_out_right(setting, found):
+    world = setting()
+    best = found(world, sets=2)
+    assert best.trials[0].score == pytest.approx(2 / 3)
+    assert max(trial.score for trial in best.trials) == 1.0
+    assert counts(best.program) == {
+        "decomposition.decompose": 4,
+        "examination.quiz": 4,
+        "examination.same": 8,
+        "picking.judge": 0,
+        "selection.construct": 0,
+        "answering.answer": 4,
+        "summarizing.summarize": 4,
+    }
+    assert counts(world.program) == dict.fromkeys(counts(world.program), 0)
+
+
+def test_every_second_set_is_half_as_large_and_among_equals_the_first_stays(setting, found):
+    best = found(setting(), demos=2, judge_demos=4, sets=2)
+    assert [trial.name for trial in best.trials] == ["the program as it is", "demonstrations 1", "demonstrations 2"]
+    assert best.trials[1].score == best.trials[2].score == 1.0
+    assert counts(best.program)["answering.answer"] == 2
+
+
+def test_each_step_is_reported_under_its_name(setting, tmp_path):
+    world, steps = setting(), []
+    with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
+        asking = Asking(journal, f1, progress=lambda step, done, total: steps.append(step))
+        bootstrap(world.program, world.train, world.val, asking, Options(sets=1))
+    names = ["scoring the program as it is", "answering training questions", "scoring demonstrations 1"]
+    assert list(dict.fromkeys(steps)) == names
+
+
+@pytest.mark.slow
+def test_the_same_seed_finds_the_same(setting, found):
+    def demos(seed):
+        program = found(setting(), sets=1, seed=seed).program
+        return [dict(demo) for demo in program.answering.answer.demos]
+
+    assert demos(1) == demos(1)
+    assert demos(1) != demos(2)
+
+
+@pytest.mark.slow
+def test_what_is_not_better_is_not_kept(setting, town, found):
+    best = found(setting(town(spoilt=True)), sets=2)
+    assert counts(best.program)["answering.answer"] == 0
+    assert [trial.name for trial in best.trials][3:] == [
+        "with those of decomposition.decompose",
+        "with those of summarizing.summarize",
+        "with those of examination.quiz",
+        "with those of examination.same",
+        "with those of answering.answer",
+    ]
+
+
+def test_nothing_right_nothing_learned(setting, town, found):
+    world = setting(town(fails="AnswerQuiz"))
+    world.train = [type(one)(one.id, one.question, ("something else",)) for one in world.train]
+    best = found(world, sets=3)
+    assert set(best.found.values()) == {0}
+    assert len(best.trials) == 1
