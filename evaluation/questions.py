@@ -82,15 +82,10 @@ def of_name(
     seed = seed if sample is not None else 0
     own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()
     if own and split is None:
-        lines = _Lines(Path(name))
+        lines, problems = _lines(Path(name))
         found: Iterable[Example] = lines if sample is None else sampled(lines, sample, seed)
-        return Questions(
-            Path(name).name,
-            "",
-            seed,
-            found if limit is None else _Again(lambda: islice(found, limit)),
-            lines.problems(),
-        )
+        first = found if limit is None else _Again(lambda: islice(found, limit))
+        return Questions(Path(name).name, "", seed, first, problems)
     source = name if folder is None else f"{name}:{folder}"
     loaded = load(source, split=split, sample=sample, seed=seed, unanswerable=True)
     benchmark, named, _ = name.partition(":")
@@ -150,7 +145,7 @@ def without_learned(questions: Questions, learned: LearnedQuestions, most: int) 
 
 @dataclass(frozen=True)
 class _Again:
-    """Examples that can be gone through more than once."""
+    """Examples that can be gone through more than once, one in memory at a time."""
 
     begin: Callable[[], Iterator[Example]]
 
@@ -158,21 +153,15 @@ class _Again:
         return self.begin()
 
 
-class _Lines:
-    """The examples of a file of JSON lines, one in memory at a time; what cannot be used is passed over."""
+def _lines(path: Path) -> tuple[_Again, list[str]]:
+    """The examples of a file of JSON lines, and why lines are passed over."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        if next(iter(self), None) is None:
-            details = "".join(f"\n  {problem}" for problem in self.problems()[:5])
-            raise InputError(f"{path} holds no question that can be used{details}")
+    def read() -> Iterator[Example | Problem]:
+        return iter_examples(path, unanswerable=True)
 
-    def __iter__(self) -> Iterator[Example]:
-        return (found for found in self._read() if isinstance(found, Example))
-
-    def _read(self) -> Iterator[Example | Problem]:
-        return iter_examples(self.path, unanswerable=True)
-
-    def problems(self) -> list[str]:
-        """Why lines are passed over."""
-        return [str(found) for found in self._read() if isinstance(found, Problem)]
+    usable = _Again(lambda: (found for found in read() if isinstance(found, Example)))
+    problems = [str(found) for found in read() if isinstance(found, Problem)]
+    if next(iter(usable), None) is None:
+        details = "".join(f"\n  {problem}" for problem in problems[:5])
+        raise InputError(f"{path} holds no question that can be used{details}")
+    return usable, problems

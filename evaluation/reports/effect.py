@@ -17,17 +17,16 @@ from typing import Any
 from keqa.data.quiz_references import plain
 from keqa.evaluation.reports.grid import (
     EMPTY,
-    Column,
     Figure,
     Grid,
+    Named,
     Panel,
-    Row,
     Series,
     count,
-    heading,
     number,
     p_value,
     share,
+    table,
     text,
 )
 from keqa.evaluation.reports.questions import Checked
@@ -48,12 +47,6 @@ _CERTAINTY = CertaintyGate(form="by_types", over="types")
 _BOUNDS = ("0", ".2", ".4", ".6", ".8", "1")
 _INTERVALS = len(_BOUNDS) - 1
 _NAME, _TITLE = "retrieval-effect", "What retrieval does to quizzes that the LM knows and does not know"
-_COLUMNS = (
-    *heading("without retrieval"),
-    Column("quizzes"),
-    *(Column(name, change) for change in CHANGES for name in ("quizzes", "share")),
-    *(Column(name, "right") for name in ("a draw", "memory", "retrieval")),
-)
 _CLASSES = (
     "Beneficial: the answer from memory, that of the largest cluster, is wrong and the answer with retrieval is right; "
     "harmful: the other way round; neutral: both are right, or both wrong. There is one answer with retrieval, and not "
@@ -154,7 +147,14 @@ def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
     found = compared(entries)
     if found is None:
         return None
-    return Grid(_NAME, _TITLE, _COLUMNS, tuple(_rows(found.effects)), (_CLASSES, _correlated(found), _counted(found)))
+    parts = list(_parts(found.effects))
+    ruled = [
+        place
+        for place, (name, _) in enumerate(parts)
+        if name.startswith(("accuracy [0", "certainty [0", "known", "all"))
+    ]
+    rows = (_row(name, part) for name, part in parts)
+    return table(_NAME, _TITLE, rows, _CLASSES, _correlated(found), _counted(found), ruled=ruled)
 
 
 def effect_figure(entries: Sequence[Entry]) -> Figure | None:
@@ -228,27 +228,28 @@ def _intervals(effects: Sequence[Effect], indicator: Callable[[Effect], float]) 
     return parts
 
 
-def _rows(effects: Sequence[Effect]) -> Iterator[Row]:
+def _parts(effects: Sequence[Effect]) -> Iterator[tuple[str, list[Effect]]]:
     for name, indicator in INDICATORS.items():
         for place, part in enumerate(_intervals(effects, indicator)):
             closed = "]" if place == _INTERVALS - 1 else ")"
-            yield _row(f"{name} [{_BOUNDS[place]}, {_BOUNDS[place + 1]}{closed}", part, ruled=place == 0)
+            yield f"{name} [{_BOUNDS[place]}, {_BOUNDS[place + 1]}{closed}", part
     for name, indicator in INDICATORS.items():
         for known in (True, False):
             part = [effect for effect in effects if reaches(indicator(effect), KNOWN_FROM) is known]
-            yield _row(f"{'known' if known else 'unknown'} by {name}", part, ruled=known)
-    yield _row("all", effects, ruled=True)
+            yield f"{'known' if known else 'unknown'} by {name}", part
+    yield "all", list(effects)
 
 
-def _row(name: str, part: Sequence[Effect], *, ruled: bool) -> Row:
-    cells = [text(name), count(len(part))]
+def _row(name: str, part: Sequence[Effect]) -> Iterator[Named]:
+    yield "without retrieval", text(name)
+    yield "quizzes", count(len(part))
     for change in CHANGES:
         changed = _count(part, change)
-        cells += [count(changed), share(changed / len(part)) if part else EMPTY]
-    for of in ("accuracy", "memory", "retrieved"):
+        yield ("quizzes", change), count(changed)
+        yield ("share", change), share(changed / len(part)) if part else EMPTY
+    for head, of in (("a draw", "accuracy"), ("memory", "memory"), ("retrieval", "retrieved")):
         right = math.fsum(float(getattr(effect, of)) for effect in part)
-        cells.append(number(right / len(part) if part else None))
-    return Row(tuple(cells), ruled)
+        yield (head, "right"), number(right / len(part) if part else None)
 
 
 def _count(part: Sequence[Effect], change: str) -> int:

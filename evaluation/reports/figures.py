@@ -28,8 +28,10 @@ def probabilities(entries: Sequence[Entry]) -> Figure | None:
     the most quizzes to the end; of several the first.
     """
     source = max(entries, key=lambda entry: sum(1 for _ in _probable(entry, None)), default=None)
+    if source is None:
+        return None
     panels = []
-    for group in groups_of([source]) if source is not None else ():
+    for group in groups_of([source]):
         pairs = groupby(sorted(_probable(source, group)), key=lambda pair: pair[0])
         means = [(place, [probability for _, probability in same]) for place, same in pairs]
         x, y = tuple(place for place, _ in means), tuple(sum(some) / len(some) for _, some in means)

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from keqa.data.quiz_references import plain
-from keqa.evaluation.reports.grid import (
-    Cell,
-    Column,
-    Figure,
-    Grid,
-    Panel,
-    Row,
-    Series,
-    count,
-    heading,
-    number,
-    share,
-    text,
-)
+from keqa.evaluation.reports.grid import Cell, Figure, Grid, Named, Panel, Series, count, number, share, table, text
 from keqa.evaluation.reports.parts import searching, untouched_note
 from keqa.evaluation.reports.questions import mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, groups_of
@@ -33,13 +20,7 @@ TARGETS = (0.5, 0.75, 0.9)
 """The chances to be right from which on an answer is worth giving, for each of which there is a column of credit."""
 
 _BOUNDS = ("gate-never", "gate-always")
-_SCORED = (*heading("gate"), *map(Column, ("threshold", "ratio", "F1", "EM")))
-_BY_CHANCE = Column("F1 by chance")
-_RANKED = (
-    Column("quizzes"),
-    *(Column(name, "memory's answers") for name in ("right", "AUROC", "PRR", "AURC", "ECE")),
-)
-
+_MEMORY = "memory's answers"
 _Ranked = tuple[list[float], list[float]]
 """Scores of quizzes, and for each whether memory's answer is right."""
 
@@ -56,17 +37,14 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
     compared = gate_rows(entries)
     if not compared:
         return None
-    rate_columns, rates, rate_notes = searching(compared)
+    rates, rate_notes = searching(compared)
     truth: dict[str, bool] = {}
     for one in (one for entry in entries for one in entry.checked() if one.quiz.complete):
         truth.setdefault(one.text, one.right(one.answer))
     own = {entry: ranked(entry) for entry in compared}
     joined = {entry: _joined(entry, truth) for entry in compared if not own[entry][0]}
     bounds = _bounds(compared, None)
-    rows = tuple(
-        Row((text(entry.title), *_cells(entry, joined.get(entry, own[entry]), bounds), *rate))
-        for entry, rate in zip(compared, rates, strict=True)
-    )
+    rows = ([*_cells(entry, joined.get(entry, own[entry]), bounds), *rates[entry]] for entry in compared)
     others = [entry.title for entry, (scores, _) in joined.items() if scores]
     by_chance = (
         "F1 by chance: what random retrieval at the row's own ratio scores in expectation, from the rows that "
@@ -87,7 +65,7 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
         *rate_notes,
         *_known_to_oracles(compared),
     )
-    return Grid("gates", "Gates", (*_SCORED, *([_BY_CHANCE] if bounds else []), *_RANKED, *rate_columns), rows, notes)
+    return table("gates", "Gates", rows, *notes)
 
 
 def ranked(entry: Entry) -> _Ranked:
@@ -116,24 +94,24 @@ def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
     return list(found.values()), [float(truth[name]) for name in found]
 
 
-def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) -> list[Cell]:
+def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) -> Iterator[Named]:
     scores, quality = ranks
     known = [score for score, right in zip(scores, quality, strict=True) if right]
     unknown = [score for score, right in zip(scores, quality, strict=True) if not right]
     ratio = measure("quiz retrieval ratio", entry.all)
-    return [
-        number(entry.settings.gate_threshold),
-        number(ratio),
-        number(measure("f1", entry.all)),
-        number(measure("em", entry.all)),
-        *([number(None if entry.method in _BOUNDS else _by_chance(ratio, bounds))] if bounds else []),
-        count(len(scores)),
-        number(mean(quality)),
-        _defined(auroc, known, unknown),
-        _defined(prediction_rejection_ratio, scores, quality),
-        _defined(aurc, scores, quality),
-        _defined(expected_calibration_error, scores, quality),
-    ]
+    yield "gate", text(entry.title)
+    yield "threshold", number(entry.settings.gate_threshold)
+    yield "ratio", number(ratio)
+    yield "F1", number(measure("f1", entry.all))
+    yield "EM", number(measure("em", entry.all))
+    if bounds:
+        yield "F1 by chance", number(None if entry.method in _BOUNDS else _by_chance(ratio, bounds))
+    yield "quizzes", count(len(scores))
+    yield ("right", _MEMORY), number(mean(quality))
+    yield ("AUROC", _MEMORY), _defined(auroc, known, unknown)
+    yield ("PRR", _MEMORY), _defined(prediction_rejection_ratio, scores, quality)
+    yield ("AURC", _MEMORY), _defined(aurc, scores, quality)
+    yield ("ECE", _MEMORY), _defined(expected_calibration_error, scores, quality)
 
 
 def _by_chance(ratio: float | None, bounds: Sequence[tuple[float, float]]) -> float | None:
@@ -205,7 +183,8 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
     panels = []
     for group in groups_of(compared):
         bounds = _bounds(compared, group)
-        series = [Series("chance", *zip(*bounds, strict=True), style="curve")] if bounds else []  # type: ignore[arg-type]
+        x, y = tuple(place for place, _ in bounds), tuple(score for _, score in bounds)
+        series = [Series("chance", x, y, style="curve")] if bounds else []
         for entry in compared:
             if (point := _point(entry, group)) is not None:
                 series.append(Series(entry.title, point[:1], point[1:], style="points"))
@@ -239,22 +218,20 @@ def abstention(entries: Sequence[Entry]) -> Grid | None:
     """What methods gain by saying "I do not know"; None where no row was to hold a risk."""
     if not any("abstention" in (entry.settings.model_extra or {}) for entry in entries):
         return None
-    columns = (
-        *heading("method"),
-        *map(Column, ("questions", "coverage", "risk")),
-        *(Column(f"{target:g}", "credit by target") for target in TARGETS),
-    )
-    rows = []
+    rows: list[list[Named]] = []
     for entry in entries:
         found = Abstention.of([line.right if line.answered else None for line in entry.all])
-        credits = (number(found.credit(target)) for target in TARGETS)
-        rows.append(
-            Row((text(entry.title), count(found.questions), number(found.coverage), number(found.risk), *credits))
-        )
+        counted = [
+            ("questions", count(found.questions)),
+            ("coverage", number(found.coverage)),
+            ("risk", number(found.risk)),
+        ]
+        credits = [((f"{target:g}", "credit by target"), number(found.credit(target))) for target in TARGETS]
+        rows.append([("method", text(entry.title)), *counted, *credits])
     note = (
         "Coverage: the share of the questions that were answered; one that failed was not. Risk: the share of the "
         'answers that are wrong by exact match; "I do not know" is no answer. Credit by a target t: 1 for a right '
         "answer, 0 for none, -t/(1-t) for a wrong one, so that an answer is worth giving where its chance to be right "
         "exceeds t."
     )
-    return Grid("abstention", "Abstention", columns, tuple(rows), (note,))
+    return table("abstention", "Abstention", rows, note)

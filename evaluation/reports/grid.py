@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
@@ -97,19 +97,32 @@ class Figure:
     @property
     def points(self) -> Grid:
         """Its points as a table, in which they are kept beside the picture."""
-        heads = (*heading("panel", "series"), Column(self.x), Column("value"), *heading("of"))
         rows = (
-            (text(panel.title), text(series.name), number(x), number(y), text(panel.y))
+            [
+                ("panel", text(panel.title)),
+                ("series", text(series.name)),
+                (self.x, number(x)),
+                ("value", number(y)),
+                ("of", text(panel.y)),
+            ]
             for panel in self.panels
             for series in panel.series
             for x, y in zip(series.x, series.y, strict=True)
         )
-        return Grid(self.name, self.title, heads, tuple(map(Row, rows)))
+        return table(self.name, self.title, rows)
 
 
-def heading(*names: str) -> tuple[Column, ...]:
-    """Columns of words."""
-    return tuple(Column(name, right=False) for name in names)
+Named = tuple[str | tuple[str, str], Cell]
+"""A cell with the name of its column, or that and the group of the column."""
+
+
+def table(name: str, title: str, rows: Iterable[Iterable[Named]], *notes: str, ruled: Container[int] = ()) -> Grid:
+    """A table of rows that name their cells; columns of words are set to the left, and lines stand above some rows."""
+    named = [list(row) for row in rows]
+    heads = ((key if isinstance(key, tuple) else (key, ""), cell) for key, cell in named[0])
+    columns = tuple(Column(*key, right=not isinstance(cell.value, str)) for key, cell in heads)
+    cells = (tuple(cell for _, cell in row) for row in named)
+    return Grid(name, title, columns, tuple(Row(one, place in ruled) for place, one in enumerate(cells)), notes)
 
 
 def grouped(columns: Iterable[Column]) -> Iterator[tuple[str, list[Column]]]:

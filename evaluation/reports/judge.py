@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.evaluation.reports.grid import Column, Grid, Row, count, heading, number, text
+from keqa.evaluation.reports.grid import Grid, count, number, table, text
 from keqa.evaluation.reports.questions import mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.accuracy import consistency_label
@@ -136,9 +136,9 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     keqa = of_method(entries, KEQA)
     if keqa is None:
         return None
-    rows = same_judge(entries, keqa)
-    groups = groups_of(rows)
-    pairs = pairs_by_group(rows, groups)
+    judged = same_judge(entries, keqa)
+    groups = groups_of(judged)
+    pairs = pairs_by_group(judged, groups)
     names = [group.name for group in groups]
     if len(groups) > 1:
         pairs.append({key: pair for some in pairs for key, pair in some.items()})
@@ -146,17 +146,19 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     if not any(pairs):
         return None
     measured, judged_by = accuracies(pairs)
-    lines = [
-        *(Row((text(name), *map(number, found))) for name, found in measured.items()),
-        Row((text("pairs"), *(count(len(some)) for some in pairs)), ruled=True),
-        Row((text("the same"), *(count(sum(pair.truly for pair in some.values())) for some in pairs))),
-    ]
+    lines = {name: list(map(number, found)) for name, found in measured.items()}
+    lines["pairs"] = [count(len(some)) for some in pairs]
+    lines["the same"] = [count(sum(pair.truly for pair in some.values())) for some in pairs]
+    rows = (
+        [("judge", text(name)), *((("accuracy", group), cell) for group, cell in zip(names, cells, strict=True))]
+        for name, cells in lines.items()
+    )
     note = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
         f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}"
     )
-    columns = (*heading("judge"), *(Column("accuracy", name) for name in names))
-    return Grid("table2", "The judge of consistency and measures of similarity", columns, tuple(lines), (note,))
+    title = "The judge of consistency and measures of similarity"
+    return table("table2", title, rows, note, ruled=[len(measured)])
 
 
 def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:

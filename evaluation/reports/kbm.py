@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, heading, number, share, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.questions import Question, mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method
 from keqa.evaluation.reproduction.published_kbm import FIGURE_8, SIZES, TABLE_1, TABLE_2, TABLE_3, TABLE_4
@@ -58,11 +58,12 @@ class Compared:
         """Those of the questions that all rows were asked."""
         return [one for one in questions if all(one in row.lines for row in self.rows)]
 
-    def figures(self, entry: Entry, group: Group | None) -> list[Cell]:
+    def figures(self, entry: Entry, group: Group | None) -> list[Named]:
         """A/E, Rnd and Rat of a row on a group of questions; of those that leave no choice, chance has none either."""
         lines = entry.within(group)
         chance = None if entry in (self.memory, self.retrieval) else random_score(entry, self, group)
-        return [number(score(lines)), number(chance), share(measure(_RATIO, lines))]
+        cells = (number(score(lines)), number(chance), share(measure(_RATIO, lines)))
+        return [((name, _head(group)), cell) for name, cell in zip(COLUMNS, cells, strict=True)]
 
 
 def compared(entries: Sequence[Entry]) -> Iterator[Compared]:
@@ -123,26 +124,28 @@ def _printed(value: float | None) -> Cell:
     return EMPTY if value is None else Cell(value, f"{value:.1f} %")
 
 
+def _head(group: Group | None) -> str:
+    return "all" if group is None else group.name
+
+
 def _overall(found: Compared) -> Grid:
     """Tables 1 to 3 and 5."""
     groups: list[Group | None] = [*groups_of(found.rows)]
     groups = [*groups, None] if len(groups) > 1 else groups
     known = {group for group in groups if ("llm", _place(group), "A/E") in _PUBLISHED}
-    columns = [*heading("method")]
-    for group in groups:
-        head = "all" if group is None else group.name
-        columns += [Column(name, head) for name in COLUMNS]
-        columns += [Column(f"{name} in the paper", head) for name in COLUMNS if group in known]
-    columns += [Column("tokens"), Column("seconds")]
-    shown = []
+    rows = []
     for entry in found.rows:
-        cells: list[Cell] = [text(entry.title)]
+        cells: list[Named] = [("method", text(entry.title))]
         for group in groups:
-            row, place = _published_row(entry), _place(group)
             cells += found.figures(entry, group)
-            cells += [_printed(_PUBLISHED.get((row, place, name))) for name in COLUMNS if group in known]
-        spent = (number(measure("tokens", entry.all), 0), number(measure("seconds", entry.all), 2))
-        shown.append(Row((*cells, *spent)))
+            for name in COLUMNS if group in known else ():
+                printed = _printed(_PUBLISHED.get((_published_row(entry), _place(group), name)))
+                cells.append(((f"{name} in the paper", _head(group)), printed))
+        spent = [
+            ("tokens", number(measure("tokens", entry.all), 0)),
+            ("seconds", number(measure("seconds", entry.all), 2)),
+        ]
+        rows.append([*cells, *spent])
     notes = [
         "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own "
         "ratio scores in expectation, from the rows of closed book and always retrieve. Rat: the share of questions "
@@ -153,30 +156,22 @@ def _overall(found: Compared) -> Grid:
             "The paper's figures are for Qwen2-7B-Instruct and ten results of a web search; its Chinese sets are "
             "scored by accuracy. Its Table 3 prints a ratio of 100 for the language model alone on HotpotQA: it is 0."
         )
-    return Grid("kbm-table1", "KBM's Tables 1 to 3 and 5", tuple(columns), tuple(shown), tuple(notes))
+    return table("kbm-table1", "KBM's Tables 1 to 3 and 5", rows, *notes)
 
 
 def _known(found: Compared) -> Grid:
     """Figure 4: what is called known and unknown, and what memory and passages make of each."""
-    memory, retrieval = found.memory, found.retrieval
+    shown = {"closed book": found.memory, "always retrieve": found.retrieval}
     rows = []
     for entry in found.judged:
+        shared = [one for one in entry.lines if all(one in row.lines for row in shown.values())]
         for known in (True, False):
-            called = [
-                one
-                for one, line in entry.lines.items()
-                if one in memory.lines
-                and one in retrieval.lines
-                and any(quiz.known is known for quiz in line.quizzes[:1])
-            ]
-            means = (number(score(row.of(called))) for row in (memory, retrieval, entry))
-            rows.append(Row((text(entry.title), text("known" if known else "unknown"), count(len(called)), *means)))
-    columns = (
-        *heading("method", "called"),
-        *map(Column, ("questions", "closed book", "always retrieve", "method")),
-    )
+            called = [one for one in shared if any(quiz.known is known for quiz in entry.lines[one].quizzes[:1])]
+            means = [(name, number(score(row.of(called)))) for name, row in {**shown, "method": entry}.items()]
+            name = text("known" if known else "unknown")
+            rows.append([("method", text(entry.title)), ("called", name), ("questions", count(len(called))), *means])
     note = "A/E over the questions that the row called known, and over those that it called unknown (KBM, Figure 4)."
-    return Grid("kbm-figure4", "What is called known and unknown", columns, tuple(rows), (note,))
+    return table("kbm-figure4", "What is called known and unknown", rows, note)
 
 
 def _intervals(found: Compared) -> Grid | None:
@@ -192,24 +187,23 @@ def _intervals(found: Compared) -> Grid | None:
         accuracy = drawn.get(plain(memory.lines[identity].question))
         if accuracy is not None:
             members.setdefault(sum(accuracy >= bound for bound in _BOUNDS), []).append(identity)
-    if not members:
-        return None
-    columns = [*heading("accuracy of the draws"), Column("questions"), Column("A/E", memory.title)]
-    columns += [Column(name, row.title) for row in others for name in ("A/E", "beneficial", "harmful")]
-    shown = []
-    for place, questions in sorted(members.items()):
-        cells = [text(_interval(place)), count(len(questions)), number(score(memory.of(questions)))]
+    rows = []
+    for place, asked in sorted(members.items()):
+        cells: list[Named] = [("accuracy of the draws", text(_interval(place))), ("questions", count(len(asked)))]
+        cells.append((("A/E", memory.title), number(score(memory.of(asked)))))
         for row in others:
-            change = [row.lines[one].right - memory.lines[one].right for one in questions]
-            cells += [number(score(row.of(questions))), count(change.count(1)), count(change.count(-1))]
-        shown.append(Row(tuple(cells)))
+            change = [row.lines[one].right - memory.lines[one].right for one in asked]
+            cells.append((("A/E", row.title), number(score(row.of(asked)))))
+            cells.append((("beneficial", row.title), count(change.count(1))))
+            cells.append((("harmful", row.title), count(change.count(-1))))
+        rows.append(cells)
     note = (
         "Accuracy: the share of the draws from memory that are right, of the first row with all draws of the question. "
         "Beneficial and harmful: questions that the row answers better, and worse, than the language model alone (KBM, "
         "Figures 5 and 8; of the latter the paper prints one accuracy, for WebQA at 0: "
         f"+{FIGURE_8['kbm-acc']} for KBM-Acc, +{FIGURE_8['kbm-cer']} for KBM-Cer)."
     )
-    return Grid("kbm-figure8", "By how often memory is right", tuple(columns), tuple(shown), (note,))
+    return table("kbm-figure8", "By how often memory is right", rows, note) if rows else None
 
 
 def _interval(place: int) -> str:
@@ -222,32 +216,30 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
     if len(models) < 2:
         return None
     groups = groups_of([row for one in models for row in one.rows])
-    rows = []
+    rows: list[list[Named]] = []
+    ruled = set()
     for one in models:
+        ruled.add(len(rows))
         for entry in one.rows:
             cells = [cell for group in groups for cell in one.figures(entry, group)]
-            rows.append(Row((text(one.lm), text(entry.plain), *cells), ruled=entry is one.memory))
-    places = [_place(group) for group in groups]
-    published = []
-    for lm in dict.fromkeys(lm for _, lm, dataset, _ in TABLE_4 if dataset in places):
-        for row, name in _ROWS.items():
-            cells = [_printed(TABLE_4.get((row, lm, place, column))) for place in places for column in COLUMNS]
-            published.append(Row((text(f"{lm}, in the paper"), text(name), *cells), ruled=row == "llm"))
-    columns = (
-        *heading("language model", "method"),
-        *(Column(name, group.name) for group in groups for name in COLUMNS),
-    )
+            rows.append([("language model", text(one.lm)), ("method", text(entry.plain)), *cells])
     notes = [
         "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own "
         "ratio scores in expectation. Rat: the share of questions that were searched for."
     ]
-    if published:
+    places, measured = [_place(group) for group in groups], len(rows)
+    for lm in dict.fromkeys(lm for _, lm, dataset, _ in TABLE_4 if dataset in places):
+        ruled.add(len(rows))
+        for row, name in _ROWS.items():
+            figures = [_printed(TABLE_4.get((row, lm, place, column))) for place in places for column in COLUMNS]
+            rows.append([("", text(f"{lm}, in the paper")), ("", text(name)), *(("", cell) for cell in figures)])
+    if len(rows) > measured:
         notes.append(
             "The paper's rows are of its own language models, with a boundary model that was trained on Qwen2-7B. Of "
             "Prompt with GPT-4o on WebQA its two versions print two figures for Rnd (60.8 and 68.0): it is left out."
         )
     title = "KBM's Table 4: the boundary model with other language models"
-    return Grid("kbm-table4", title, columns, (*rows, *published), tuple(notes))
+    return table("kbm-table4", title, rows, *notes, ruled=ruled)
 
 
 def _frequencies(found: Compared) -> Grid | None:
@@ -257,25 +249,19 @@ def _frequencies(found: Compared) -> Grid | None:
         naming = found.retrieval.lines[identity].naming
         if naming is not None:
             members.setdefault(max(one for one in _FREQUENCIES if one <= naming), []).append(identity)
-    if not members:
-        return None
     rows = []
     for least, asked in sorted(members.items()):
-        cells: list[Cell] = [text(_FREQUENCIES[least]), count(len(asked))]
-        for lines in (row.of(asked) for row in found.rows):
-            cells += [number(score(lines)), share(mean([line.number(_RATIO) or 0.0 for line in lines]))]
-        rows.append(Row(tuple(cells)))
-    columns = (
-        *heading("passages with the answer"),
-        Column("questions"),
-        *(Column(name, row.plain) for row in found.rows for name in ("A/E", "Rat")),
-    )
+        cells: list[Named] = [("passages with the answer", text(_FREQUENCIES[least])), ("questions", count(len(asked)))]
+        for row in found.rows:
+            ratio = mean([line.number(_RATIO) or 0.0 for line in row.of(asked)])
+            cells += [(("A/E", row.plain), number(score(row.of(asked)))), (("Rat", row.plain), share(ratio))]
+        rows.append(cells)
     note = (
         "Open questions, by how many of the passages that always retrieving found name a gold answer (KBM, Figure 6). "
         "The paper counts in its whole corpus, of which run files hold only what was found, and prints no numbers: it "
         "says that the language model alone is worse on rare answers, and that KBM gains the most there."
     )
-    return Grid("kbm-figure6", "By how often the answer is found", columns, tuple(rows), (note,))
+    return table("kbm-figure6", "By how often the answer is found", rows, note) if rows else None
 
 
 def _masked(entries: Sequence[Entry]) -> Grid | None:
@@ -289,16 +275,12 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
     if not masked:
         return None
     several = len(masked) > 1
+    titles = [row.plain for row in next(iter(masked.values()))]
     rows = [
-        Row((*([text(lm)] if several else []), *cells), ruled=several and place == 0)
+        [*([("language model", text(lm))] if several else []), *cells]
         for lm, three in masked.items()
-        for place, cells in enumerate(_mask_rows(*three))
+        for cells in _mask_rows(three, titles)
     ]
-    titles = (row.plain for row in next(iter(masked.values())))
-    columns = (
-        *heading(*(["language model"] if several else []), "from memory"),
-        *map(Column, ("questions", *titles, "says it does not know", "answers MASK")),
-    )
     notes = [
         "A/E of the language model alone, with passages, and with passages in which the gold answers are masked: what "
         "it then answers rightly is from memory. Of the questions that memory answers rightly, what is lost with "
@@ -309,14 +291,20 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
             "Of sizes the paper prints what 72 billion parameters gain over 7 on WebQA: "
             f"+{SIZES['llm']} for the language model alone, +{SIZES['rag']} with passages."
         )
-    return Grid("kbm-figure9", "With the answers masked", columns, tuple(rows), tuple(notes))
+    ruled = range(0, len(rows) if several else 0, len(rows) // len(masked))
+    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=ruled)
 
 
-def _mask_rows(memory: Entry, retrieval: Entry, masked: Entry) -> Iterator[tuple[Cell, ...]]:
+def _mask_rows(three: Sequence[Entry], titles: Sequence[str]) -> Iterator[list[Named]]:
+    memory, retrieval, masked = three
     shared = [one for one in masked.lines if one in memory.lines and one in retrieval.lines]
     for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))):
         asked = [one for one in shared if memory.lines[one].right in wanted]
-        scores = (number(score(row.of(asked))) for row in (memory, retrieval, masked))
         lines = masked.of(asked)
-        silent = share(mean([not line.answered for line in lines]))
-        yield text(name), count(len(asked)), *scores, silent, share(mean([line.masked for line in lines]))
+        yield [
+            ("from memory", text(name)),
+            ("questions", count(len(asked))),
+            *((title, number(score(row.of(asked)))) for title, row in zip(titles, three, strict=True)),
+            ("says it does not know", share(mean([not line.answered for line in lines]))),
+            ("answers MASK", share(mean([line.masked for line in lines]))),
+        ]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, count, heading, number, p_value, share, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, p_value, share, table, text
 from keqa.evaluation.reports.parts import (
-    DECLINING,
     DECLINING_NOTE,
-    UNTOUCHED,
     any_touched,
-    declining_cells,
+    declining,
     declining_of,
     searching,
-    untouched_cells,
+    untouched,
     untouched_note,
 )
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unparsed
@@ -26,13 +25,10 @@ SIGNIFICANT = 0.05
 """The paper's level."""
 
 _ROUNDING = 1e-9
-_COSTS = tuple(map(Column, ("retrievals", "LM calls", "sent", "not parsed", "failed")))
-_LEAD = ("mean", "low", "high")
-_TESTS = ("t-test", "McNemar")
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Ranking:
     """The rows, those of them that are ranked, and KEQA's.
 
     Ranked are those that were asked all questions, and whose outputs parsed.
@@ -65,8 +61,9 @@ class _Score:
     values: dict[Entry, float | None]
 
     @property
-    def column(self) -> Column:
-        return Column(self.heading, self.group.name)
+    def full(self) -> str:
+        """Group and heading in one."""
+        return f"{self.group.name} {self.heading}".strip()
 
     def best(self, rows: Sequence[Entry]) -> Entry | None:
         """The best of some rows."""
@@ -94,61 +91,49 @@ def overall(entries: Sequence[Entry]) -> Grid:
     better than that one by the paired t-test. A row whose outputs did not parse in more than a tenth of the cases reads
     'not comparable' and takes no part in that. Where KEQA is not the best, the notes say so.
     """
-    table = _Table(entries, frozenset(one for entry in entries for one in entry.expected))
+    ranking = _Ranking(entries, frozenset(one for entry in entries for one in entry.expected))
     groups = groups_of(entries)
     if len(groups) > 1:
-        groups.append(Group("all", table.every, all(group.polar for group in groups)))
+        groups.append(Group("all", ranking.every, all(group.polar for group in groups)))
     scores = [
         _Score(group, heading, name, {entry: measure(name, entry.within(group)) for entry in entries})
         for group in groups
         for heading, name in group.scores
     ]
-    remarks = [text("; ".join(_remarks(entry, table.every))) for entry in entries]
-    remarked, touched = any(remark.text for remark in remarks), any_touched(entries)
-    rate_columns, rates, rate_notes = searching(entries)
+    remarks = ["; ".join(_remarks(entry, ranking.every)) for entry in entries]
+    rates, rate_notes = searching(entries)
     fares = [declining_of(entry) for entry in entries]
-    declined = any(fare.shown for fare in fares)
+    declined, touched = any(fare.shown for fare in fares), any_touched(entries)
     rows = [
-        Row(
-            (
-                text(entry.title),
-                *([remark] if remarked else []),
-                *(_cell(score, entry, table) for score in scores),
-                *(declining_cells(fare) if declined else ()),
-                *(untouched_cells(entry) if touched else ()),
-                *_costs(entry),
-                *rate,
-                *_lead(entry, table.keqa),
-            ),
-            ruled=before is not None and (entry.own != before.own or before is table.keqa),
-        )
-        for before, entry, remark, fare, rate in zip((None, *entries), entries, remarks, fares, rates, strict=False)
+        [
+            ("method", text(entry.title)),
+            *([("remarks", text(remark))] if any(remarks) else []),
+            *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
+            *(declining(fare) if declined else ()),
+            *(untouched(entry) if touched else ()),
+            *_costs(entry),
+            *rates[entry],
+            *_lead(entry, ranking),
+        ]
+        for entry, remark, fare in zip(entries, remarks, fares, strict=True)
     ]
-    columns = (
-        *heading("method", *(["remarks"] if remarked else [])),
-        *(score.column for score in scores),
-        *(DECLINING if declined else ()),
-        *(UNTOUCHED if touched else ()),
-        *_COSTS,
-        *rate_columns,
-        *(Column(name, f"{table.name}'s lead in F1") for name in _LEAD),
-        *(Column(name, "p") for name in _TESTS),
-    )
-    notes = (*_notes(scores, table), *([DECLINING_NOTE] if declined else []), *rate_notes)
-    return Grid("table1", f"Overall results on {len(table.every)} questions", columns, tuple(rows), notes)
+    pairs = enumerate(pairwise(entries), start=1)
+    ruled = [place for place, (one, other) in pairs if one.own != other.own or one is ranking.keqa]
+    notes = (*_notes(scores, ranking), *([DECLINING_NOTE] if declined else []), *rate_notes)
+    return table("table1", f"Overall results on {len(ranking.every)} questions", rows, *notes, ruled=ruled)
 
 
-def _cell(score: _Score, row: Entry, table: _Table) -> Cell:
+def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
     """One score of one row, with the paper's marks."""
     if not row.comparable:
         return Cell(None, "-")
     cell = number(score.values[row])
-    if row not in table.ranked or cell.value is None:
+    if row not in ranking.ranked or cell.value is None:
         return cell
-    best = score.best(table.ranked)
-    rival = score.best([one for one in table.ranked if not one.own])
+    best = score.best(ranking.ranked)
+    rival = score.best([one for one in ranking.ranked if not one.own])
     star = False
-    if row is table.keqa and rival is not None and score.ahead(row, rival):
+    if row is ranking.keqa and rival is not None and score.ahead(row, rival):
         p = score.p_value(row, rival)
         star = p is not None and p < SIGNIFICANT
     return replace(
@@ -159,25 +144,28 @@ def _cell(score: _Score, row: Entry, table: _Table) -> Cell:
     )
 
 
-def _costs(entry: Entry) -> tuple[Cell, ...]:
-    costs = (
-        number(measure(name, entry.all), digits) for name, digits in (("retrievals", 2), ("samples", 1), ("calls", 1))
-    )
-    return *costs, share(float(unparsed(entry.all))), count(sum(line.failed for line in entry.all))
+def _costs(entry: Entry) -> Iterator[Named]:
+    for head, name, digits in (("retrievals", "retrievals", 2), ("LM calls", "samples", 1), ("sent", "calls", 1)):
+        yield head, number(measure(name, entry.all), digits)
+    yield "not parsed", share(float(unparsed(entry.all)))
+    yield "failed", count(sum(line.failed for line in entry.all))
 
 
-def _lead(entry: Entry, keqa: Entry | None) -> tuple[Cell, ...]:
+def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
     """How far KEQA is ahead in F1 on the questions of both, with its bootstrap interval, and the p-values of two tests.
 
     The paired t-test on F1 is the paper's; McNemar's is on exact match. Empty where they share fewer than two.
     """
+    keqa, group = ranking.keqa, f"{ranking.name}'s lead in F1"
+    cells = [EMPTY] * 5
     if keqa is not None and entry is not keqa and entry.comparable and keqa.comparable:
         ours, theirs = paired(keqa, entry, lambda line: line.quality)
         if len(ours) > 1:
             f1 = paired_bootstrap(ours, theirs)
             tests = (paired_t_test(ours, theirs), mcnemar(*paired(keqa, entry, lambda line: line.right)))
-            return *(number(end, signed=True) for end in (f1.mean, f1.low, f1.high)), *map(p_value, tests)
-    return (EMPTY,) * len((*_LEAD, *_TESTS))
+            cells = [*(number(end, signed=True) for end in (f1.mean, f1.low, f1.high)), *map(p_value, tests)]
+    heads = [*((name, group) for name in ("mean", "low", "high")), ("t-test", "p"), ("McNemar", "p")]
+    return list(zip(heads, cells, strict=True))
 
 
 def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:
@@ -189,8 +177,8 @@ def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:
         yield f"{len(entry.expected)} questions only"
 
 
-def _notes(scores: Sequence[_Score], table: _Table) -> Iterator[str]:
-    entries, name = table.rows, table.name
+def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
+    entries, name = ranking.rows, ranking.name
     yield (
         f"Bold: the best of a column; underlined: the best existing method; * {name} is better than that one by a "
         f"paired t-test, p < {number(SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are "
@@ -231,26 +219,26 @@ def _notes(scores: Sequence[_Score], table: _Table) -> Iterator[str]:
     if any(not entry.comparable for entry in entries):
         most = f"{float(NOT_COMPARABLE_ABOVE):.0%}".replace("%", " %")
         yield f"Not comparable: more than {most} of the outputs did not parse, so it is the prompts that were measured."
-    yield _verdict(scores, table)
+    yield _verdict(scores, ranking)
 
 
-def _verdict(scores: Sequence[_Score], table: _Table) -> str:
+def _verdict(scores: Sequence[_Score], ranking: _Ranking) -> str:
     """Where others are ahead of KEQA, or as good."""
-    keqa, name = table.keqa, table.name
+    keqa, name = ranking.keqa, ranking.name
     if keqa is None:
         return "KEQA was not run: there is nothing to compare with."
-    if keqa not in table.ranked:
+    if keqa not in ranking.ranked:
         return f"{name} itself is not comparable, or was not asked all questions: the table has no verdict on it."
-    others = [row for row in table.ranked if row is not keqa]
+    others = [row for row in ranking.ranked if row is not keqa]
     if not others:
         return f"No other row is comparable and was asked all questions: there is nothing to compare {name} with."
     behind = [
-        _behind(score, best, keqa) for score in scores if score.ahead(best := score.best(table.ranked) or keqa, keqa)
+        _behind(score, best, keqa) for score in scores if score.ahead(best := score.best(ranking.ranked) or keqa, keqa)
     ]
     if behind:
         return f"{name} is not the best in {'; '.join(behind)}."
     shared = [(score, [row.title for row in others if not score.ahead(keqa, row)]) for score in scores]
-    as_good = [f"{score.column.full} ({', '.join(titles)})" for score, titles in shared if titles]
+    as_good = [f"{score.full} ({', '.join(titles)})" for score, titles in shared if titles]
     if as_good:
         return f"Nobody is ahead of {name} in any column; as good are, in {'; '.join(as_good)}."
     return f"{name} is the best in every column."
@@ -261,4 +249,4 @@ def _behind(score: _Score, best: Entry, keqa: Entry) -> str:
     p = score.p_value(best, keqa)
     certainty = "" if p is None else f", p {'' if p < 0.001 else '= '}{p_value(p).text}"
     ours, theirs = number(score.values[keqa]).text, number(score.values[best]).text
-    return f"{score.column.full} ({best.title} {theirs}, {keqa.name} {ours}{certainty})"
+    return f"{score.full} ({best.title} {theirs}, {keqa.name} {ours}{certainty})"

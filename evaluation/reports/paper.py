@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from keqa.evaluation.records import RunLine
-from keqa.evaluation.reports.grid import Column, Grid, Row, heading, number, text
+from keqa.evaluation.reports.grid import Grid, Named, number, table, text
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.questions import ROLES, STEPS, measure
 from keqa.evaluation.reports.rows import Entry, Facet, Group, groups_of, sweep
@@ -30,7 +30,7 @@ _SOURCES = {
     "skipped": "not asked",
 }
 
-_Measured = tuple[Column, str, int, Group | None]
+_Measured = tuple[tuple[str, str], str, int, Group | None]
 """A column with the measure in it, its digits, and the questions that it is over: all where there is no group."""
 
 
@@ -49,16 +49,16 @@ def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid |
     if not kept:
         return None
     columns: list[_Measured] = [
-        (Column(group.scores[0][0], group.name), group.scores[0][1], 3, group) for group in groups_of(kept)
+        ((group.scores[0][0], group.name), group.scores[0][1], 3, group) for group in groups_of(kept)
     ]
-    rows = []
+    rows: list[list[Named]] = []
+    ruled = []
     for value in dict.fromkeys(getattr(entry.settings, facet) for entry in kept):
-        same = [entry for entry in kept if getattr(entry.settings, facet) == value]
-        for entry in same:
+        ruled.append(len(rows))
+        for entry in (entry for entry in kept if getattr(entry.settings, facet) == value):
             method = "RAG" if entry.method == "rag" else entry.name
-            rows.append(_row(f"{method} w {value}", entry, columns, ruled=entry is same[0]))
-    heads = (*heading("method"), *(column for column, *_ in columns))
-    return Grid(name, title, heads, tuple(rows), (untouched_note(kept),))
+            rows.append(_row(f"{method} w {value}", entry, columns))
+    return table(name, title, rows, untouched_note(kept), ruled=ruled)
 
 
 def costs(entries: Sequence[Entry]) -> Grid:
@@ -69,12 +69,8 @@ def costs(entries: Sequence[Entry]) -> Grid:
     The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
     """
     columns: list[_Measured] = [
-        *(
-            (Column(head, group.name), name, digits, group)
-            for group in groups_of(entries)
-            for head, name, digits in _COSTS
-        ),
-        (Column("total"), "total seconds", 1, None),
+        *(((head, group.name), name, digits, group) for group in groups_of(entries) for head, name, digits in _COSTS),
+        (("total", ""), "total seconds", 1, None),
     ]
     note = (
         "R: retrievals, L: LM calls, each try one, time: seconds, each for one question; p50 and p95: the seconds "
@@ -88,8 +84,8 @@ def costs(entries: Sequence[Entry]) -> Grid:
 def costs_by_role(entries: Sequence[Entry]) -> Grid:
     """LM calls of a question by the role that they are made for, and its tokens by direction."""
     columns: list[_Measured] = [
-        *((Column(role, "LM calls"), f"{role} samples", 2, None) for role in ROLES),
-        *((Column(way, "tokens"), f"tokens {way}", 0, None) for way in ("read", "written")),
+        *(((role, "LM calls"), f"{role} samples", 2, None) for role in ROLES),
+        *(((way, "tokens"), f"tokens {way}", 0, None) for way in ("read", "written")),
     ]
     note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."
     return _measured("roles", "LM calls by role and tokens for each question", entries, columns, note)
@@ -101,7 +97,7 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
     if not timed:
         return None
     columns: list[_Measured] = [
-        (Column(step, head), f"{step} {what}", 2, None)
+        ((step, head), f"{step} {what}", 2, None)
         for head, what in (("seconds", "seconds"), ("LM calls", "samples"))
         for step in STEPS
     ]
@@ -116,13 +112,12 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
 
 def _measured(name: str, title: str, entries: Sequence[Entry], columns: Sequence[_Measured], *notes: str) -> Grid:
     """A table of measures, a row a method."""
-    rows = tuple(_row(entry.title, entry, columns) for entry in entries)
-    return Grid(name, title, (*heading("method"), *(column for column, *_ in columns)), rows, notes)
+    return table(name, title, (_row(entry.title, entry, columns) for entry in entries), *notes)
 
 
-def _row(name: str, entry: Entry, columns: Sequence[_Measured], *, ruled: bool = False) -> Row:
-    cells = (number(measure(of, entry.within(group)), digits) for _, of, digits, group in columns)
-    return Row((text(name), *cells), ruled)
+def _row(name: str, entry: Entry, columns: Sequence[_Measured]) -> list[Named]:
+    cells = ((head, number(measure(of, entry.within(group)), digits)) for head, of, digits, group in columns)
+    return [("method", text(name)), *cells]
 
 
 def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
@@ -143,15 +138,16 @@ def cases(runs: Iterable[tuple[str, str, Sequence[RunLine]]], most: int = 1) -> 
     that was known and one that was answered from passages; where there is none, the next best. The choice says nothing
     of how often KEQA is right.
     """
-    rows: list[Row] = []
+    rows: list[list[Named]] = []
+    ruled = []
     for dataset, title, lines in runs:
         answered = [line for line in lines if line.record is not None and line.answer is not None]
         for line in sorted(answered, key=_interest)[:most]:
+            ruled.append(len(rows))
             for place, (step, said) in enumerate(_steps(line, title)):
-                rows.append(Row((text("" if place else dataset), text(step), text(said)), ruled=not place))
+                rows.append([("data set", text("" if place else dataset)), ("step", text(step)), ("", text(said))])
     note = "Chosen for what they show of the method, not for how often it is right."
-    columns = heading("data set", "step", "")
-    return Grid("table6", "Questions with all their steps", columns, tuple(rows), (note,)) if rows else None
+    return table("table6", "Questions with all their steps", rows, note, ruled=ruled) if rows else None
 
 
 def _interest(line: RunLine) -> tuple[bool, int, bool]:

@@ -6,17 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keqa.data.quiz_references import plain
 from keqa.evaluation.gold_quizzes import known_on_testbed
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, fraction, number
+from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import Entry
 from keqa.metrics.abstention import Declining
 from keqa.metrics.searching import SearchRates
 
-UNTOUCHED = tuple(Column(name, "untouched by failures") for name in ("questions", "F1", "EM"))
-"""Wherever F1 and EM over all questions are shown, those over questions that no failure touched are: what a failure
-decided says nothing of the method."""
-
-DECLINING = tuple(map(Column, ("answered", "right of answered", "right to decline", "unanswerable declined")))
 DECLINING_NOTE = (
     "Answered: the share of the questions that were given an answer; right of answered: the share of these answers "
     "that are right by exact match; right to decline: of the questions that were declined, those without an answer in "
@@ -36,24 +31,30 @@ def any_touched(entries: Iterable[Entry]) -> bool:
     return any(line.touched for entry in entries for line in entry.lines.values())
 
 
-def untouched_cells(entry: Entry) -> tuple[Cell, ...]:
-    """How many of a row's questions are untouched, out of how many, and its scores over them."""
+def untouched(entry: Entry) -> list[Named]:
+    """How many of a row's questions no failure touched, out of how many, and its scores over them.
+
+    They stand wherever scores over all questions do: what a failure decided says nothing of the method.
+    """
     lines = [line for line in entry.all if not line.touched]
-    scores = (number(measure(name, lines)) for name in ("f1", "em"))
-    return Cell(len(lines), f"{len(lines)}/{len(entry.lines)}"), *scores
+    cells = (
+        Cell(len(lines), f"{len(lines)}/{len(entry.lines)}"),
+        number(measure("f1", lines)),
+        number(measure("em", lines)),
+    )
+    names = ("questions", "F1", "EM")
+    return [((name, "untouched by failures"), cell) for name, cell in zip(names, cells, strict=True)]
 
 
 def untouched_note(entries: Sequence[Entry]) -> str:
     """The same in words, for tables without these columns."""
-    shown = (
-        (entry, *(cell.text or "-" for cell in untouched_cells(entry))) for entry in entries if any_touched([entry])
-    )
-    untouched = [f"{entry.title} {count} (F1 {f1}, EM {em})" for entry, count, f1, em in shown]
-    if not untouched:
+    rows = []
+    for entry in (entry for entry in entries if any_touched([entry])):
+        count, f1, em = (cell.text or "-" for _, cell in untouched(entry))
+        rows.append(f"{entry.title} {count} (F1 {f1}, EM {em})")
+    if not rows:
         return "Untouched by failures: all questions of all rows."
-    return (
-        f"Untouched by failures, with the scores over these alone: {'; '.join(untouched)}; all questions of other rows."
-    )
+    return f"Untouched by failures, with the scores over these alone: {'; '.join(rows)}; all questions of other rows."
 
 
 def declining_of(entry: Entry) -> Declining:
@@ -70,14 +71,14 @@ def declining_of(entry: Entry) -> Declining:
     return found
 
 
-def declining_cells(row: Declining) -> tuple[Cell, ...]:
-    """The cells of `DECLINING`."""
-    return (
-        number(row.coverage),
-        number(row.right_of_answered),
-        fraction(row.rightly, row.declined),
-        fraction(row.rightly, row.unanswerable),
-    )
+def declining(row: Declining) -> list[Named]:
+    """How a row fares with what has an answer and what has none; see `DECLINING_NOTE`."""
+    return [
+        ("answered", number(row.coverage)),
+        ("right of answered", number(row.right_of_answered)),
+        ("right to decline", fraction(row.rightly, row.declined)),
+        ("unanswerable declined", fraction(row.rightly, row.unanswerable)),
+    ]
 
 
 def search_rates(entry: Entry) -> SearchRates | None:
@@ -101,10 +102,11 @@ def _decisions(entry: Entry) -> Iterator[tuple[bool, bool]]:
                 yield known, searched
 
 
-def searching(entries: Sequence[Entry]) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]], tuple[str, ...]]:
-    """Columns of the rates, the cells of each row, and what they are; empty where no row has them."""
-    rates = [search_rates(entry) for entry in entries]
-    if not any(rates):
-        return (), [() for _ in entries], ()
-    cells = [(EMPTY, EMPTY) if found is None else (number(found.over), number(found.under)) for found in rates]
-    return (Column("over-search"), Column("under-search")), [*cells], (_SEARCHING_NOTE,)
+def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[str]]:
+    """The rates of each row, and what they are; empty where no row has them."""
+    rates = {entry: search_rates(entry) for entry in entries}
+    if not any(rates.values()):
+        return {entry: [] for entry in entries}, []
+    cells = {entry: (None, None) if found is None else (found.over, found.under) for entry, found in rates.items()}
+    named = {entry: [("over-search", number(a)), ("under-search", number(b))] for entry, (a, b) in cells.items()}
+    return named, [_SEARCHING_NOTE]

@@ -241,8 +241,8 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
     for identity, line in lines.items():
         dataset, split, _ = identity
         whole = f"{dataset} {split}".strip() if datasets[dataset] > 1 else dataset
-        for named in enumerate([whole] if len(places) > 1 else line.kind.split("; ")):
-            members.setdefault(named, []).append(identity)
+        for place in enumerate([whole] if len(places) > 1 else line.kind.split("; ")):
+            members.setdefault(place, []).append(identity)
     # What comes first of each question, such as how fast an answer changes, stands together.
     named = sorted(members.items(), key=lambda member: member[0][0])
     return [

@@ -46,7 +46,7 @@ def test_the_rates_are_those_of_the_testbeds_own_facts(searched):
 def test_of_others_the_truth_is_not_known(searched, model, dataset):
     entries = entries_of([with_lm(searched, model, dataset)])
     assert search_rates(entries[0]) is None
-    assert searching(entries) == ((), [()], ())
+    assert searching(entries) == ({entries[0]: []}, [])
     assert "over-search" not in [column.name for column in overall(entries).columns]
 
 
