@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.judged import complete
 from keqa.programs.gates import Gate, Golds, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
@@ -193,6 +192,8 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
         return [], NOTHING
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
+    from keqa.optimize.judged import complete
+
     made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
     origins = {
         demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(
