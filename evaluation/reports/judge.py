@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.evaluation.reports.grid import Grid, count, number, table, text
+from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.accuracy import consistency_label
@@ -149,10 +149,10 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     lines = {name: list(map(number, found)) for name, found in measured.items()}
     lines["pairs"] = [count(len(some)) for some in pairs]
     lines["the same"] = [count(sum(pair.truly for pair in some.values())) for some in pairs]
-    rows = (
-        [("judge", text(name)), *((("accuracy", group), cell) for group, cell in zip(names, cells, strict=True))]
-        for name, cells in lines.items()
-    )
+    rows: list[list[Named]] = []
+    for name, cells in lines.items():
+        accuracy = ((("accuracy", group), cell) for group, cell in zip(names, cells, strict=True))
+        rows.append([("judge", text(name)), *accuracy])
     note = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
         f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}"

@@ -108,5 +108,7 @@ def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[
     if not any(rates.values()):
         return {entry: [] for entry in entries}, []
     cells = {entry: (None, None) if found is None else (found.over, found.under) for entry, found in rates.items()}
-    named = {entry: [("over-search", number(a)), ("under-search", number(b))] for entry, (a, b) in cells.items()}
+    named: dict[Entry, list[Named]] = {
+        entry: [("over-search", number(a)), ("under-search", number(b))] for entry, (a, b) in cells.items()
+    }
     return named, [_SEARCHING_NOTE]
