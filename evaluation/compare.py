@@ -57,30 +57,9 @@ def compare(
     """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
 
     The gates among them share their draws. The gate that needs token probabilities comes before the other gates, which
-    draw without them where the language model gives none.
-
-    Args:
-        specs: The methods, each with a label of its own.
-        questions: What to ask.
-        parts: What the methods are made from; shared draws and gold answers are found here, and the settings of the
-            questions are theirs.
-        folder: Where the run files go, named for the labels.
-        cache: Shared by all.
-        progress: Called with the label after each question.
-        left_out: Called with a method that cannot be asked while others can, for the language model gives no token
-            probabilities. Its error ends the comparison where this is None.
-        **asking: How each method is asked. With `retry_failed` draws that failed are made again, too; what
-            `before_first` raises, which is called before each method's first question, ends the comparison, and a run
-            file that holds no question is taken away.
-
-    Yields:
-        The methods as they end.
-
-    Raises:
-        InputError: Two methods have one label, or a run file is that of another run, or a program learned from some of
-            the questions.
-        ConfigurationError: A method cannot be made, or a setting is wrong, which no question would escape.
-        TooManyFailuresError: Too many questions in succession failed; see `stop_after_outages`.
+    draw without them where the language model gives none; `left_out` is called with a method that cannot be asked for
+    that reason, whose error ends the comparison where it is None. With `retry_failed` draws that failed are made again,
+    too; what `before_first` raises ends the comparison, and a run file that holds no question is taken away.
     """
     places = {spec.label: run_path(folder, spec.label) for spec in specs}
     if len(places) < len(specs):

@@ -61,16 +61,10 @@ _Asked = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A quiz without and with retrieval.
+    """A quiz without and with retrieval: the share of its samples that are right, and their certainty over k answers.
 
-    Attributes:
-        accuracy: The share of its samples that are right.
-        certainty: 1 - H / log k over the k distinct answers among its samples (section 2.2, equation 2); an abstention
-            is one of its own, and without any answer it is 0.
-        memory: Whether the answer from memory, that of the largest cluster, is right.
-        retrieved: Whether the answer with retrieval is right.
-        kept: Whether that was given from a passage; where none was helpful, it comes from memory.
-        whole: Whether it is a question itself, and not a quiz of one.
+    That is 1 - H / log k (section 2.2, equation 2), where an abstention is an answer of its own. `kept` says whether the
+    answer with retrieval was given from a passage, `whole` whether the quiz is a question itself.
     """
 
     accuracy: Fraction
@@ -88,7 +82,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The quizzes of two runs."""
+    """The quizzes that two runs asked and answered, of how many with known answers, with how many samples each."""
 
     effects: list[Effect]
     known: int

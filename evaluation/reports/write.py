@@ -59,20 +59,8 @@ def write(
 ) -> list[Path]:
     """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves.
 
-    No language model is asked: run files are all that is needed, so that everything can be drawn again.
-
-    Args:
-        folder: Where to; it is made where it is not there.
-        entries: The rows that runs make; see `keqa.evaluation.reports.rows.entries_of`.
-        plots: Whether to draw the figures; where None, if matplotlib is installed.
-        more: Further tables to write beside them.
-
-    Returns:
-        The files.
-
-    Raises:
-        InputError: A file cannot be written.
-        MissingExtraError: Figures are asked for, and matplotlib is not installed. Everything else is written by then.
+    No language model is asked: run files are all that is needed, so that everything can be drawn again. Figures are
+    drawn where `plots` says so; where it is None, if matplotlib is installed. Further tables are written beside them.
     """
     folder = Path(folder)
     drawn = figures_of(entries)
