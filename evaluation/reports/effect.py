@@ -63,8 +63,8 @@ _Asked = tuple[str, str, tuple[str, ...]]
 class Effect:
     """A quiz without and with retrieval: the share of its samples that are right, and their certainty over k answers.
 
-    That is 1 - H / log k (section 2.2, equation 2), where an abstention is an answer of its own. `kept` says whether the
-    answer with retrieval was given from a passage, `whole` whether the quiz is a question itself.
+    That is 1 - H / log k (section 2.2, equation 2), where an abstention is an answer of its own. `kept` says whether
+    the answer with retrieval was given from a passage, `whole` whether the quiz is a question itself.
     """
 
     accuracy: Fraction
