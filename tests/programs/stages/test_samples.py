@@ -10,7 +10,7 @@ import pytest
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.errors import StageError
-from keqa.evaluation.reports.summary import unreadable
+from keqa.evaluation.reports.questions import unreadable
 from keqa.lms import build_lm
 from keqa.programs import KEQA, CertaintyGate, VoteGate
 from keqa.programs.records import CallCost, Cost
