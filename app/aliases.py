@@ -24,7 +24,7 @@ MOVED = {
     "keqa.reports": "keqa.evaluation.reports",
     "keqa.reports.brief": "keqa.evaluation.reports.questions",
     "keqa.reports.write": "keqa.evaluation.reports.write",
-    "keqa.retrievers.facts": "keqa.retrievers.opening",
+    "keqa.retrievers.facts": "keqa.retrievers.engines",
     "keqa.runs": "keqa.evaluation",
     "keqa.runs.cache": "keqa.evaluation.call_cache",
     "keqa.runs.compare": "keqa.evaluation.compare",

@@ -52,7 +52,7 @@ MODEL = "made/up"
 # What a command loads when it gets to its index.
 LOADED = {
     "embedded": ("tantivy", "keqa.retrievers.tantivy_build"),
-    "dense": ("faiss", "keqa.retrievers.dense.changing"),
+    "dense": ("faiss", "keqa.retrievers.dense.index"),
     "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.changing"),
 }
 CHANGES: dict[str, Callable[[str, str], Any]] = {

@@ -71,7 +71,7 @@ def _opened(
 
     passages = _passages() if passages is None else passages
     content = _fingerprint(passages)
-    folder = (cache or user_cache_path("keqa", appauthor=False)) / f"{name}-{content[:16]}"
+    folder = (cache or user_cache_path("keqa", appauthor=False)) / f"{name}-{content[:20]}"
     try:
         retriever = open_at(folder)
         if retriever.manifest.source_hash == content:

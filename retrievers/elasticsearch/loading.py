@@ -164,8 +164,6 @@ def load_index(
             analyzer=analyzer,
             created=loading.load.started,
             data=loading.load.data,
-            # The engine keeps no stamp of its commits; a finished index takes no further ones.
-            commit=0,
             **intake.entries(sources),
         )
         loading.publish(manifest, replicas)
