@@ -125,10 +125,10 @@ def _module(name: str) -> Any:
 def _facts_of_server(address: str) -> dict[str, Any]:
     target, _ = _module("elasticsearch").address_and_model(address)
     with closing(_module("elasticsearch").ElasticsearchRetriever.open(str(target))) as retriever:
-        files = retriever.files() or {}
+        files = retriever.files()
         return {
             **entries_of(retriever.whole_manifest),
-            **dataclasses.asdict(retriever.facts()),
+            **retriever.facts(),
             "files": {path: entry.passages for path, entry in files.items()},
         }
 
@@ -235,7 +235,7 @@ _ALL = (
         locate=_on_server,
         described=_described_on_server,
         searched=_with_vectors,
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
+        change=lambda address, model: _module("elasticsearch.writing").changing(address, model),
     ),
     Engine(
         DENSE_SERVER,
@@ -245,7 +245,7 @@ _ALL = (
         facts=_facts_of_server,
         schemes=("elasticsearch+dense", "elasticsearch+dense+https"),
         about="searches the embeddings that --engine elasticsearch --model puts on a cluster",
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
+        change=lambda address, model: _module("elasticsearch.writing").changing(address, model),
     ),
     Engine(
         DOCUMENTS,

@@ -96,14 +96,6 @@ def test_scores_are_those_of_the_embedded_index_where_the_terms_are(address, tmp
         assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
 
 
-def test_bm25_has_the_parameters_that_were_given(address):
-    given = [Passage("short", "", "okapi"), Passage("long", "", "okapi okapi okapi " + "word " * 40)]
-    load_index(given, f"{address}-flat", k1=1.2, b=0.0)
-    load_index(given, f"{address}-steep", k1=1.2, b=1.0)
-    assert ids(ElasticsearchRetriever.open(f"{address}-flat").search("okapi")) == ["long", "short"]
-    assert ids(ElasticsearchRetriever.open(f"{address}-steep").search("okapi")) == ["short", "long"]
-
-
 def test_function_words_within_chinese_words_are_searched_for(address):
     load_index(
         [
@@ -252,16 +244,16 @@ def test_an_index_that_refuses_while_it_is_being_replaced_is_searched_again(addr
 
 def test_an_index_that_is_gone_is_a_failure(client, loaded):
     client.indices.delete(index=loaded.manifest.data)
-    with pytest.raises(RetrievalError, match="there is no index"):
+    with pytest.raises(RetrievalError, match=r"failed: 404 \(no such index"):
         loaded.search("zebra")
 
 
 def test_facts(address, loaded):
     facts = loaded.facts()
-    assert (facts.index, facts.passages, facts.shards) == (loaded.manifest.data, 4, 1)
-    assert facts.version.startswith(("8.", "9."))
-    assert facts.bytes > 1000
-    assert facts.health == "green"
+    assert (facts["index"], facts["passages"], facts["shards"]) == (loaded.manifest.data, 4, 1)
+    assert facts["version"].startswith(("8.", "9."))
+    assert facts["bytes"] > 1000
+    assert facts["health"] == "green"
     assert loaded.address == address
 
 
@@ -272,8 +264,8 @@ def test_facts_that_the_credentials_do_not_allow_to_ask_are_left_open(loaded, al
         return forward()
 
     facts = ElasticsearchRetriever.open(altered(guarding)).facts()
-    assert (facts.version, facts.bytes, facts.health) == (None, None, None)
-    assert (facts.index, facts.passages, facts.shards) == (loaded.manifest.data, 4, 1)
+    assert (facts["version"], facts["bytes"], facts["health"]) == (None, None, None)
+    assert (facts["index"], facts["passages"], facts["shards"]) == (loaded.manifest.data, 4, 1)
 
 
 def test_what_is_no_index_is_not_opened(address, client):
