@@ -122,25 +122,6 @@ def test_what_cannot_be_loaded_leaves_nothing_behind(address, client, given, opt
     assert behind(client, address) == {}
 
 
-def test_passages_are_read_no_faster_than_they_are_written(address, words, small, altered):
-    read = written = most = 0
-
-    def reading():
-        nonlocal read, most
-        for passage in words(3000):
-            read += 1
-            most = max(most, read - written)
-            yield passage
-
-    def counting(method, path, body, forward):
-        nonlocal written
-        written += len(body.splitlines()) // 2 if "_bulk" in path else 0
-        return forward()
-
-    load_index(reading(), altered(counting))
-    assert most <= 300
-
-
 def test_a_rebuild_switches_at_once_and_removes_the_old_index(address, client, passages, words, small):
     old = load_index(passages, address)
     retriever = ElasticsearchRetriever.open(address)
@@ -165,12 +146,6 @@ def test_a_rebuild_switches_at_once_and_removes_the_old_index(address, client, p
     assert seen == {("p4",), ("0",)}
     assert retriever.manifest == new != old
     assert behind(client, address) == {new.data: [name_of(address)]}
-
-
-def test_the_same_again_is_another_generation(address, client, passages):
-    seen = {load_index(passages, address).data for _ in range(4)}
-    assert len(seen) >= 2
-    assert list(behind(client, address).values()) == [[name_of(address)]]
 
 
 def test_an_old_index_that_has_another_alias_stays(address, client, passages):
@@ -403,19 +378,6 @@ def test_rejected_passages_and_requests_are_sent_again(address, client, words, s
     assert load_index(words(500), altered(busy)).passages == 500
     assert stored(client, address) == numbers(500)
     assert len(bulks) > 6
-
-
-def test_a_server_that_stays_busy_is_reported(words, small, altered, monkeypatch):
-    monkeypatch.setattr(generation, "_RETRIES", 2)
-
-    def busy(method, path, body, forward):
-        if "_bulk" not in path:
-            return forward()
-        items = [{"create": {"_id": "0", "status": 429, "error": BUSY}} for _ in body.splitlines()[1::2]]
-        return 200, {"errors": True, "items": items}
-
-    with pytest.raises(RetrievalError, match=r"passage '0' could not be written: 429 \(rejected: queue is full\)"):
-        load_index(words(10), altered(busy))
 
 
 @pytest.mark.parametrize("asked", ["_count", "_refresh"])

@@ -13,22 +13,6 @@ def analyzer_of(body):
     return body["query"]["bool"]["should"][0]["match"]["text"]["analyzer"]
 
 
-def test_a_question_is_searched_in_text_and_at_half_weight_in_titles():
-    assert query_body("Who directed Up?", ENGLISH, 7) == {
-        "query": {
-            "bool": {
-                "should": [
-                    {"match": {"text": {"query": "Who directed Up?", "analyzer": "keqa_query"}}},
-                    {"match": {"title": {"query": "Who directed Up?", "analyzer": "keqa_query", "boost": 0.5}}},
-                ]
-            }
-        },
-        "size": 7,
-        "sort": [{"_score": "desc"}, {"doc_id": "asc"}],
-        "track_total_hits": False,
-    }
-
-
 def test_stop_words_count_where_nothing_else_is_left():
     assert analyzer_of(query_body("The Who", ENGLISH, 1)) == "keqa_every_word"
     assert analyzer_of(query_body("The Who band", ENGLISH, 1)) == "keqa_query"
@@ -43,16 +27,6 @@ def test_every_query_can_be_sent(query, settings):
         assert not any(character.isascii() and character.isalnum() for character in query)
     else:
         assert str(body).encode()
-
-
-def test_the_analyzers_are_those_of_elasticsearch_with_all_words_kept():
-    english = ["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram", "porter_stem"]
-    for language, filters in (("en", english), ("zh", ["cjk_width", "lowercase", "cjk_bigram"])):
-        settings = index_settings(language, 3)
-        analysis = settings["analysis"]
-        assert analysis["analyzer"]["keqa_text"]["filter"] == filters
-        assert ("什" in analysis["filter"]["keqa_stop"]["stopwords"]) == (language == "zh")
-        assert (settings["number_of_shards"], settings["similarity"]["keqa_bm25"]["k1"]) == (3, 1.2)
 
 
 @pytest.mark.parametrize(
