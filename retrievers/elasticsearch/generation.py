@@ -105,7 +105,8 @@ class Generations:
             keep: The one that is published, or that of which it is a clone.
             loads: Whether loads under way are among them, and the index as it is published now.
         """
-        gone, stays = [], []
+        gone: list[str] = []
+        stays: list[str] = []
         for data, state in self._own().items():
             aliases = set(state.get("aliases", {})) - {f"{data}-{kind}" for kind in (LOAD, CHANGE)}
             if data == keep or (_kind_of(data, state) == LOAD and not loads):
