@@ -148,7 +148,8 @@ def _document(folder: Path, file: str) -> str:
 def _with_document(record: Mapping[str, Any]) -> Converted:
     if isinstance(record.get("left_out"), LeftOut):
         return _UNVERIFIED
-    if "document" not in record:
+    # Of JSON nothing is a tuple.
+    if not isinstance(record.get("document"), tuple):
         raise InputError("it comes without its document: load the file of the authors' archive, beside its evidence")
     file, title, text = record["document"]
     gold = field(record, "Answer", dict)

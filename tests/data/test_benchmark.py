@@ -75,9 +75,8 @@ def test_records_that_a_program_holds():
 CODE = "".join(path.read_text() for path in Path(data.__file__).parent.glob("*.py"))
 NAMES = sorted(set(re.findall(r'"([A-Za-z_]{1,24})"', CODE)))
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "A", "yes", "Who?", "\ud800"])
-VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6)
-)
+OBJECTS = st.dictionaries(st.sampled_from(NAMES), LEAVES | st.lists(LEAVES, max_size=3), max_size=6)
+VALUES = LEAVES | OBJECTS | st.lists(LEAVES | OBJECTS | st.lists(LEAVES, max_size=3), max_size=3)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
