@@ -20,7 +20,9 @@ import hashlib
 import itertools
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -150,14 +152,28 @@ class Generations:
                 self._client.cluster.health(index=data, wait_for_status="yellow", timeout=_WAIT_FOR_COPIES)
 
     def write(self, alias: str, actions: Iterable[dict[str, Any]], *, passing: int) -> None:
-        """Send documents, with the ids of passages, again where the server is busy; a status may be no failure."""
+        """Send documents, with the ids of passages; an answer with some status is no failure.
+
+        While two batches are sent, the next one is read.
+        """
+        given = ({**action, "_index": alias, "_id": key(action["_id"])} for action in actions)
+        sent: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(2, thread_name_prefix="keqa-load") as pool:
+            while batch := list(itertools.islice(given, BATCH)):
+                sent.append(pool.submit(self._send, batch, passing))
+                if len(sent) > 2:
+                    sent.popleft().result()
+            for one in sent:
+                one.result()
+
+    def _send(self, actions: Sequence[dict[str, Any]], passing: int) -> None:
+        """Send a batch, again where the server is busy."""
         from elasticsearch.helpers import streaming_bulk
 
-        keyed = ({**action, "_index": alias, "_id": key(action["_id"])} for action in actions)
         with self.errors("the passages could not be written"):
             for _, item in streaming_bulk(
                 self._patient(_TIMEOUT),
-                keyed,
+                actions,
                 chunk_size=BATCH,
                 max_chunk_bytes=_MOST_BYTES,
                 max_retries=_RETRIES,
