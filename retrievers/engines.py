@@ -299,7 +299,7 @@ class _Server(Engine):
         return f"{address}{JOINT}{dense}"
 
     def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        opened: AbstractContextManager[Any] = _module("elasticsearch.changing").changing(address, model)
+        opened: AbstractContextManager[Any] = _module("elasticsearch.writing").changing(address, model)
         return opened
 
 

@@ -1,6 +1,8 @@
-"""HotpotQA (Yang et al., 2018) and 2WikiMultihopQA (Ho et al., 2020), which has the same layout and triples.
+"""Questions of several steps: HotpotQA, 2WikiMultihopQA, MuSiQue and StrategyQA.
 
-A record is read in the authors' layout (pairs) or that of the Hugging Face hub (columns of lists).
+HotpotQA is of Yang et al. (2018), 2WikiMultihopQA of Ho et al. (2020), which has the same layout and triples; both are
+read in the authors' layout (pairs) or that of the Hugging Face hub (columns of lists). MuSiQue is of Trivedi et al.
+(2022), StrategyQA of Geva et al. (2021).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 from keqa.data.benchmark import Benchmark, HubSource, whole
 from keqa.data.evidence import ContextPassage, SupportingFact, Triple, one_text
 from keqa.data.example import Example
-from keqa.data.records import field, make, usable
+from keqa.data.records import Converted, LeftOut, field, items, make, usable
 from keqa.data.rows import Row, json_lines, json_list
 from keqa.errors import InputError
 
@@ -23,13 +25,13 @@ ALIASES = "id_aliases.json"
 def _hotpotqa(record: Mapping[str, Any]) -> Example:
     if "evidences" in record:
         raise InputError("it has evidences, as a record of 2WikiMultihopQA")
-    return _convert(record, (), ())
+    return _hop(record, (), ())
 
 
 def _two_wiki(record: Mapping[str, Any]) -> Example:
     """Evidences, which HotpotQA has not, become triples."""
     triples = tuple(_triple(evidence) for evidence in field(record, "evidences", (list, tuple)))
-    return _convert(record, triples, record.get("answer_aliases") or ())
+    return _hop(record, triples, record.get("answer_aliases") or ())
 
 
 def _two_wiki_rows(path: Path) -> Iterator[Row]:
@@ -52,7 +54,7 @@ def _aliases(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def _convert(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
+def _hop(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
     answer = field(record, "answer", str)
     facts = tuple(
         SupportingFact(one_text(title, "a title of supporting_facts"), _position(sentence))
@@ -120,6 +122,78 @@ _DISTRACTOR = Benchmark(
     expected="a JSON list of objects with _id, question, answer, supporting_facts and context",
     convert=_hotpotqa,
 )
+
+
+def _musique(record: Mapping[str, Any]) -> Converted:
+    """A record of MuSiQue-Ans or MuSiQue-Full; the unanswerable ones of the latter are left out.
+
+    `question_decomposition` becomes quizzes and their answers. Its hops refer to each other as #1, #2 already; those
+    made from Wikidata read "#1 >> spouse".
+    """
+    if record.get("answerable") is False:
+        return LeftOut("unanswerable")
+    hops = items(record, "question_decomposition")
+    passages = items(record, "paragraphs") if record.get("paragraphs") is not None else []
+    titles = [one_text(passage.get("title"), "the title of a paragraph") for passage in passages]
+    texts = [one_text(passage.get("paragraph_text"), "the paragraph_text of a paragraph") for passage in passages]
+    facts, context = [], []
+    for place, (passage, title, text) in enumerate(zip(passages, titles, texts, strict=True)):
+        supporting = passage.get("is_supporting") is True
+        context.append(ContextPassage(title, text, "supporting" if supporting else "distractor"))
+        if supporting:
+            facts.append(SupportingFact(title, place, text))
+    return make(
+        {
+            "id": record.get("id"),
+            "question": record.get("question"),
+            "answers": usable(field(record, "answer", str), record.get("answer_aliases") or ()),
+            "quizzes": [field(hop, "question", str) for hop in hops],
+            "quiz_answers": [field(hop, "answer", (str, int, float)) for hop in hops],
+            "supporting_facts": facts,
+            "context": context,
+        }
+    )
+
+
+def _strategyqa(record: Mapping[str, Any]) -> Example:
+    """The decomposition becomes quizzes, to which StrategyQA has no answers; its test set has none at all.
+
+    The supporting facts are the sentences of `facts`, then the paragraphs that any annotator named as evidence.
+    """
+    answer = field(record, "answer", bool)
+    facts = record.get("facts") or []
+    sentences = [facts] if isinstance(facts, str) else field(record, "facts", (list, tuple)) if facts else []
+    decomposition = field(record, "decomposition", (list, tuple)) if record.get("decomposition") else ()
+    named = dict.fromkeys(_paragraphs(record.get("evidence")))
+    return make(
+        {
+            "id": field(record, "qid", str),
+            "question": record.get("question"),
+            "answers": ("yes" if answer else "no",),
+            "answer_type": "yes/no",
+            "quizzes": [one_text(quiz, "a quiz of the decomposition") for quiz in decomposition],
+            "supporting_facts": [
+                *(SupportingFact(text=one_text(sentence, "a fact")) for sentence in sentences),
+                *(SupportingFact(title, position) for title, position in named),
+            ],
+        }
+    )
+
+
+def _paragraphs(evidence: Any) -> Iterator[tuple[str, int]]:
+    """Title and number of each paragraph in the nested lists of annotators, steps and searches.
+
+    The strings between them, ``operation`` and ``no_evidence``, name none.
+    """
+    if isinstance(evidence, str):
+        title, dash, number = evidence.rpartition("-")
+        if dash and number.isdecimal():
+            yield one_text(title, "the title of an evidence"), int(number)
+    elif isinstance(evidence, list | tuple):
+        for part in evidence:
+            yield from _paragraphs(part)
+
+
 BENCHMARKS = (
     _DISTRACTOR,
     _DISTRACTOR.peer(
@@ -138,5 +212,27 @@ BENCHMARKS = (
         expected=f"{_DISTRACTOR.expected}, and evidences; {ALIASES} beside it is used",
         rows=whole(_two_wiki_rows),
         convert=_two_wiki,
+    ),
+    Benchmark(
+        "musique",
+        "MuSiQue",
+        multi_hop=True,
+        files={"dev": "musique_ans_v1.0_dev.jsonl", "train": "musique_ans_v1.0_train.jsonl"},
+        hub=HubSource("dgslibisey/MuSiQue"),
+        has=("aliases", "decomposition", "quiz answers", "supporting facts", "context"),
+        licence="CC BY 4.0",
+        expected="lines of JSON objects with id, question, answer, question_decomposition and paragraphs",
+        convert=_musique,
+    ),
+    Benchmark(
+        "strategyqa",
+        "StrategyQA",
+        files={"train": "strategyqa_train.json"},
+        hub=HubSource("ChilleD/StrategyQA", splits=("test", "train")),
+        has=("decomposition", "supporting facts"),
+        multi_hop=True,
+        licence="MIT",
+        expected="a JSON list of objects with qid, question, answer (true or false), facts and decomposition",
+        convert=_strategyqa,
     ),
 )
