@@ -13,8 +13,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from keqa.programs.boundary.features import masked, signal_values
-from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signals
-from keqa.programs.boundary.saved import Roots, SavedModel, Strict, digest, refuse_unknown, shared_embedder
+from keqa.programs.boundary.model import (
+    BoundaryError,
+    Judgement,
+    Reads,
+    Roots,
+    SavedModel,
+    Signals,
+    Strict,
+    digest,
+    refuse_unknown,
+    shared_embedder,
+)
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Aspect = Literal["mastery", "certainty"]
