@@ -46,8 +46,13 @@ class Copies:
         Raises:
             CallError: It was.
         """
-        if self._left_out or is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false"):
-            return
+        if self.found_in(text, names=names):
+            raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
+
+    def found_in(self, text: str, *, names: bool = False) -> bool:
+        """Whether a text was copied; see `refuse`."""
+        if self._left_out or _needs_no_words(text):
+            return False
         # The first word counts as well; the number of a reference is no number.
         named = names_of(f": {_REFERENCE.sub('', text)}")
         said = named if names else [content_words(text)]
@@ -58,6 +63,15 @@ class Copies:
             for missing, words in zip(lacking, said, strict=True)
             if missing and (missing == words or not telling.isdisjoint(missing))
         ]
-        if any(demo.issuperset(words) for words in copied for demo in self._shown):
-            self._found = True
-            raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
+        here = any(demo.issuperset(words) for words in copied for demo in self._shown)
+        self._found |= here
+        return here
+
+    def touched_by(self, text: str) -> bool:
+        """Whether a text has a word of the inputs, or needs none, so that it is about what was asked."""
+        words = content_words(text) or words_of(text)
+        return _needs_no_words(text) or any(stands_in(word, self._inputs) for word in words)
+
+
+def _needs_no_words(text: str) -> bool:
+    return is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false")

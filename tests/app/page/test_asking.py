@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from fixtures.serving import MARKUP, QUESTION
-from servers.openai_server import OpenAIServer
+from servers.openai_server import HTTPFault, OpenAIServer
 
 from keqa.cli.serve import _about
 from keqa.programs.abstention import Abstention
@@ -58,7 +58,10 @@ def test_a_follow_up(serving, server):
 
 
 def test_a_question_without_an_answer_ends_with_its_story(serve):
-    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
+    def reply(messages, n, body):
+        raise HTTPFault(400, "no")
+
+    with OpenAIServer(reply) as lm:
         *_, end = events_of(serve(lm))
     assert end["kind"] == "Failed"
     assert "failed" in end["message"]

@@ -151,12 +151,15 @@ def test_a_choice(serving, server):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_question_without_an_answer_is_an_error(serve, stream):
-    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
+    def reply(messages, n, body):
+        raise HTTPFault(400, "no")
+
+    with OpenAIServer(reply) as lm:
         serving = serve(lm)
         client = openai.OpenAI(base_url=f"{serving.url}/v1", api_key="none")
         with client, pytest.raises(openai.APIError) as error:
             list(client.chat.completions.create(model="keqa", messages=ASKED, stream=stream))
-    assert error.value.code == "unanswered"
+    assert error.value.code == "no_answer"
     assert "failed" in error.value.message
     # OpenAI's client makes no second attempt, which would be paid for again.
     assert serving.metric("keqa_questions_total", outcome="failed") == 1
