@@ -119,8 +119,6 @@ ROLE = "boundary"
 Root = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 """Digest of the id of a question; see `root_digest`."""
 
-Roots = Annotated[list[Root], Field(max_length=100_000)]
-
 
 class Strict(BaseModel):
     """Values of a file that may come from a stranger: nothing converted, nothing unknown, no changes."""
@@ -133,6 +131,9 @@ class SavedModel(Strict):
 
     format: Literal["keqa-boundary"] = FORMAT
     version: Literal[1] = VERSION
+    # Digests of the ids of the questions that it learned from; and how it came to be, on which nothing depends.
+    roots: Annotated[list[Root], Field(max_length=100_000)] = Field(default_factory=list)
+    about: dict[str, JsonValue] = Field(default_factory=dict)
 
     def written(self) -> dict[str, Any]:
         """All that it is, as JSON values."""
@@ -150,9 +151,6 @@ class SavedModel(Strict):
 
 class AskedModel(SavedModel):
     """A boundary model that asks a language model before any draw, and so reads the quiz alone."""
-
-    roots: Roots = Field(default_factory=list)
-    about: dict[str, JsonValue] = Field(default_factory=dict)
 
     @property
     def reads(self) -> Reads:

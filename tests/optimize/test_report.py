@@ -17,11 +17,9 @@ from keqa.optimize.report import (
     Change,
     PredictorChange,
     Report,
-    unreliable_sources,
 )
 from keqa.optimize.search_space import Grid, Point, Settings
 from keqa.optimize.split import Split
-from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.index import Entry
@@ -114,13 +112,14 @@ def test_the_unreliable_sources_of_a_reference(setting):
         for source, helpful in (("Herald", 3), ("Atlas", 30), ("Ledger", 1))
         for one in range(40)
     ]
-    with_sources = setting(reference=UtilityReference().fit(entries)).program
-    assert unreliable_sources(with_sources) == [
+    found = replace(REPORT)
+    found.compare(setting().program, setting(reference=UtilityReference().fit(entries)).program)
+    assert found.unreliable_sources == [
         "Ledger: 1 of 40 of its passages helped",
         "Herald: 3 of 40 of its passages helped",
     ]
-    assert unreliable_sources(setting(reference=UtilityReference(variant="none").fit(entries)).program) == []
-    assert unreliable_sources(setting().program) == unreliable_sources(AlwaysRetrieve(None)) == []
+    assert {one.name for one in found.predictors} == {name for name, _ in setting().program.named_predictors()}
+    assert found.settings["tries"] == Change(3, 3)
 
 
 SOURCES = {
