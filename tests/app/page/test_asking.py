@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from fixtures.serving import MARKUP, QUESTION
-from servers.openai_server import HTTPFault, OpenAIServer
+from servers.openai_server import OpenAIServer
 
 from keqa.cli.serve import _about
 from keqa.programs.abstention import Abstention
@@ -58,11 +58,10 @@ def test_a_follow_up(serving, server):
 
 
 def test_a_question_without_an_answer_ends_with_its_story(serve):
-    def reply(messages, n, body):
-        raise HTTPFault(400, "no")
-
-    with OpenAIServer(reply) as lm:
-        *_, end = events_of(serve(lm))
+    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
+        serving = serve(lm)
+        serving.answers._program.unanswered = "guess"
+        *_, end = events_of(serving)
     assert end["kind"] == "Failed"
     assert "failed" in end["message"]
     assert end["record"]["answer"] is None
