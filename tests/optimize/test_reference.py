@@ -241,7 +241,7 @@ def test_a_call_that_fails_leaves_out_its_passage(program, asked, error):
     named = {ServerError: "LMServerError", ContextLengthError: "ContextWindowExceededError"}
     assert entries.lost == {named.get(type(error), "EmptyAnswerError"): {"who": 1}}
     assert entries.problems == {}
-    assert entries.questions[0].complete == (not isinstance(error, ServerError))
+    assert bool(entries.questions[0].passing) == isinstance(error, ServerError)
 
 
 def test_without_an_answer_from_memory_there_is_nothing_to_compare_with(program):
