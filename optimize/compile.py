@@ -209,7 +209,7 @@ def compile_program(
         place = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
 
         def opened(name: str, fingerprint: dict[str, Any] = fingerprint) -> Journal:
-            return stack.enter_context(Journal.open(place / f"{name}.jsonl", fingerprint))
+            return stack.enter_context(Journal.open(place / f"{name}.journal", fingerprint))
 
         asking = Asking(opened("questions"), metric, chosen.in_flight, progress)
         meter = Meter(asking.journal)
