@@ -23,8 +23,7 @@ from keqa.metrics.answers import exact_match, same_answer
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.model import Signals
-from keqa.programs.boundary.saved import root_digest
+from keqa.programs.boundary.model import Signals, root_digest
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.gates import IF_ANY, AllSamplesGate, Votes
 from keqa.programs.keqa import KEQA
