@@ -53,7 +53,7 @@ MODEL = "made/up"
 LOADED = {
     "embedded": ("tantivy", "keqa.retrievers.tantivy_build"),
     "dense": ("faiss", "keqa.retrievers.dense.index"),
-    "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.changing"),
+    "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.writing"),
 }
 CHANGES: dict[str, Callable[[str, str], Any]] = {
     "add": lambda address, path: add_files(address, [path]),

@@ -69,7 +69,8 @@ def _content(path: Path) -> Any:
         return [[row[place] for place in kept] for row in (head, *rows)]
     if path.suffix in (".json", ".jsonl"):
         values = [json.loads(text)] if path.suffix == ".json" else [json.loads(line) for line in text.splitlines()]
-        return [_timeless(value) for value in values]
+        # The lines of a run file are in the order in which questions ended.
+        return [_timeless(value) for value in sorted(values, key=lambda one: str(one.get("id", "")))]
     return text
 
 

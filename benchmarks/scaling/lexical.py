@@ -96,7 +96,7 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
 
     address = index_address(url, name)
     started = time.perf_counter()
-    manifest = load_index(read_made(corpus), address, language="en", resume=False)
+    manifest = load_index(read_made(corpus), address, language="en")
     seconds = time.perf_counter() - started
     retriever = ElasticsearchRetriever.open(address)
     # A key without the right to monitor does not learn the size.

@@ -274,7 +274,7 @@ def test_killed_at_each_write_while_an_index_is_brought_in_step(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("point", ["clone", "stored", "publish", "_switch"])
+@pytest.mark.parametrize("point", ["clone", "write", "verify", "publish"])
 def test_killed_while_an_index_on_a_cluster_is_brought_in_step(
     tmp_path, documents, elasticsearch_address, killed, point, when
 ):
@@ -285,26 +285,19 @@ def test_killed_while_an_index_on_a_cluster_is_brought_in_step(
     killed(
         f"""
         from keqa.retrievers import changing
-        from keqa.retrievers.elasticsearch.lifecycle import Indexes
-        real, changed = Indexes.{point}, []
-        clone = Indexes.clone
-        def noted(self, *given):
-            clone(self, *given)
-            changed.append(1)
-        Indexes.clone = noted
+        from keqa.retrievers.elasticsearch.generation import Generations
+        real = Generations.{point}
         def dying(self, *given, **named):
-            if {point!r} == "stored" and not changed:
-                return real(self, *given, **named)
             if {when!r} == "after":
                 real(self, *given, **named)
             die()
-        Indexes.{point} = dying
+        Generations.{point} = dying
         changing.sync_folder({index!r}, {str(documents)!r})
         """
     )
     load_index(read_corpus([documents]), f"{elasticsearch_address}-again", sources=[str(documents)])
     after = answers(f"{elasticsearch_address}-again")
-    assert answers(index) == (after if (point, when) in [("publish", "after"), ("_switch", "after")] else before)
+    assert answers(index) == (after if (point, when) == ("publish", "after") else before)
     sync_folder(index, documents)
     assert answers(index) == after
     assert files_of(index) == files_of(f"{elasticsearch_address}-again")
