@@ -40,7 +40,7 @@ _OPTIONS = {
     "--reflection-lm": ("prompted",),
     "--boundary-lm": ("finetuned", "prompted"),
 }
-_QUIZZES, _DRAWS = "quizzes.jsonl", "draws.jsonl"
+_QUIZZES, _DRAWS = "quizzes.jsonl", "draws.journal"
 
 boundary = Commands(
     name="boundary",
@@ -125,10 +125,8 @@ def collect(
 class TrainOptions:
     """How a boundary model is trained, by its kind."""
 
-    reads: Literal["quiz", "draft", "draws", "as-needed"] = option(
-        "What it reads, which is what it costs: the quiz alone, one draw beside it, all draws; or one, and all where "
-        "these are expected to gain more than they cost.",
-        default="draft",
+    reads: Literal["quiz", "draft", "draws"] = option(
+        "What it reads, which is what it costs: the quiz alone, one draw beside it, or all draws.", default="draft"
     )
     embedder: str = option(
         "Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.", default="hashing-256"
@@ -168,12 +166,9 @@ def train(
     found = [_read(folder) for folder in collected]
     values: dict[str, Any] = {}
     if options.kind == "light":
-        from keqa.optimize.boundary import train_light, train_stepwise
+        from keqa.optimize.boundary import train_light
 
-        if options.reads == "as-needed":
-            trained: Any = train_stepwise(found, embedder=options.embedder)
-        else:
-            trained = train_light(found, reads=options.reads, embedder=options.embedder)
+        trained: Any = train_light(found, reads=options.reads, embedder=options.embedder)
         said = "Trained on all of them"
     elif options.kind == "finetuned":
         folder = out.with_name(f"{out.name}.lm")

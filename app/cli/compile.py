@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from keqa.cli.compile_price import PriceOptions
 from keqa.cli.console import emit
@@ -63,9 +63,6 @@ class LearningOptions:
     boundary_tries: int = option(
         "Draws to each training quiz that the boundary model learns from.", default=10, min=5, max=1000
     )
-    boundary_reads: Literal["draft", "as-needed"] = option(
-        "What the boundary model reads: one draft, or more where they are expected to be worth it.", default="draft"
-    )
     no_boundary: bool = option("Train no boundary model; the vote of the samples decides.", default=False)
     no_reference: bool = option("Build no utility reference.", default=False)
     no_tuning: bool = option("Leave gate, samples, top-k and summaries alone.", default=False)
@@ -82,8 +79,6 @@ class LearningOptions:
         refuse_empty("--reflection-lm", self.reflection_lm)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
-        if self.no_boundary and self.boundary_reads != LearningOptions.boundary_reads:
-            raise InputError("--boundary-reads is that of the boundary model, which --no-boundary leaves out")
         if self.reflection_api_base is not None and self.reflection_lm is None:
             raise InputError("--reflection-api-base needs --reflection-lm")
         if self.reflection_lm is not None and self.optimizer in ("bootstrap", "finetune", "none"):

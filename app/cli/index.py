@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +71,13 @@ def build(
     """
     from keqa.retrievers import read_corpus
 
-    chosen, make, given = _taken(engine, options)
+    chosen, given = _taken(engine, options)
     named = {} if name is None else {"name": name}
     address = chosen.locate({**given, **named})
     own = {option.name: given[option.name] for option in chosen.options if option.name in given and not option.locates}
     with reading_bar("indexing") as (progress, reading, notice):
         passages = read_corpus(sources, notice=notice, summary=False, progress=reading)
-        built = make(
+        built = chosen.build(
             passages,
             address,
             name=name,
@@ -105,8 +104,8 @@ def build(
         raise typer.Exit(1)
 
 
-def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., Any], dict[str, Any]]:
-    """The engine, what builds its index, and the options that were given."""
+def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, dict[str, Any]]:
+    """The engine, and the options that were given."""
     from keqa.retrievers.engines import ENGINES
 
     engines = _built()
@@ -116,24 +115,24 @@ def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., An
     if name not in engines:
         raise InputError(f"--engine must be {', '.join(engines)}, not {name!r}")
     given = {one: value for one, value in options.items() if value is not None}
-    takes = {engine: {one.name for one in of.options} for engine, (of, _) in engines.items()}
+    takes = {engine: {one.name for one in of.options} for engine, of in engines.items()}
     for one in given:
         if one not in takes[name]:
             of = " and ".join(engine for engine, names in takes.items() if one in names)
             raise InputError(f"{flag_of(one)} is for --engine {of}, not for {name}: leave it out")
-    return *engines[name], given
+    return engines[name], given
 
 
-def _built() -> dict[str, tuple[Engine, Callable[..., Any]]]:
-    """The engines whose indexes are built here, and what builds them."""
+def _built() -> dict[str, Engine]:
+    """The engines whose indexes are built here."""
     from keqa.retrievers.engines import ENGINES
 
-    return {name: (engine, engine.build) for name, engine in ENGINES.items() if engine.build is not None}
+    return {name: engine for name, engine in ENGINES.items() if engine.builds}
 
 
 def _build_command() -> Any:
     """The command with an option for each that an engine takes; engines may share one."""
-    engines = [engine for engine, _ in _built().values()]
+    engines = list(_built().values())
     takers: dict[str, list[str]] = {}
     options: dict[str, BuildOption] = {}
     for engine in engines:
