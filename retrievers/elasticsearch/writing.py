@@ -220,13 +220,6 @@ class _ElasticsearchChanger:
     def pieces(self, document: str) -> list[str]:
         return self._generations.ids(self._manifest.data, {"prefix": {"doc_id": f"{document}#"}}) if document else []
 
-    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for passage_id, source in self._stored(list(ids), ["doc_id", FILE]).items():
-            if FILE in source:
-                found.setdefault(source[FILE], []).append(passage_id)
-        return found
-
     def held(self, ids: Sequence[str]) -> set[str]:
         self._stored([one for one in dict.fromkeys(ids) if one not in self._known], ["doc_id"])
         return {one for one in ids if self._known[one]}
