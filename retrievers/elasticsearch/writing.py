@@ -96,8 +96,7 @@ def load_index(
             report(f"{model} is asked for the vectors: for each {_PRICED:,} bytes of text {price}")
         actions = _passages(generations, intake, encoder, data if resumed else None, progress)
         generations.write(f"{data}-{LOAD}", actions, passing=_THERE)
-        # The engine keeps no stamp of its commits; a finished index takes no further ones.
-        fixed: dict[str, Any] = {"name": target.name, "created": created, "data": data, "commit": 0}
+        fixed: dict[str, Any] = {"name": target.name, "created": created, "data": data}
         fixed |= {"analyzer": analyzer_settings(str(intake.language)), **intake.entries(sources)}
         if encoder is not None:
             fixed |= {"encoder": encoder.settings, "probe": tuple(encoder.query_probe().tolist())}
