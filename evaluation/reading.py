@@ -152,7 +152,7 @@ def _problems(line: RunLine) -> Iterator[str]:
     if line.record is None:
         return
     cost = line.record.cost
-    spent: Iterable[BaseModel] = (cost, cost.critical_path, *cost.by_role.values(), *cost.by_step.values())
+    spent: Iterable[BaseModel] = (cost, *cost.by_role.values(), *cost.by_step.values())
     for name, value in chain.from_iterable(part.__dict__.items() for part in spent):
         if isinstance(value, int | float) and value < 0:
             yield f"record.cost: {name} is below 0"

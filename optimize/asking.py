@@ -19,13 +19,13 @@ from keqa.optimize.demos.candidate import DemoProvenance
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.journal_keys import question_key
 from keqa.optimize.scoring import score_of
+from keqa.programs.calls.batch import Outcome, ask, in_parallel
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
 from keqa.programs.record_redaction import lms_asked, record_without_secrets
 from keqa.programs.records import QuestionRecord, Record
 from keqa.programs.reference.utility_reference import leaving_out
-from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
@@ -154,7 +154,7 @@ class Asking:
         return kept if kept is not None and (kept.steps is not None or not steps) else None
 
     def ask(self, task: Task, *, steps: bool) -> tuple[Outcome, list[Step] | None]:
-        """Ask a question, without what the utility reference holds of it; see `keqa.programs.runtime.batch.ask`."""
+        """Ask a question, without what the utility reference holds of it; see `keqa.programs.calls.batch.ask`."""
         with leaving_out(task.example.id), dspy.context(trace=[] if steps else None):
             outcome = ask(task.program, 0, task.example)
             return outcome, _steps(task.program) if steps else None

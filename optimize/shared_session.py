@@ -1,6 +1,6 @@
 """Calls that several settings of one program share.
 
-Tries of a quiz are shared by `keqa.programs.runtime.shared_samples`, which gives a gate all draws of a quiz as soon as
+Tries of a quiz are shared by `keqa.programs.calls.shared_samples`, which gives a gate all draws of a quiz as soon as
 it wants one. Here a gate gets them wave by wave, as the program itself would make them, and is charged for those that
 it takes: verdict, answer and number of calls are those of the program, so that settings can be weighed by cost. The
 other calls are functions of what they are given; they are made once and kept in a journal.
@@ -8,7 +8,6 @@ other calls are functions of what they are given; they are made once and kept in
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from dataclasses import replace
 from typing import Any
@@ -17,47 +16,44 @@ import dspy
 from pydantic import Field
 
 from keqa.optimize.boundary.collect import EveryDraw
+from keqa.programs.calls.ask import predict
+from keqa.programs.calls.cost import Event, Ledger
+from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.session import current
+from keqa.programs.calls.shared_samples import SharedExamination
 from keqa.programs.fingerprint import digest
 from keqa.programs.gates import asks
 from keqa.programs.records import Record
-from keqa.programs.runtime.concurrency import CallLimiter, reached
-from keqa.programs.runtime.cost import Event, Ledger
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import is_transient
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import SharedExamination
 from keqa.programs.stages.examination import Assessment
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
 _OPTIONS = frozenset({"config", "demos", "attempt", "usable"})
-"""Arguments of `Session.predict` that are no inputs of the predictor."""
+"""Arguments of `predict` that are no inputs of the predictor."""
 
 
-class SharedSession(Session):
-    """A session whose calls to predictors are answered by what was asked before, where it was."""
+class SharedCalls:
+    """Answers calls to predictors by what was asked before, where it was; `predict` is a caller of a `Context`."""
 
-    def __init__(self, bound: CallLimiter, journal: Journal, state: str, root: str = "") -> None:
+    def __init__(self, journal: Journal, state: str, root: str = "") -> None:
         """Begin.
 
         Args:
-            bound: How many calls may be in flight.
             journal: Where calls are kept.
             state: What instructions, demonstrations and reference the predictors have.
             root: Id of the question, where the reference holds something of it: it then shows others than for another
                 question.
         """
-        super().__init__(bound, blocking=True)
         self.journal, self.state, self.root = journal, state, root
 
-    async def predict(self, predictor: dspy.Predict, role: str, **arguments: Any) -> dspy.Prediction:
-        """Call a predictor, unless this very call was made before; see `Session.predict`.
+    async def predict(self, predictor: dspy.Predict, **arguments: Any) -> dspy.Prediction:
+        """Call a predictor, unless this very call was made before; see `keqa.programs.calls.ask.predict`.
 
         A reply that cannot be used is not kept: another attempt may get a better one.
         """
         if arguments.get("config"):
             # A draw; those of a quiz are kept together.
-            return await super().predict(predictor, role, **arguments)
+            return await predict(predictor, **arguments)
         inputs = {name: value for name, value in arguments.items() if name not in _OPTIONS}
         shown_to = self.root if arguments.get("demos") is not None else ""
         attempt = arguments.get("attempt", 0)
@@ -66,10 +62,11 @@ class SharedSession(Session):
         kept = self.journal.get_as(key, _Call.model_validate)
         # Earlier versions kept what could not be used.
         if kept is not None and not kept.unusable:
-            with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
+            session = current()
+            with Event(session.ledger, getattr(predictor, "role", "task"), session.steps.get(id(predictor), "")):
                 return kept.replayed()
         try:
-            prediction = await super().predict(predictor, role, **arguments)
+            prediction = await predict(predictor, **arguments)
         except CallError as error:
             if not (error.unusable or is_transient(error.cause)):
                 message = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
@@ -97,7 +94,7 @@ class _Call(Record):
 class WaveExamination(SharedExamination):
     """An examination whose draws are made once for all settings, of which it takes as many as its gate asks for."""
 
-    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
+    async def _draw(self, found: Assessment, count: int) -> None:
         if not count:
             return
         start = len(found.draws)
@@ -105,10 +102,10 @@ class WaveExamination(SharedExamination):
         settings = {"place": found.place, "predictor": found.predictor}
         whole = Assessment(found.quiz, found.number, *kind, found.tries, **settings)
         # In a ledger of its own: what all draws take is not what these take.
+        session = current()
         making = copy.copy(session)
         making.ledger, making.degradations = Ledger(), []
-        # In a task of its own: the calls of one ledger do not wait for those of another.
-        await asyncio.create_task(self._draws.value.fill(making, whole, self._drawing()))
+        await making.run(self._draws.value.fill(whole, self._drawing()))
         if not start:
             session.degradations += making.degradations
         role = self.roles["quiz"]
@@ -116,9 +113,9 @@ class WaveExamination(SharedExamination):
             found.draws.append(replace(whole.draws[position], abstained=False, cluster=None))
             if whole.probabilities:
                 found.probabilities[position] = whole.probabilities.get(position)
-            with Event(session.ledger, role, reached.get(), session.step_of(found.predictor or self.quiz)):
+            with Event(session.ledger, role, session.steps.get(id(found.predictor or self.quiz), "")):
                 pass
-        await self._place(session, found, start)
+        await self._place(found, start)
 
     def _drawing(self) -> SharedExamination:
         """What makes all draws: with probabilities where there are any, unless the gate cannot do without."""

@@ -19,15 +19,15 @@ from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking
 from keqa.optimize.search_space import Grid, Knobs, Point, Settings, own_threshold
-from keqa.optimize.shared_session import SharedSession, WaveExamination
+from keqa.optimize.shared_session import SharedCalls, WaveExamination
 from keqa.programs.boundary.model import BoundaryModel
+from keqa.programs.calls.batch import Outcome, ask, in_parallel
+from keqa.programs.calls.session import NoCopy, run_blocking, within
+from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import IF_ANY, BoundaryGate, Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
-from keqa.programs.runtime.batch import Outcome, ask, in_parallel
-from keqa.programs.runtime.concurrency import NoCopy, run_blocking
-from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.listwise import Listwise
 
 
@@ -229,8 +229,8 @@ class _Search:
 
         def answered(**asked: Any) -> Any:
             checked = Question.check(max_chars=program.max_question_chars, **asked)
-            session = SharedSession(program.bound, self.asking.journal, state, root)
-            return run_blocking(lambda: program.run(session, checked))
+            with within(caller=SharedCalls(self.asking.journal, state, root).predict):
+                return run_blocking(lambda: program.run(checked, blocking=True))
 
         with leaving_out(example.id):
             return ask(answered, position, example)

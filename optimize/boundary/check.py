@@ -22,8 +22,8 @@ from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQu
 from keqa.programs.boundary.features import certainty, consistency
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
 from keqa.programs.boundary.stepwise import StepwiseModel
+from keqa.programs.calls.batch import in_parallel
 from keqa.programs.gates.boundary import COST_PER_DRAW, THRESHOLD
-from keqa.programs.runtime.batch import in_parallel
 
 _AT_ONCE = 8
 DRAWS = 5

@@ -25,14 +25,13 @@ from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.model import Signals
 from keqa.programs.boundary.saved import root_digest
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.errors import is_transient
+from keqa.programs.calls.shared_samples import DrawStore, SharedDraws, SharedExamination
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.gates import IF_ANY, AllSamplesGate, Votes
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
-from keqa.programs.runtime.batch import in_parallel
-from keqa.programs.runtime.failures import is_transient
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import DrawStore, SharedDraws, SharedExamination
 from keqa.programs.stages.assessment import Assessment
 from keqa.storage.private import new_file, private_folder
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
@@ -309,5 +308,5 @@ class _Drawing(SharedExamination):
     def key(self, found: Assessment) -> str:
         return f"{super().key(found)}-exact"
 
-    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+    async def _means_the_same(self, found: Assessment, text: str, first: str) -> bool:
         return same_answer(text, first, found.answer_type, found.choices)

@@ -16,14 +16,12 @@ from keqa.optimize.demos.candidate import Candidate, choose
 from keqa.optimize.demos.from_records import JUDGES, candidates
 from keqa.optimize.demos.from_traces import demos_from_traces, judges
 from keqa.optimize.options import Options
+from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.session import Session, run_blocking
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import Record
-from keqa.programs.runtime.concurrency import run_blocking
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import is_transient
-from keqa.programs.runtime.session import Session
 
 P = TypeVar("P", bound=Program)
 
@@ -176,7 +174,7 @@ class ClosedBookAnswers:
         recall = self.program.examination.recall
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:
-                kept = _Recalled(answer=run_blocking(lambda: recall(session, text, one.answer_type, one.choices)))
+                kept = _Recalled(answer=run_blocking(lambda: session.run(recall(text, one.answer_type, one.choices))))
             except CallError as error:
                 kept = _Recalled(cause=error.cause)
                 if error.unusable or is_transient(error.cause):

@@ -19,8 +19,7 @@ from keqa.errors import ConfigurationError, KeqaError, MissingExtraError
 from keqa.lms.factory import build_lm
 from keqa.lms.outside import Guarded
 from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresError
-from keqa.programs.runtime.errors import CallError, typed_error
-from keqa.programs.runtime.failures import is_transient
+from keqa.programs.calls.errors import CallError, is_transient, typed_error
 
 
 def as_reflecting(lm: Any, optimizer: str) -> dspy.BaseLM:

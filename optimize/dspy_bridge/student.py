@@ -17,10 +17,10 @@ from keqa.optimize.asking import Asking, Kept, Step
 from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.journal_keys import lms_of
+from keqa.programs.calls.session import NoCopy
 from keqa.programs.fingerprint import digest
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.program import Program
-from keqa.programs.runtime.concurrency import NoCopy
 
 PREFIX = "program."
 """What stands before the name of a predictor in the student."""

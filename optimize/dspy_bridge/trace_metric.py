@@ -29,7 +29,7 @@ from keqa.optimize.dspy_bridge.feedback import feedback_metric
 from keqa.optimize.scoring import as_metric, example_for_metrics, score_of
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.records import QuizRecord
-from keqa.programs.stages.decomposition import is_the_question
+from keqa.programs.stages.answering import is_the_question
 
 OptimizerMetric = Callable[..., Any]
 """``metric(example, prediction, trace=None, pred_name=None, pred_trace=None)``, as all of DSPy's optimizers call it."""

@@ -11,8 +11,8 @@ from keqa.data.example import Example, as_examples
 from keqa.optimize.asking import Asking
 from keqa.optimize.reference.entries import Labelled, UtilityEntries
 from keqa.optimize.reference.labelling import Labeller
-from keqa.programs.runtime.batch import in_parallel
-from keqa.programs.runtime.concurrency import run_blocking
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.session import run_blocking
 
 
 def build_reference(

@@ -25,7 +25,7 @@ from pydantic import Field
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
 from keqa.programs.boundary.saved import ROLE, AskedModel
-from keqa.programs.runtime.asides import counted, given_lm_of_role
+from keqa.programs.calls.ask import counted, given_lm_of_role
 from keqa.signatures.assess_knowledge import Language, assessment_prompt
 
 MASTERY = '{"mastery": "'

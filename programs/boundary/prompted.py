@@ -21,7 +21,7 @@ from keqa.lms.outside import Guarded
 from keqa.programs.boundary.features import masked
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
 from keqa.programs.boundary.saved import ROLE, AskedModel, Root, Strict, digest, refuse_unknown, shared_embedder
-from keqa.programs.runtime.asides import counted, lm_of_role
+from keqa.programs.calls.ask import counted, lm_of_role
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 

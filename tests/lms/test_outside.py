@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from keqa import signatures
 from keqa.lms import PatientChatAdapter, adapter
 from keqa.lms.outside import CONTROL_TOKEN, Guarded, harmless, sound
-from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.signatures import AnswerQuiz
 from keqa.signatures.choose_action import written_trajectory
 from keqa.signatures.markers import sections

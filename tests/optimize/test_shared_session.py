@@ -10,9 +10,9 @@ from dspy.lm15 import ContextLengthError, InvalidRequestError, ServerError
 
 from keqa.lms.adapter import adapter
 from keqa.optimize.shared_session import SharedSession
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
-from keqa.programs.runtime.concurrency import run_blocking
-from keqa.programs.runtime.errors import CallError
 from keqa.storage.journal import Journal
 
 QUIZ = {"quiz": "Who?", "answer_type": "short", "choices": []}

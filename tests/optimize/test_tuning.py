@@ -25,11 +25,11 @@ from keqa.optimize.shared_session import SharedSession
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import run_blocking
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate, VoteGate
 from keqa.programs.reference.index import Entry
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.runtime.concurrency import run_blocking
-from keqa.programs.runtime.errors import CallError
 from keqa.retrievers.base import Hit, Passage
 from keqa.storage.journal import Journal
 

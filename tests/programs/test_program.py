@@ -15,10 +15,9 @@ from keqa.data.question import Question, clean
 from keqa.errors import InputError, RetrievalError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.records import CallCost, Cost, CriticalPath
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.answering import Answering
 
 

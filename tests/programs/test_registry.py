@@ -9,12 +9,12 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, make, own_of
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
+from keqa.programs.calls.shared_samples import SharedDraws, SharedExamination
 from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.registry import METHODS, load_class, parse_spec, takes
-from keqa.programs.runtime.shared_samples import SharedDraws, SharedExamination
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
 ABLATIONS = ("keqa-no-qke", "keqa-no-ukp", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")

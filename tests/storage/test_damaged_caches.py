@@ -15,9 +15,9 @@ from keqa.evaluation.call_cache import CallCache, is_sound
 from keqa.evaluation.evaluate import evaluate
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.retrievers.caching import _is_sound as hits_are_sound
 from keqa.storage.journal import Journal
 from keqa.storage.sqlite_store import SqliteStore

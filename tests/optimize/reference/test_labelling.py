@@ -11,7 +11,7 @@ from keqa.data.example import Example
 from keqa.data.question import Question
 from keqa.errors import InputError
 from keqa.optimize.reference.labelling import Target, _Labels, question_target, quiz_targets
-from keqa.programs.runtime.errors import CallError
+from keqa.programs.calls.errors import CallError
 from keqa.retrievers.base import Passage
 
 CHOICE = Example("c", "Which is it?", ("Rome", "B"), "choice", ("Oslo", "Rome"))

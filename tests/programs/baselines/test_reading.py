@@ -22,9 +22,8 @@ from keqa.programs.baselines.reading import (
     from_passages,
     search_record,
 )
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session
 from keqa.retrievers.base import Hit, Passage
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
 

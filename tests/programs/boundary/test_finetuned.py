@@ -17,9 +17,8 @@ from keqa.lms.local.weights import fingerprint
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, files, read_model
 from keqa.programs.boundary import finetuned as module
 from keqa.programs.boundary.finetuned import MASTERY, _probability, beside
-from keqa.programs.runtime.asides import answering
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.ask import answering
+from keqa.programs.calls.session import CallLimiter, Session
 
 CERTAIN_IF_TRUE = '{"mastery": "True", "certainty": "'
 CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'

@@ -14,9 +14,8 @@ from keqa.lms import Roles
 from keqa.programs.boundary import BoundaryError, Judgement, Signals
 from keqa.programs.boundary.files import model_from
 from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, _share, balanced
-from keqa.programs.runtime.asides import answering
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.ask import answering
+from keqa.programs.calls.session import CallLimiter, Session
 
 
 def known(quiz: str, mastery: bool = True, **more: Any) -> KnownQuiz:

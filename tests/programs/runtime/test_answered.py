@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, ReAct
+from keqa.programs.calls.replies import says_nothing
 from keqa.programs.program import UnansweredError
-from keqa.programs.runtime.answered import says_nothing
 
 MARKERS = ["", " \n", "```\n\n```\n[#]\n[[ ##", "```json\n```", "[[ ## Answer ## ]]", "[## answer## ]\n[# completed ]"]
 ANNOUNCED = [

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dspy
 
 from keqa.programs.baselines import ClosedBook
-from keqa.programs.runtime.asides import answering, given_lm_of_role, lm_of_role, running
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.ask import answering, given_lm_of_role, lm_of_role, running
+from keqa.programs.calls.session import CallLimiter, Session
 
 
 class Lms:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dspy
 import pytest
 
-from keqa.programs.runtime.attempts import attempted, searched
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.ask import attempted, searched
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session
 
 
 def failure(kind: str) -> CallError:

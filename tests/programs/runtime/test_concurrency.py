@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from keqa.programs.runtime.concurrency import Branch, CallLimiter, NoCopy, run_blocking
+from keqa.programs.calls.session import Branch, CallLimiter, NoCopy, run_blocking
 
 
 def test_a_joined_branch_may_be_joined_again():

@@ -10,9 +10,9 @@ from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMServerEr
 
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.lms.adapter import adapter
-from keqa.programs.runtime.errors import CallError, typed_error
-from keqa.programs.runtime.session import Session
-from keqa.programs.stages.decomposition import Decomposition
+from keqa.programs.calls.errors import CallError, typed_error
+from keqa.programs.calls.session import Session
+from keqa.programs.stages.answering import Decomposition
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from keqa.programs.runtime.failures import is_transient
+from keqa.programs.calls.errors import is_transient
 
 
 @pytest.mark.parametrize("cause", ["LMServerError", "LMRateLimitError", "LMTimeoutError", "RetrievalError"])

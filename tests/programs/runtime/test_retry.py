@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls.ask import predict_with_retry, salvaged
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import first_line
+from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import Degradation
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import first_line, predict_with_retry, salvaged
-from keqa.programs.runtime.session import Session
 
 
 @pytest.mark.parametrize(

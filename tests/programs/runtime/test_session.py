@@ -8,10 +8,10 @@ import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
+from keqa.programs.calls.cost import Event, Ledger
+from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.programs.records import CallCost, Cost, CriticalPath
-from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
-from keqa.programs.runtime.cost import Event, Ledger
-from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.caching import Kept
 
 

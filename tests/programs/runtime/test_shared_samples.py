@@ -14,11 +14,10 @@ from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs.calls.session import CallLimiter, Session
+from keqa.programs.calls.shared_samples import SharedDraws, _Kept
 from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
 from keqa.programs.records import Degradation
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import SharedDraws, _Kept
 from keqa.programs.stages.examination import Assessment, Draw
 from keqa.storage.journal import Journal
 

@@ -15,7 +15,7 @@ import keqa
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.runtime.progress import (
+from keqa.programs.calls.progress import (
     Answered,
     PassagesKept,
     Progress,
@@ -23,9 +23,9 @@ from keqa.programs.runtime.progress import (
     QuizExamined,
     QuizFound,
     Searching,
+    astreamed,
     listeners,
 )
-from keqa.programs.runtime.streaming import astreamed
 
 QUESTION = "Who is it?"
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs import KEQA
+from keqa.programs.calls.session import Session
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.gate_question import StatedConfidence, read_confidence
 
 

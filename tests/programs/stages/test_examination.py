@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     CertaintyGate,
@@ -24,9 +26,6 @@ from keqa.programs.gates import (
     VoteGate,
     leader_is_fixed,
 )
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Assessment, Draw, Examination, draw_identity
 
 WORDS = ["oslo", "bergen", "narvik", "tromso", "unknown", None]

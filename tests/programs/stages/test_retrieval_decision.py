@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from keqa.programs import KEQA
+from keqa.programs.calls.session import Session
+from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import NeverRetrieveGate, PromptGate
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.gate_question import RetrievalDecision
 
 QUIZ = "Capital of Norway?"

@@ -11,6 +11,7 @@ clusters, since Algorithm 1 compares each draw with earlier ones only.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import threading
 from collections import Counter
@@ -25,16 +26,15 @@ import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from keqa.errors import ConfigurationError
+from keqa.programs.calls.ask import predict
+from keqa.programs.calls.cache import rollout_of
+from keqa.programs.calls.cost import Event, Meter
+from keqa.programs.calls.session import NoCopy, context, current, within
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.records import Degradation
-from keqa.programs.runtime.concurrency import NoCopy
-from keqa.programs.runtime.cost import Event
-from keqa.programs.runtime.listening import Meter
-from keqa.programs.runtime.rollouts import rollout_of
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Assessment, Draw, Examination
 from keqa.storage.redaction import without_secrets
 
@@ -74,21 +74,20 @@ class _Kept:
         found.clusters = [members for members in clusters if members]
         found.probabilities = dict(enumerate(self.probabilities[: found.tries]))
 
-    def charge(self, session: Session, number: int | None, steps: Mapping[str, str]) -> None:
+    def charge(self, number: int | None, steps: Mapping[str, str]) -> None:
         """Count the requests as answered by a cache, with all that they took, and report what went wrong in them.
 
         Args:
-            session: The calls of the question.
             number: The quiz's number.
             steps: By role, the predictor that they were for.
         """
         for role, count in self.requests.items():
             for request in range(count):
-                with Event(session.ledger, role, frozenset(), steps.get(role, "")) as event:
+                with Event(current().ledger, role, steps.get(role, "")) as event:
                     if request == 0:
                         event.prompt_tokens, event.completion_tokens = self.tokens.get(role, (0, 0))
                         event.samples = self.samples.get(role, count) - (count - 1)
-        session.degradations += [Degradation(**{**note, "quiz": number}) for note in self.notes]
+        current().degradations += [Degradation(**{**note, "quiz": number}) for note in self.notes]
 
 
 def _read(value: Any) -> _Kept | None:
@@ -150,7 +149,7 @@ class SharedDraws:
         with self._lock:
             self._made = {key: kept for key, kept in self._made.items() if not kept.failed}
 
-    async def fill(self, session: Session, found: Assessment, examination: SharedExamination) -> None:
+    async def fill(self, found: Assessment, examination: SharedExamination) -> None:
         """Write all draws of a quiz into an assessment; they are made where that was not done before."""
         key = examination.key(found)
         while True:
@@ -164,10 +163,10 @@ class SharedDraws:
                     self._making[key] = []
             if kept is not None:
                 kept.give(found)
-                kept.charge(session, found.number, examination.steps(session))
+                kept.charge(found.number, examination.steps())
                 return
             if waiting is None:
-                await self._make(session, found, examination, key)
+                await self._make(found, examination, key)
                 return
             # Another program, maybe in another thread's loop, is at it. If it fails, this one tries for itself.
             await asyncio.wrap_future(waiting)
@@ -178,13 +177,14 @@ class SharedDraws:
         # Earlier versions stored sets with replies that could not be used.
         return None if kept is None or kept.failed else kept
 
-    async def _make(self, session: Session, found: Assessment, examination: SharedExamination, key: str) -> None:
-        counted = _Counted(session)
+    async def _make(self, found: Assessment, examination: SharedExamination, key: str) -> None:
+        counted = _Counted()
         tries = max(found.tries, self.largest)
         kind = found.answer_type, found.choices
         whole = Assessment(found.quiz, found.number, *kind, tries, predictor=found.predictor)
         try:
-            await examination.draw_all(counted, whole)
+            with within(session=counted.session, caller=counted.predict):
+                await examination.draw_all(whole)
             drawn = range(tries if whole.probabilities else 0)
             kept = _Kept(
                 draws=[asdict(draw) for draw in whole.draws],
@@ -193,7 +193,7 @@ class SharedDraws:
                 requests=dict(counted.requests),
                 tokens=counted.tokens,
                 samples=dict(counted.samples),
-                notes=[note.model_dump() for note in counted.degradations],
+                notes=[note.model_dump() for note in counted.session.degradations],
             )
             if self._store is None or kept.failed:
                 self._made[key] = kept
@@ -201,7 +201,7 @@ class SharedDraws:
                 self._store.put(f"draws:{key}", asdict(replace(kept, notes=_clean(kept.notes, examination))))
             kept.give(found)
         finally:
-            session.degradations += counted.degradations
+            current().degradations += counted.session.degradations
             with self._lock:
                 others = self._making.pop(key)
             for other in others:
@@ -246,17 +246,17 @@ class SharedExamination(Examination):
         """What a verdict depends on: which draws it reads as well."""
         return {**super().spec(), "draws": {"probabilities": self.probabilities, "largest": self.largest}}
 
-    def steps(self, session: Session) -> dict[str, str]:
+    def steps(self) -> dict[str, str]:
         """By role, the name of the predictor that drawing and clustering ask."""
-        return {role: session.step_of(getattr(self, name)) for name, role in self.roles.items()}
+        return {role: current().steps.get(id(getattr(self, name)), "") for name, role in self.roles.items()}
 
-    async def draw_all(self, session: Session, found: Assessment) -> None:
+    async def draw_all(self, found: Assessment) -> None:
         """Make all draws and cluster them."""
-        await super()._draw(session, found, found.tries)
+        await super()._draw(found, found.tries)
 
-    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
+    async def _draw(self, found: Assessment, count: int) -> None:
         if count:
-            await self._draws.value.fill(session, found, self)
+            await self._draws.value.fill(found, self)
 
     def key(self, found: Assessment) -> str:
         """What the draws of a quiz depend on; no address and no secret is in it."""
@@ -268,23 +268,23 @@ class SharedExamination(Examination):
         return blake2b(written.encode(), digest_size=16).hexdigest()
 
 
-class _Counted(Session):
-    """Another session's calls, counted by role, with what goes wrong in them apart from the rest."""
+class _Counted:
+    """The calls that draws take, counted by role, with what goes wrong in them apart from the rest of the question."""
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session.bound, blocking=session.blocking)
-        self.ledger = session.ledger
+    def __init__(self) -> None:
+        self.session, self._caller = copy.copy(current()), context().caller or predict
+        self.session.degradations = []
         self.requests: Counter[str] = Counter()
         self.samples: Counter[str] = Counter()
         self.tokens: dict[str, list[int]] = {}
-        self._session = session
 
-    async def predict(self, predictor: dspy.Predict, role: str, **arguments: Any) -> dspy.Prediction:
+    async def predict(self, predictor: dspy.Predict, **arguments: Any) -> dspy.Prediction:
+        role = getattr(predictor, "role", "task")
         self.requests[role] += 1
         meter, sums = Meter(dspy.settings.usage_tracker), self.tokens.setdefault(role, [0, 0])
         try:
             with dspy.context(usage_tracker=meter):
-                return await self._session.predict(predictor, role, **arguments)
+                return await self._caller(predictor, **arguments)
         finally:
             sums[0] += meter.prompt
             sums[1] += meter.completion

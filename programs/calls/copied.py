@@ -9,8 +9,8 @@ from typing import Any
 import dspy
 
 from keqa.metrics.answers import is_abstention
+from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor_state import demos_of
-from keqa.programs.runtime.errors import CallError
 from keqa.programs.subjects import content_words, names_of, stands_in, words_of
 
 _REFERENCE = re.compile(r"#\d+")
