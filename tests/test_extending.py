@@ -163,7 +163,7 @@ def test_what_a_gate_asks_is_part_of_what_an_answer_depends_on(example):
     program = keqa.KEQA(None, gate=module.FamiliarityGate())
     before = program_fingerprint(program)
 
-    async def run(self, session, quiz, *, number=None):
+    async def run(self, quiz, *, number=None):
         return True
 
     module.Familiarity.run = run

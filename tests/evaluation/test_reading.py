@@ -105,7 +105,7 @@ def test_what_a_run_writes_is_read(tmp_path):
         ("record.cost.by_role.task.prompt_tokens", -5, "record.cost: prompt_tokens is below 0"),
         ("record.cost.by_role.task", {"calls": "x"}, "record.cost.by_role.task.calls: Input should be a valid integer"),
         ("record.cost.by_role.task", {"calls": [1]}, "record.cost.by_role.task.calls: Input should be a valid integer"),
-        ("record.cost.critical_path.seconds", -1, "record.cost: seconds is below 0"),
+        ("record.cost.retrieval_seconds", -1, "record.cost: retrieval_seconds is below 0"),
         (
             "record.cost.retrieval_seconds",
             float("nan"),

@@ -9,9 +9,9 @@ import pytest
 from dspy.lm15 import ContextLengthError, InvalidRequestError, ServerError
 
 from keqa.lms.adapter import adapter
-from keqa.optimize.shared_session import SharedSession
+from keqa.optimize.shared_session import SharedCalls
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import run_blocking
+from keqa.programs.calls.session import Session, run_blocking
 from keqa.programs.keqa import KEQA
 from keqa.storage.journal import Journal
 
@@ -36,11 +36,11 @@ def world(scripted, tmp_path):
             return {"answer": f"answer {len(self.engine.calls)}"}
 
         def call(self, state="state", root="", **arguments):
-            self.session = SharedSession(self.program.bound, self.journal, state, root)
-            predict = self.session.predict
+            self.session = Session(self.program.bound, blocking=True)
+            predict = SharedCalls(self.journal, state, root).predict
             with dspy.context(adapter=adapter()):
                 quiz = self.program.examination.quiz
-                return run_blocking(lambda: predict(quiz, "task", **QUIZ | arguments)).answer
+                return run_blocking(lambda: self.session.run(predict(quiz, **QUIZ | arguments))).answer
 
     with Journal.open(tmp_path / "calls.jsonl", {}) as opened:
         yield World()

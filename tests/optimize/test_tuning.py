@@ -21,12 +21,12 @@ from keqa.optimize.demos.candidate import Candidate, DemoProvenance
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.search_space import Grid, Point, Settings
-from keqa.optimize.shared_session import SharedSession
+from keqa.optimize.shared_session import SharedCalls
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import run_blocking
+from keqa.programs.calls.session import Session, run_blocking, within
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, RandomGate, VoteGate
 from keqa.programs.reference.index import Entry
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -261,9 +261,10 @@ def test_attempts_that_gave_nothing_of_use_are_not_kept(setting, town, journal):
     world = setting(town(fails="AnswerQuiz"))
     told = []
     for calls in (5, 10):
-        session = SharedSession(world.program.bound, journal, "state")
-        with dspy.context(adapter=adapter()), pytest.raises(CallError):
-            run_blocking(lambda: world.program.examination.recall(session, "Who?"))  # noqa: B023
+        session = Session(world.program.bound, blocking=True)
+        calls_of = SharedCalls(journal, "state").predict
+        with within(caller=calls_of), dspy.context(adapter=adapter()), pytest.raises(CallError):
+            run_blocking(lambda: session.run(world.program.examination.recall("Who?")))  # noqa: B023
         told.append(session.degradations)
         assert (len(world.engine.calls), len(journal)) == (calls, 0)
     assert len(told[0]) == 4

@@ -55,7 +55,7 @@ def test_a_reply_that_cannot_be_used_retrieves(scripted, reply):
     stage = RetrievalDecision()
     stage.set_lm(lm)
     session = Session(stage.bound, blocking=True)
-    assert asyncio.run(stage.run(session, QUIZ, number=2)) is True
+    assert asyncio.run(session.run(stage.run(QUIZ, number=2))) is True
     *_, note = session.degradations
     assert (note.stage, note.action, note.quiz) == ("decide_retrieval", "retrieved", 2)
 

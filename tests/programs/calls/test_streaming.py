@@ -24,8 +24,8 @@ from keqa.programs.calls.progress import (
     QuizFound,
     Searching,
     astreamed,
-    listeners,
 )
+from keqa.programs.calls.session import context
 
 QUESTION = "Who is it?"
 
@@ -164,7 +164,7 @@ async def test_who_leaves_an_event_loops_stream_cancels_the_question():
     ended = asyncio.Event()
 
     async def ask() -> Any:
-        for hears in listeners():
+        for hears in context().hears:
             hears(EXPECTED[0])
         try:
             await asyncio.sleep(60)
