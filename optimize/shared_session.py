@@ -36,14 +36,6 @@ class SharedCalls:
     """Answers calls to predictors by what was asked before, where it was; `predict` is a caller of a `Context`."""
 
     def __init__(self, journal: Journal, state: str, root: str = "") -> None:
-        """Begin.
-
-        Args:
-            journal: Where calls are kept.
-            state: What instructions, demonstrations and reference the predictors have.
-            root: Id of the question, where the reference holds something of it: it then shows others than for another
-                question.
-        """
         self.journal, self.state, self.root = journal, state, root
 
     async def predict(self, predictor: dspy.Predict, **arguments: Any) -> dspy.Prediction:

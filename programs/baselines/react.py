@@ -30,7 +30,7 @@ from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
-from keqa.signatures.choose_action import Turn, written_trajectory
+from keqa.signatures.react import Turn, written_trajectory
 
 _LEFT_OUT = 2
 """Turns that one call may leave out, as in DSPy."""

@@ -8,8 +8,8 @@ what failed             attempts besides       then
 ======================  =====================  ======================================================================
 any call, by an outage  1, the same request    as below (each attempt has the language model's own retries besides)
 any reply, unusable     1, the same request    as below; an LM in this process would reply the same, and is not asked
-an answer, unusable     4, drawn               its first complete line, where it has one (before drawing); else the quiz
-                                               or question fails
+an answer, unusable     4, drawn               its first complete line, where it has one (before drawing), over
+                                               documents of one's own its only one; else the quiz or question fails
 a judgement, unusable   1, drawn               as its stage, below
 a draw                                         counts without a vote; marked where the gate or the largest cluster could
                                                have come out otherwise
@@ -21,7 +21,9 @@ utility judge                                  marked: the passage is left out; 
                                                not judged is kept
 triples                                        marked: whole passages; without any, the question fails
 triples from memory     as an answer           marked: the question selects; without a document, the question fails
-answer from passages                           the quiz fails: KEQA answers the question itself with retrieval, marked;
+answer from passages                           where a program says what documents do not say and the reply is unusable:
+                                               marked, nothing supports an answer; else
+                                               the quiz fails: KEQA answers the question itself with retrieval, marked;
                                                the other methods, and that answer itself, fail the question
 summary                                        an outage fails the question; an unusable reply is as a failed quiz
 plans, reasoning        as a judgement         marked: the method continues with its passages; without any, the
@@ -50,11 +52,10 @@ from keqa.lms.adapter import only_blocks
 from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.cache import drawn_in, keeping, rollout_of
-from keqa.programs.calls.copied import COPIED, Copies
 from keqa.programs.calls.cost import Event, Listener, Meter, listened
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.progress import Searching
-from keqa.programs.calls.replies import first_line, refusing_empty
+from keqa.programs.calls.replies import COPIED, Copies, first_line, only_line, refusing_empty
 from keqa.programs.calls.session import context, current, note, report
 from keqa.programs.predictor_state import learned_demos
 from keqa.retrievers.base import Hit, Retriever
@@ -101,7 +102,8 @@ async def ask(
         numbered: Whether the prompt numbers anything that an answer could point at; passages are numbered.
         fitting: The input `passages` as the language model reads it, best first. Where they exceed its context window,
             the worse half of them is dropped, from this list too.
-        copies: Refuses what was copied from a demonstration, by `usable`; then none is shown any more.
+        copies: Refuses what was copied from a demonstration, by `usable`; then none is shown any more. Language models
+            that are asked without any lose the form, so one short line without a marker is an answer as well.
         usable: See `predict`.
         shorter: Told that the prompt exceeds the context window; gives the inputs that are shorter now, if any can be.
         **arguments: As for `predict`.
@@ -130,7 +132,7 @@ async def ask(
             arguments |= changed or {}
             if changed is not None or tried.alike(error):
                 continue
-            line = _salvaged(error, stage, number) if for_answer else None
+            line = _salvaged(error, stage, number, copies) if for_answer else None
             if line is None and tried.drawn(error):
                 continue
             tried.record(harmless=True)
@@ -198,11 +200,14 @@ def _halved(passages: list[str], number: int | None, error: CallError) -> dict[s
     return {"passages": list(passages)}
 
 
-def _salvaged(error: CallError, stage: str, number: int | None) -> str | None:
+def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies | None) -> str | None:
     """The first line of an answer, which is noted; None where there is none, or where no reply was the trouble."""
     if not error.unusable or error.cause == COPIED or error.reply is None:
         return None
     line = first_line(error.reply, "answer")
+    if copies is not None:
+        line = line or only_line(error.reply)
+        line = None if line is None or copies.found_in(line) else line
     if line is not None:
         note(stage, error.cause, error.message, "took the first line of the answer", number)
     return line

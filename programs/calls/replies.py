@@ -8,13 +8,16 @@ whole, the answer's first line counts where it is complete, and of a line that w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import dropwhile
+from typing import Any
 
 import dspy
 
-from keqa.metrics.answers import same_answer
+from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.errors import CallError
+from keqa.programs.predictor_state import demos_of
+from keqa.programs.subjects import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.markers import without_completed
 
@@ -42,6 +45,13 @@ _COMPLETED = "completed"
 # What is left of that marker where a reply ends within it.
 _ENDING = re.compile(r"\[++[^\S\n]*#++[^\S\n]*(\w*)[^\S\n]*#*+[^\S\n]*\]*+\s*\Z")
 _ENDING_CHARS = 60
+_REFERENCE = re.compile(r"#\d+")
+COPIED = "CopiedDemonstrationError"
+"""The cause where a reply copies a demonstration instead of reading what it is asked."""
+# What stands before an answer in a reply without markers, what no such reply is, and how long it is at most.
+_ANNOUNCED = re.compile(r"(?:(?:the|my)\s+)?(?:\w+\s+)?answer\s*+(?:is\b\s*+:?|:)\s*+", re.IGNORECASE)
+_STRUCTURED = re.compile(r"\[\[|##|```|\A[\[{<]")
+_SHORT = 200
 
 
 def text_of(value: object) -> str:
@@ -131,6 +141,22 @@ def first_line(reply: str, field: str) -> str | None:
     return line
 
 
+def only_line(reply: str) -> str | None:
+    """A reply that is one short line without any marker, and without what announces an answer in it.
+
+    Args:
+        reply: What a language model wrote; it ends with a line break unless it was cut off.
+
+    Returns:
+        The line; None where the reply is anything else, or says nothing.
+    """
+    line = reply.strip()
+    if not reply.endswith("\n") or "\n" in line or len(line) > _SHORT or _STRUCTURED.search(line):
+        return None
+    line = _ANNOUNCED.sub("", line, count=1) if _ANNOUNCED.match(line) else line
+    return line if any(map(str.isalnum, line)) and not says_nothing(line, numbered=True) else None
+
+
 def _first_complete(value: str) -> str | None:
     *whole, cut = _without_ending(value).split("\n")
     found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
@@ -144,3 +170,54 @@ def _without_ending(value: str) -> str:
     if ending is None or not _COMPLETED.startswith(ending[1].casefold()):
         return value
     return f"{value[: ending.start()]}\n"
+
+
+class Copies:
+    """Refuses what stands in a demonstration of the prompt and not in its inputs; then none is shown any more."""
+
+    def __init__(self, predictor: dspy.Predict, inputs: Iterable[str]) -> None:
+        """Set up for a call and its further attempts.
+
+        Args:
+            predictor: Who is asked.
+            inputs: All that the prompt says beside its demonstrations.
+        """
+        self._shown = [set(words_of(str(dict(demo)))) for demo in demos_of(predictor)]
+        self._inputs = {word for text in inputs for word in words_of(text)}
+        self._found = self._left_out = False
+
+    def demos(self, attempt: int) -> Callable[[], Sequence[Any]] | None:
+        """Finds no demonstrations for `Session.predict` once something was copied from one; None where any may do."""
+        self._left_out = self._found and attempt > 0
+        return list if self._left_out else None
+
+    def refuse(self, text: str, *, names: bool = False) -> None:
+        """Refuse a text that was copied.
+
+        Args:
+            text: An answer; one that is a yes, a no or none at all could be copied from anywhere, and was not.
+            names: Whether its names alone count, as of a quiz, which has words of its own.
+
+        Raises:
+            CallError: It was.
+        """
+        if self.found_in(text, names=names):
+            raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
+
+    def found_in(self, text: str, *, names: bool = False) -> bool:
+        """Whether a text was copied; see `refuse`."""
+        if self._left_out or is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false"):
+            return False
+        # The first word counts as well; the number of a reference is no number.
+        named = names_of(f": {_REFERENCE.sub('', text)}")
+        said = named if names else [content_words(text)]
+        lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in said]
+        telling = {word for name in named for word in name}
+        copied = [
+            missing
+            for missing, words in zip(lacking, said, strict=True)
+            if missing and (missing == words or not telling.isdisjoint(missing))
+        ]
+        here = any(demo.issuperset(words) for words in copied for demo in self._shown)
+        self._found |= here
+        return here

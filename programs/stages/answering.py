@@ -11,9 +11,8 @@ from keqa.data.question import AnswerType, clean
 from keqa.data.quiz_references import Quiz, parse
 from keqa.metrics.answers import normalize
 from keqa.programs.calls.ask import ANSWER, ask
-from keqa.programs.calls.copied import Copies
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.replies import Copies, text_of
 from keqa.programs.calls.session import CallLimiter, note
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize

@@ -20,8 +20,8 @@ from keqa.programs.calls.ask import predict as call
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.signatures import AnswerQuiz
-from keqa.signatures.choose_action import written_trajectory
 from keqa.signatures.markers import sections
+from keqa.signatures.react import written_trajectory
 
 pytestmark = pytest.mark.process
 

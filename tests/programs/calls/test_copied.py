@@ -5,8 +5,8 @@ from __future__ import annotations
 import dspy
 import pytest
 
-from keqa.programs.calls.copied import Copies
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import Copies
 from keqa.programs.predictor_state import Predictor
 from keqa.signatures import AnswerFromDocuments
 

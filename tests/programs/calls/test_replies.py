@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, ReAct
-from keqa.programs.calls.replies import first_line, says_nothing, text_of
+from keqa.programs.calls.replies import first_line, only_line, says_nothing, text_of
 from keqa.programs.program import UnansweredError
 
 MARKERS = ["", " \n", "```\n\n```\n[#]\n[[ ##", "```json\n```", "[[ ## Answer ## ]]", "[## answer## ]\n[# completed ]"]
@@ -195,6 +195,27 @@ def test_no_answer_is_better_than_the_announcement_of_one(scripted):
 )
 def test_the_first_complete_line_of_the_answer(reply, line):
     assert first_line(reply, "answer") == line
+
+
+@pytest.mark.parametrize(
+    ("reply", "line"),
+    [
+        ("The answer is delivered in March 2026.\n", "delivered in March 2026."),
+        ("My final answer: 28 days\n", "28 days"),
+        ("Answering machines are sold.\n", "Answering machines are sold."),
+        ("三十天\n", "三十天"),
+        # Half a line, several, none, what has a form of its own, and what goes in circles.
+        ("Delivered in Mar", None),
+        ("Oslo\nOslo\n", None),
+        ("The answer is:\n", None),
+        ("[1]\n", None),
+        ('{"answer": "Oslo"}\n', None),
+        ("Oslo [[ ## completed ## ]]\n", None),
+        ("so " * 100 + "\n", None),
+    ],
+)
+def test_a_reply_without_a_marker_that_is_one_short_line(reply, line):
+    assert only_line(reply) == line
 
 
 @given(st.text(alphabet="ab c,"))
