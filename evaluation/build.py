@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.demos.candidate import complete
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import Gate, Golds, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
@@ -20,6 +19,7 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import KEQA as TARGET
 from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
 from keqa.programs.saving.folder import about, load
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers import Retriever
 from keqa.retrievers.masking import MaskingRetriever

@@ -84,7 +84,7 @@ class CallCache(Closing):
     """Answers of language models by what was asked. Safe to use from many threads.
 
     It replaces `dspy.cache` while it is `installed`, and keeps samples that gates share as
-    `keqa.programs.calls.shared_samples.DrawStore`.
+    `keqa.programs.shared_draws.DrawStore`.
 
     Attributes:
         path: The file; None where no call is kept, so that each is made, and shared samples last as long as
@@ -155,7 +155,7 @@ class CallCache(Closing):
                 tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
-        """The same file as a `keqa.programs.calls.shared_samples.DrawStore`, for the samples that gates share."""
+        """The same file as a `keqa.programs.shared_draws.DrawStore`, for the samples that gates share."""
         return self._file
 
     def close(self) -> None:

@@ -19,10 +19,10 @@ from keqa.evaluation.overlap import learned_from, refuse_overlap
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.run_file import forget_unasked
 from keqa.evaluation.tally import Tally
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import asks
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.probabilities import tells_no_probabilities
 
 _GOLDS = "of quizzes that ask the same"

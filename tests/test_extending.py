@@ -21,11 +21,11 @@ from keqa.errors import ConfigurationError
 from keqa.evaluation.build import Parts, make
 from keqa.evaluation.records import RunHeader
 from keqa.evaluation.reports.rows import title_of
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import ConfidenceGate, VoteGate
 from keqa.programs.gates.registry import GATES
 from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, register_method
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.gate_question import StatedConfidence
 from keqa.retrievers.engines import ENGINES, Engine, register_engine
 from keqa.retrievers.opening import facts_of

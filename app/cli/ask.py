@@ -137,9 +137,9 @@ def _method(name: str, parts: Parts) -> Program:
     """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.evaluation.build import make
-    from keqa.programs.calls.shared_samples import SharedDraws
     from keqa.programs.gates.base import asks
     from keqa.programs.registry import parse_spec
+    from keqa.programs.shared_draws import SharedDraws
 
     spec = parse_spec(name)
     refuse_foreign(parts.settings, [spec])

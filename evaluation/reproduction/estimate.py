@@ -24,10 +24,10 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.reference.labelling import Labeller
 from keqa.optimize.split import Split
 from keqa.programs.calls.session import run_blocking
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec, parse_spec
+from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 
 _FEW, _MOST_HELD_OUT = 8, 100

@@ -12,9 +12,9 @@ from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.boundary.collect import Progress, collect, quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUESTIONS, FEWEST_QUIZZES, Trained, train_light, train_stepwise
 from keqa.programs.boundary import LightModel, StepwiseModel
-from keqa.programs.calls.shared_samples import DrawStore
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
+from keqa.programs.shared_draws import DrawStore
 
 
 def may_learn(program: Any) -> bool:

@@ -126,7 +126,8 @@ async def ask(
             check = _both(refusing_empty(arguments.get("choices", ()), **empty), usable)
         try:
             caller = context().caller or predict
-            prediction = await caller(predictor, attempt=tried.draws, usable=check, **arguments)
+            known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}
+            prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
         except CallError as error:
             changed = shorter(error) if error.overflow else None
             arguments |= changed or {}
@@ -247,7 +248,7 @@ async def predict(
     meter, listener = Meter(dspy.settings.usage_tracker), Listener()
     settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
     arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
-    event = Event(session.ledger, getattr(predictor, "role", "task"), session.steps.get(id(predictor), ""))
+    event = predicted_by(predictor)
     if demos is None and (hides := session.hides) is not None:
         learned = learned_demos(predictor)
         left = [demo for demo in learned if not hides(demo, predictor.signature)]
@@ -282,6 +283,12 @@ async def predict(
         meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
         event.samples = meter.samples
     return prediction
+
+
+def predicted_by(predictor: dspy.Predict) -> Event:
+    """A call of a predictor, charged to its role and, where it has a name in the program, counted as a step."""
+    session = current()
+    return Event(session.ledger, getattr(predictor, "role", "task"), session.steps.get(id(predictor), ""))
 
 
 async def _called(

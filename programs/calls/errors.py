@@ -97,6 +97,12 @@ class CallError(Exception):
         self.served = False
         super().__init__(f"{cause}: {self.message}")
 
+    def again(self) -> CallError:
+        """The same error, to be raised once more."""
+        error = CallError(self.cause, self.message, overflow=self.overflow, unusable=self.unusable)
+        error.spoilt, error.reply, error.served = self.spoilt, self.reply, self.served
+        return error
+
 
 def _shortened(message: str) -> str:
     if len(message) <= 500:

@@ -154,7 +154,8 @@ class Context:
         asked: The words of the question, for a utility reference.
         left_out: Ids of questions of which a utility reference shows nothing.
         kept: How the replies to the call that is made now can be forgotten, as caches report them.
-        caller: Makes calls in the place of `keqa.programs.calls.ask.predict`.
+        caller: Makes calls in the place of `keqa.programs.calls.ask.predict`; it is told as `nth` how many attempts at
+            a call failed before.
     """
 
     session: Session | None = None

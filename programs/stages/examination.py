@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Real
@@ -12,10 +13,11 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.calls.ask import DRAW, ask, runs_in_process
+from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
+from keqa.programs.calls.cost import Ledger
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import says_nothing, text_of
-from keqa.programs.calls.session import CallLimiter, NoCopy, gather, note
+from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, note, within
 from keqa.programs.gates import (
     IF_ANY,
     Gate,
@@ -76,11 +78,12 @@ class Examination(Stage):
     Verdict and answer are those of Algorithm 1 on all N_c draws.
 
     Attributes:
-        probabilities: Whether draws are made with the probabilities of their tokens.
+        shared: The draws that it reads with others (`keqa.programs.shared_draws.SharedDraws`), where it does.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
 
+    shared: NoCopy[Any] = NoCopy(None)
     _gate: NoCopy[Gate]
 
     def __init__(
@@ -126,8 +129,9 @@ class Examination(Stage):
         if asked is not None:
             delattr(self, asked.attribute)
         self._decide_by(chosen)
+        lms = {role: getattr(self, name).lm for name, role in self.roles.items()}
         for predictor in () if self.question is None else self.question.predictors():
-            predictor.lm, predictor.fixed = self.quiz.lm, self.quiz.fixed
+            predictor.lm, predictor.fixed = lms.get(getattr(predictor, "role", "task")), self.quiz.fixed
 
     def _decide_by(self, gate: Gate) -> None:
         kind = question_of(gate)
@@ -136,7 +140,18 @@ class Examination(Stage):
                 raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
             setattr(self, kind.attribute, kind(self.bound))
         self._gate = NoCopy(gate)
-        self.probabilities = asks(gate) in ("probabilities", IF_ANY)
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether draws are made with the probabilities of their tokens."""
+        shared = self.shared.value
+        return asks(self.gate) in ("probabilities", IF_ANY) if shared is None else shared.probabilities
+
+    @property
+    def _does_without(self) -> bool:
+        """Whether draws are made without probabilities where the language model gives none."""
+        wanted, shared = asks(self.gate), self.shared.value
+        return wanted == IF_ANY or (wanted != "probabilities" and shared is not None and shared.by_wave)
 
     @property
     def question(self) -> GateQuestion | None:
@@ -266,7 +281,9 @@ class Examination(Stage):
 
     def spec(self) -> dict[str, Any]:
         """What a verdict depends on besides the settings of the program; see `keqa.programs.fingerprint`."""
-        return {"examination": type(self).__name__}
+        shared = self.shared.value
+        drawn = {} if shared is None else {"probabilities": shared.probabilities, "largest": shared.largest}
+        return {"examination": type(self).__name__, **({"draws": drawn} if drawn else {})}
 
     async def recall(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
         """Answer a quiz closed-book, at temperature 0; where the reply holds no answer, drawn again a few times.
@@ -285,16 +302,42 @@ class Examination(Stage):
             found.reply = await question.acall(**inputs, number=found.number)
 
     async def _draw(self, found: Assessment, count: int) -> None:
-        """Make some draws side by side, then cluster them in their order."""
+        """Make some draws side by side, then cluster them in their order; shared ones all at once."""
         if not count:
             return
-        start = len(found.draws)
-        drawn = await self._draw_at_once(found, count) if count > 1 and self._takes_many() else None
-        found.draws += drawn or ()
-        # A server may give fewer replies than it was asked for, or one alone.
-        missing = range(len(found.draws), start + count)
-        found.draws += await gather([self._draw_one(found, place) for place in missing])
+        start, shared = len(found.draws), self.shared.value
+        if shared is None:
+            found.draws += await self._drawn(found, start, count)
+        elif shared.by_wave:
+            found.draws += await self._taken(found, start, count)
+        else:
+            with within(caller=shared.predict):
+                found.draws += (await self._drawn(found, start, max(found.tries, shared.largest)))[: found.tries]
+                await self._place(found, start)
+            return
         await self._place(found, start)
+
+    async def _taken(self, found: Assessment, start: int, count: int) -> list[Draw]:
+        """Some of the draws that are shared, charged by themselves."""
+        session = current()
+        if not found.ready:
+            # In a ledger of its own: what all draws take is not what these take.
+            making = copy.copy(session)
+            making.ledger, making.degradations = Ledger(), []
+            shared = self.shared.value
+            with within(caller=shared.predict):
+                found.ready = await making.run(self._drawn(found, 0, max(found.tries, shared.largest)))
+            session.degradations += making.degradations
+        for _ in range(count):
+            with predicted_by(found.predictor or self.quiz):
+                pass
+        return found.ready[start : start + count]
+
+    async def _drawn(self, found: Assessment, start: int, count: int) -> list[Draw]:
+        drawn = await self._draw_at_once(found, start, count) if count > 1 and self._takes_many() else []
+        # A server may give fewer replies than it was asked for, or one alone.
+        missing = range(start + len(drawn), start + count)
+        return drawn + await gather([self._draw_one(found, place) for place in missing])
 
     def _takes_many(self) -> bool:
         """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
@@ -302,12 +345,12 @@ class Examination(Stage):
 
         return self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self.quiz.lm or dspy.settings.lm))
 
-    async def _draw_at_once(self, found: Assessment, count: int) -> list[Draw] | None:
-        """Draw with one request; None where a reply could not be used, and each has to be drawn by itself.
+    async def _draw_at_once(self, found: Assessment, start: int, count: int) -> list[Draw]:
+        """Draw with one request; none where a reply could not be used, and each has to be drawn by itself.
 
         There are fewer draws than were asked for where the server gives fewer.
         """
-        config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
+        config = self._config(found, f"{start}+{count}") | {"n": count}
         try:
             prediction = await self._sampled(found, config)
         except CallError as error:
@@ -315,12 +358,11 @@ class Examination(Stage):
                 for _ in range(error.spoilt):
                     action = f"all {count} samples drawn again, one by one"
                     note("examine", error.cause, error.message, action, found.number)
-                return None
+                return []
             self._note_failed(found, error, f"counted as {count} samples without a vote")
-            found.draws += [Draw(error=error.cause) for _ in range(count)]
-            return []
+            return [Draw(error=error.cause) for _ in range(count)]
         texts = [text_of(answer) for answer in prediction.completions.answer[:count]]
-        first_tokens = self._keep_probabilities(found, prediction, len(found.draws), len(texts))
+        first_tokens = self._keep_probabilities(found, prediction, start, len(texts))
         return [Draw(text, first_token=first) for text, first in zip(texts, first_tokens, strict=True)]
 
     async def _draw_one(self, found: Assessment, position: int) -> Draw:
@@ -346,7 +388,7 @@ class Examination(Stage):
         try:
             return await sampled(config)
         except ConfigurationError as error:
-            if not (asks(self.gate) == IF_ANY and tells_no_probabilities(error)):
+            if not (self._does_without and tells_no_probabilities(error)):
                 raise
             self._gives_none = self._model_asked()
             return await sampled({name: value for name, value in config.items() if name not in LOGPROBS})
@@ -360,7 +402,7 @@ class Examination(Stage):
         try:
             likelihoods = likelihoods_of(prediction, count, self._model_asked())
         except NoProbabilitiesError:
-            if asks(self.gate) != IF_ANY:
+            if not self._does_without:
                 raise
             self._gives_none = self._model_asked()
             return [None] * count

@@ -19,9 +19,9 @@ from keqa.evaluation.questions import Questions
 from keqa.evaluation.reading import read_run
 from keqa.evaluation.reports.rows import entries_of
 from keqa.lms import Roles
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import MatchedRandomGate
 from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
+from keqa.programs.shared_draws import SharedDraws
 
 TOWNS = [
     {

@@ -12,9 +12,9 @@ from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.reading import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
+from keqa.programs.shared_draws import SharedDraws
 
 pytestmark = pytest.mark.server
 

@@ -21,7 +21,6 @@ from keqa.optimize.demos.candidate import Candidate, DemoProvenance
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
 from keqa.optimize.search_space import Grid, Point, Settings
-from keqa.optimize.shared_session import SharedCalls
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
@@ -262,8 +261,11 @@ def test_attempts_that_gave_nothing_of_use_are_not_kept(setting, town, journal):
     told = []
     for calls in (5, 10):
         session = Session(world.program.bound, blocking=True)
-        calls_of = SharedCalls(journal, "state").predict
-        with within(caller=calls_of), dspy.context(adapter=adapter()), pytest.raises(CallError):
+        with (
+            within(caller=SharedDraws(store=journal).predict),
+            dspy.context(adapter=adapter()),
+            pytest.raises(CallError),
+        ):
             run_blocking(lambda: session.run(world.program.examination.recall("Who?")))  # noqa: B023
         told.append(session.degradations)
         assert (len(world.engine.calls), len(journal)) == (calls, 0)
@@ -277,7 +279,7 @@ def test_a_forged_call_is_refused_by_its_line(setting, journal, tuned):
     path = journal.path
     journal.close()
     lines = path.read_text().splitlines(keepends=True)
-    place = next(n for n, line in enumerate(lines) if '"call:' in line)
+    place = next(n for n, line in enumerate(lines) if '"draws:' in line)
     lines[place] = json.dumps({"key": json.loads(lines[place])["key"], "value": {"said": "x"}}) + "\n"
     path.write_text("".join(lines))
     with (

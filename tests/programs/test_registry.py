@@ -9,12 +9,12 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, make, own_of
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.shared_samples import SharedDraws, SharedExamination
 from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.registry import METHODS, load_class, parse_spec, takes
+from keqa.programs.shared_draws import SharedDraws
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
 ABLATIONS = ("keqa-no-qke", "keqa-no-ukp", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")
@@ -180,7 +180,7 @@ def test_gates_decide_on_draws_that_they_share(retriever):
     parts = Parts(retriever("x"), None, draws=draws, golds={"Who?": ["Ann"]}, matched=matched)
     names = ("gate-votes", "gate-oracle", "gate-random", "gate-random:like=keqa", "gate-random:threshold=1/4")
     made = {name: make(parse_spec(name), parts) for name in names}
-    assert all(isinstance(program.examination, SharedExamination) for program in made.values())
+    assert all(program.examination.shared.value is draws for program in made.values())
     kinds = [type(program.examination.gate) for program in made.values()]
     assert kinds == [VoteGate, OracleGate, MatchedRandomGate, MatchedRandomGate, RandomGate]
     assert made["gate-random"].examination.gate is matched

@@ -30,9 +30,9 @@ from keqa.programs.baselines import (
     SelfRAG,
     SlimPLM,
 )
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.records import Cost, Degradation, QuizRecord
+from keqa.programs.shared_draws import SharedDraws
 
 FOLDER = Path(__file__).with_name("stories")
 QUESTION = "When was the director of Up born?"

@@ -14,10 +14,10 @@ from keqa.evaluation.build import Parts, make
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.run_settings import RunSettings
 from keqa.programs import KEQA
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import BoundaryGate, Votes
 from keqa.programs.registry import parse_spec
 from keqa.programs.settings import arguments, settings_of
+from keqa.programs.shared_draws import SharedDraws
 
 ANSWERS = {"DecomposeQuestion": {"quizzes": "[]"}, "AnswerQuiz": {"answer": "Bo"}, "JudgeConsistency": {"same": True}}
 

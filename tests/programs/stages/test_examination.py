@@ -285,7 +285,7 @@ class OneRequest(Session):
         self.given, self.asked = list(given), []
 
     async def predict(
-        self, predictor: Any, *, config: Any = None, attempt: int = 0, usable: Any = None, **inputs: Any
+        self, predictor: Any, *, config: Any = None, attempt: int = 0, usable: Any = None, nth: int = 0, **inputs: Any
     ) -> dspy.Prediction:
         assert attempt == 0, "a draw is drawn no other way"
         self.asked.append((predictor.role, inputs, config))

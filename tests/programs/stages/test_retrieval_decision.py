@@ -8,8 +8,8 @@ import pytest
 
 from keqa.programs import KEQA
 from keqa.programs.calls.session import Session
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.gates import NeverRetrieveGate, PromptGate
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.gate_question import RetrievalDecision
 
 QUIZ = "Capital of Norway?"

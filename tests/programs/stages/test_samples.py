@@ -13,8 +13,8 @@ from keqa.errors import StageError
 from keqa.evaluation.reports.summary import unreadable
 from keqa.lms import build_lm
 from keqa.programs import KEQA, CertaintyGate, VoteGate
-from keqa.programs.calls.shared_samples import SharedDraws
 from keqa.programs.records import CallCost, Cost
+from keqa.programs.shared_draws import SharedDraws
 
 pytestmark = pytest.mark.server
 
