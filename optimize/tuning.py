@@ -18,15 +18,14 @@ from typing import Any
 from keqa.data.example import Answered
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.optimize.asking import Asking
+from keqa.optimize.asking import Asking, state_of, without_own
 from keqa.optimize.search_space import Grid, Knobs, Point, Settings, own_threshold
 from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.calls.batch import Outcome, ask, in_parallel
 from keqa.programs.calls.session import NoCopy, run_blocking, within
-from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import IF_ANY, BoundaryGate, Gate, asks
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.listwise import Listwise
 
@@ -122,7 +121,7 @@ class _Search:
         self.together = self.twin.picking.listwise_judge()
         reference = program.picking.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
-        self.program, self.states = program, {"": program_fingerprint(program)}
+        self.program, self.states = program, {"": state_of(program)}
         self.valset = valset
         self.points: dict[Settings, Point] = {}
         pairs = len(self.knobs.thresholds) * len(self.knobs.tries)
@@ -195,8 +194,8 @@ class _Search:
 
     def _ask(self, numbered: tuple[int, Answered]) -> Outcome:
         position, example = numbered
-        program = self.asking.origins.without(self.twin, example.id)
-        state = self._state("" if program is self.twin else example.id)
+        program = without_own(self.twin, example)
+        state = self._state("" if program is self.twin else example.id, example)
         root = example.id if example.id in self.roots else ""
 
         def answered(**asked: Any) -> Any:
@@ -204,11 +203,10 @@ class _Search:
             with within(caller=partial(self.draws.predict, shown=f"{state} {root}")):
                 return run_blocking(lambda: program.run(checked, blocking=True))
 
-        with leaving_out(example.id):
-            return ask(answered, position, example)
+        return ask(answered, position, example)
 
-    def _state(self, root: str) -> str:
+    def _state(self, root: str, example: Answered) -> str:
         """What the program is without the demonstrations that come from a question."""
         if root not in self.states:
-            self.states[root] = program_fingerprint(self.asking.origins.without(self.program, root))
+            self.states[root] = state_of(without_own(self.program, example))
         return self.states[root]

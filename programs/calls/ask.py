@@ -207,7 +207,8 @@ def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies |
         return None
     line = first_line(error.reply, "answer")
     if copies is not None:
-        line = line or only_line(error.reply)
+        bare = None if line else only_line(error.reply)
+        line = bare if bare is not None and copies.touched_by(bare) else line
         line = None if line is None or copies.found_in(line) else line
     if line is not None:
         note(stage, error.cause, error.message, "took the first line of the answer", number)
