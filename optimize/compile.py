@@ -203,8 +203,8 @@ def compile_program(
     start.learned = program.learned.and_from(parts.train, parts.val)
     with ExitStack() as stack:
         place = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
-        journal = stack.enter_context(Journal.open(place / "questions.jsonl", fingerprint))
-        calls = stack.enter_context(Journal.open(place / "calls.jsonl", fingerprint))
+        journal = stack.enter_context(Journal.open(place / "questions.journal", fingerprint))
+        calls = stack.enter_context(Journal.open(place / "calls.journal", fingerprint))
         meter = Meter(journal)
         asking = Asking(journal, metric, chosen.in_flight, progress)
         steps = Steps(

@@ -77,7 +77,7 @@ class OtherLMsJournal(Journal):
 
 def check_finetunable(program: Program) -> None:
     """Refuse a language model that cannot be fine-tuned, before any call is made."""
-    from keqa.lms.local.adapters import is_adapter
+    from keqa.lms.local.weights import is_adapter
 
     for lm in _distinct(program):
         name = getattr(lm, "model", "none")
@@ -243,7 +243,7 @@ def _report(job: Any, asking: Asking) -> None:
 
 def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
     """Copy fine-tuned language models beside a program: as ``PROGRAM.lm``, or one a role as ``PROGRAM.lm-ROLE``."""
-    from keqa.lms.local.adapters import TRAINING
+    from keqa.lms.local.weights import TRAINING
 
     places = places_beside(folders, program)
     for source, target in {folders[role]: target for role, target in places.items()}.items():

@@ -150,7 +150,7 @@ class Steps:
         """The program with a reference, unless it is worse with it beyond chance."""
         labeller = Labeller(program, correctness=self.asking.metric)
         fingerprint = labeller.fingerprint()
-        with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
+        with Journal.open(self.folder / f"reference-{digest(fingerprint)}.journal", fingerprint) as journal:
             entries = build_reference(labeller, self.train, replace(self.asking, journal=journal))
         problems = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
         self.problems += problems

@@ -32,7 +32,7 @@ _OPTIONS_OF = {
     "finetuned": ("--training", "--language", "--soft-labels", "--boundary-lm"),
     "prompted": ("--show", "--examples", "--reflection-lm", "--boundary-lm"),
 }
-_QUIZZES, _DRAWS = "quizzes.jsonl", "draws.jsonl"
+_QUIZZES, _DRAWS = "quizzes.jsonl", "draws.journal"
 
 boundary = Commands(
     name="boundary",

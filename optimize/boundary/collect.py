@@ -35,7 +35,8 @@ from keqa.programs.records import Record
 from keqa.programs.shared_draws import DrawStore, SharedDraws
 from keqa.programs.stages.assessment import Assessment
 from keqa.programs.stages.examination import Examination
-from keqa.storage.private import new_file, private_folder
+from keqa.storage.folders import atomic_write
+from keqa.storage.private import private_folder
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 FORMAT, VERSION = "keqa-boundary-quizzes", 1
@@ -166,14 +167,10 @@ def write_collected(collected: Collected, path: Path) -> None:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that is there whole or not at all, and that only its owner may read."""
-    new = path.with_name(f".{path.name}.new")
     try:
         private_folder(path.resolve().parent)
-        with new_file(new) as stream:
-            stream.write(content)
-        new.replace(path)
+        atomic_write(path, content)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 
 

@@ -36,7 +36,7 @@ def record(answer="b", **told):
 
 
 def kept_lines(asking):
-    return [json.loads(line) for line in asking.journal.path.read_text().splitlines()[1:]]
+    return [{"key": key, "value": asking.journal.get(key)} for key in asking.journal]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_no_key_is_kept(asking, scripted):
     told = StageError("answer", "LMInvalidRequestError", "no sk-very-secret-0123456789")
     away = JUDGE_AWAY.model_copy(update={"message": "sk-very-secret-0123456789 is away", "harmless": True})
     kept = asking.keep(task, Outcome(0, CHOICE, record(degradations=[away]), told), None)
-    assert "secret-0123" not in asking.journal.path.read_text() + str(kept)
+    assert "secret-0123" not in str(kept_lines(asking)) + str(kept)
     assert (kept.error, kept.record.degradations[0].message) == (
         "answer failed (LMInvalidRequestError): no <secret>",
         "<secret> is away",

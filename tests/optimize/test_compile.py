@@ -335,7 +335,7 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
     world.engine.reply = refusing
     problems = compiled(world).report.problems
     assert any("Town3" in problem or "t3" in problem for problem in problems)
-    written = {path.name: path.read_text() for path in (tmp_path / "work").iterdir()}
+    written = {path.name: path.read_bytes().decode("utf-8", "replace") for path in (tmp_path / "work").iterdir()}
     assert len(written) == 3
     for name, text in written.items():
         found = [one for one in ("sk-very-secret", "10.9.8.7", "gw.corp") if one in text]

@@ -17,8 +17,8 @@ import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.questions import of_testbed
 from keqa.lms import build_roles
-from keqa.lms.local.adapters import is_adapter
 from keqa.lms.local.provider import LocalProvider
+from keqa.lms.local.weights import is_adapter
 from keqa.metrics.answers import f1
 from keqa.optimize import finetuning
 from keqa.optimize.asking import Asking, Trace

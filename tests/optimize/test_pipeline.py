@@ -253,7 +253,7 @@ def test_a_reference_is_labelled_by_the_metric_and_in_a_journal_of_its_own(
     def build(labeller: Labeller, train: Any, asking: Asking) -> UtilityEntries:
         # It is open as long as labels are made.
         asking.journal.put("key", {})
-        ran.append((labeller, train, asking, *tmp_path.glob("reference-*.jsonl")))
+        ran.append((labeller, train, asking, *tmp_path.glob("reference-*.journal")))
         return UtilityEntries([])
 
     monkeypatch.setattr(pipeline, "build_reference", build)
@@ -268,7 +268,7 @@ def test_a_reference_is_labelled_by_the_metric_and_in_a_journal_of_its_own(
     assert train is world.train
     assert asking == replace(made.asking, journal=asking.journal)
     # Named by what labels depend on, so that those of another program lie beside it.
-    assert path.name == f"reference-{digest(labeller.fingerprint())}.jsonl"
+    assert path.name == f"reference-{digest(labeller.fingerprint())}.journal"
     with Journal.open(path, labeller.fingerprint()) as journal:
         assert "key" in journal
     assert made.problems == [
@@ -278,7 +278,7 @@ def test_a_reference_is_labelled_by_the_metric_and_in_a_journal_of_its_own(
     assert made.trials == []
     other.top_k = 1
     made._with_reference(other)
-    assert len([*tmp_path.glob("reference-*.jsonl")]) == 2
+    assert len([*tmp_path.glob("reference-*.journal")]) == 2
 
 
 @pytest.mark.parametrize(

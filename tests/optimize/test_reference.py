@@ -465,11 +465,15 @@ def test_killed_at_any_point_no_finished_question_is_asked_twice_and_the_result_
         whole, asked = run()
         assert asked == {str(n): 4 for n in range(5)}
         assert len(whole) == 5
-        data = path.read_bytes()
-        for cut in [*range(0, len(data), len(data) // 10), len(data)]:
-            path.write_bytes(data[:cut])
-            keys = {json.loads(line)["key"] for line in data[:cut].split(b"\n")[1:-1]}
-            finished = {example.id for example in train if example_key(example) in keys}
+        with Journal.open(path, Labeller(built).fingerprint()) as journal:
+            done = [(key, journal.get(key)) for key in journal]
+        for count in range(len(done) + 1):
+            path.unlink()
+            with Journal.open(path, Labeller(built).fingerprint()) as journal:
+                for key, value in done[:count]:
+                    journal.put(key, value)
+            kept = {key for key, _ in done[:count]}
+            finished = {example.id for example in train if example_key(example) in kept}
             entries, asked = run()
             assert entries == whole
             assert asked == {example.id: 4 for example in train if example.id not in finished}

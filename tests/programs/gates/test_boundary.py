@@ -12,7 +12,7 @@ import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, make
 from keqa.evaluation.configuration import describe
-from keqa.evaluation.run_settings import RunSettings
+from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.gates import BoundaryGate, Votes
 from keqa.programs.registry import parse_spec
