@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from dspy.teleprompt import Teleprompter
 
@@ -54,8 +54,6 @@ class Options:
         boundary: Whether to train a boundary model and to try it as the gate, where settings are tuned and the program
             has KEQA's own gate.
         boundary_tries: Draws to each quiz that it is trained on.
-        boundary_reads: What it reads: ``draft`` (the draws where the language model gives no token probabilities) or
-            ``as-needed``, one draft and the draws where they are expected to gain more than they cost.
     """
 
     optimizer: str | Teleprompter = "bootstrap"
@@ -76,7 +74,6 @@ class Options:
     cost_per_call: float | None = None
     boundary: bool = True
     boundary_tries: int = 10
-    boundary_reads: Literal["draft", "as-needed"] = "draft"
 
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, Teleprompter):
@@ -112,8 +109,6 @@ class Options:
             cost = getattr(self, name)
             if cost is not None and not 0 <= cost < float("inf"):
                 raise ConfigurationError(f"{name} must be a number from 0, not {cost}")
-        if self.boundary_reads not in ("draft", "as-needed"):
-            raise ConfigurationError(f"boundary_reads must be draft or as-needed, not {self.boundary_reads!r:.40}")
         if not _FEWEST_TRIES <= self.boundary_tries <= _MOST_TRIES:
             raise ConfigurationError(
                 f"boundary_tries must be from {_FEWEST_TRIES} to {_MOST_TRIES:,}, not {self.boundary_tries}"

@@ -271,10 +271,10 @@ class _Server(Engine):
     def facts(self, address: str) -> dict[str, Any]:
         target, _ = _module("elasticsearch").address_and_model(address)
         with closing(_module("elasticsearch").ElasticsearchRetriever.open(str(target))) as retriever:
-            files = retriever.files() or {}
+            files = retriever.files()
             return {
                 **entries_of(retriever.whole_manifest),
-                **dataclasses.asdict(retriever.facts()),
+                **retriever.facts(),
                 "files": {path: entry.passages for path, entry in files.items()},
             }
 

@@ -96,8 +96,7 @@ def load_index(
             report(f"{model} is asked for the vectors: for each {_PRICED:,} bytes of text {price}")
         actions = _passages(generations, intake, encoder, data if resumed else None, progress)
         generations.write(f"{data}-{LOAD}", actions, passing=_THERE)
-        # The engine keeps no stamp of its commits; a finished index takes no further ones.
-        fixed: dict[str, Any] = {"name": target.name, "created": created, "data": data, "commit": 0}
+        fixed: dict[str, Any] = {"name": target.name, "created": created, "data": data}
         fixed |= {"analyzer": analyzer_settings(str(intake.language)), **intake.entries(sources)}
         if encoder is not None:
             fixed |= {"encoder": encoder.settings, "probe": tuple(encoder.query_probe().tolist())}
@@ -219,13 +218,6 @@ class _ElasticsearchChanger:
 
     def pieces(self, document: str) -> list[str]:
         return self._generations.ids(self._manifest.data, {"prefix": {"doc_id": f"{document}#"}}) if document else []
-
-    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for passage_id, source in self._stored(list(ids), ["doc_id", FILE]).items():
-            if FILE in source:
-                found.setdefault(source[FILE], []).append(passage_id)
-        return found
 
     def held(self, ids: Sequence[str]) -> set[str]:
         self._stored([one for one in dict.fromkeys(ids) if one not in self._known], ["doc_id"])
