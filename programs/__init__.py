@@ -1,10 +1,10 @@
 """The composed program, its stages, and the methods it is compared with."""
 
+from keqa.programs.calls.batch import Outcome
 from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Gate, NeverRetrieveGate, VoteGate, Votes
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.runtime.batch import Outcome
 
 __all__ = [
     "KEQA",

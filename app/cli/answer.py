@@ -15,8 +15,8 @@ from keqa.programs.finding import lines_of, said
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from keqa.programs.calls.progress import Progress, QuizAnswered
     from keqa.programs.records import QuestionRecord
-    from keqa.programs.runtime.progress import Progress, QuizAnswered
     from keqa.programs.sources import Source
 
 _INDENT = (0, 0, 0, 4)
@@ -72,7 +72,7 @@ def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
 
 def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
     """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place."""
-    from keqa.programs.runtime.progress import Answered, QuizAnswered
+    from keqa.programs.calls.progress import Answered, QuizAnswered
 
     settled: list[Text] = []
     for event in events:

@@ -17,16 +17,16 @@ from keqa.programs.baselines.reading import (
     first_sentence,
     from_memory,
     from_passages,
-    reason_from,
+    rendered,
     unanswered,
 )
+from keqa.programs.calls.ask import ask, searched
+from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.session import NoCopy
 from keqa.programs.kept import become
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder
 from keqa.programs.records import AnswerSource, PassageVerdict
-from keqa.programs.runtime.attempts import searched
-from keqa.programs.runtime.concurrency import NoCopy
-from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers.base import Hit, Retriever
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ExtendReasoning, ReasonFromMemory, ReasonWithKnowledge
@@ -113,11 +113,10 @@ class SearchingBaseline(Baseline):
     retriever: InitVar[Annotated[Retriever | None, RETRIEVER]] = field(kw_only=False)
     top_k: TopK = 10
 
-    async def search(self, session: Session, query: str, number: int) -> list[Hit]:
+    async def search(self, query: str, number: int) -> list[Hit]:
         """Search; a search that fails is not one that found nothing, and nothing replaces its passages.
 
         Args:
-            session: The calls of the question.
             query: What for.
             number: The number of the search, for degradations.
 
@@ -125,7 +124,7 @@ class SearchingBaseline(Baseline):
             UnansweredError: It failed.
         """
         with unanswered("retrieve"):
-            return await searched(session, self._retriever.value, query, self.top_k, number)
+            return await searched(self._retriever.value, query, self.top_k, number)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -144,13 +143,10 @@ class ChainBaseline(SearchingBaseline):
         """See `Baseline.set_up`."""
         self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
 
-    async def thought(
-        self, session: Session, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int
-    ) -> str:
+    async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
         """The next sentence, from passages.
 
         Args:
-            session: The calls of the question.
             asked: The question.
             thoughts: The sentences so far.
             hits: The passages.
@@ -160,7 +156,8 @@ class ChainBaseline(SearchingBaseline):
             CallError: There is none.
         """
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
-        return first_sentence(text_of((await reason_from(session, self.extend, hits, number, **inputs)).thought))
+        said = await ask(self.extend, "reason", number, fitting=rendered(hits), **inputs)
+        return first_sentence(text_of(said.thought))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -179,7 +176,7 @@ class ExaminingBaseline(SearchingBaseline):
         self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
         self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
 
-    async def answered(self, session: Session, asked: Question, hits: Sequence[Hit]) -> Reply:
+    async def answered(self, asked: Question, hits: Sequence[Hit]) -> Reply:
         """The answer from passages, or from memory where there are none.
 
         Raises:
@@ -187,8 +184,8 @@ class ExaminingBaseline(SearchingBaseline):
         """
         with unanswered("answer"):
             if hits:
-                return await from_passages(session, self.read, asked, hits)
-            return await from_memory(session, self.recall, asked)
+                return await from_passages(self.read, asked, hits)
+            return await from_memory(self.recall, asked)
 
     def conclude(
         self,

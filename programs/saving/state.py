@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
+from keqa.programs.calls.session import NoCopy
 from keqa.programs.kept import become
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor_state import named_values
@@ -28,7 +29,6 @@ from keqa.programs.prompts import prompts_of
 from keqa.programs.reference.embedding import is_built_in
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import arguments_of
-from keqa.programs.runtime.concurrency import NoCopy
 from keqa.programs.saving.methods import arguments_from, made, name_of, set_up
 from keqa.programs.settings import OWN
 
