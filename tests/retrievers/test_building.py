@@ -120,7 +120,10 @@ def test_a_damaged_index_finds_nothing_silently_and_is_replaced(build, tmp_path,
     (tmp_path / "i").mkdir()
     build(passages)
     for victim in (tmp_path / "i" / "data").glob(name):
-        victim.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
+        # Not cut off in place: this process may still have it mapped.
+        half = tmp_path / "half"
+        half.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
+        half.replace(victim)
     with pytest.raises(RetrievalError):
         opened(tmp_path / "i").search("zebra")
     for victim in (tmp_path / "i" / "data").glob(name):
