@@ -19,7 +19,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.settings import settings_of
+from keqa.programs.saving.values import settings_of
 
 _SETTINGS = (
     "tries",

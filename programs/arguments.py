@@ -1,11 +1,7 @@
-"""What the arguments of methods and gates may be: one schema for Python, the command line and saved programs.
+"""What the settings of methods and gates may be, as annotations: one schema for Python, options and saved programs.
 
-A constructor's own signature is the schema. Each argument is annotated with what it may be, such as `TopK`, and
-`checked` makes the class refuse anything else before any of its code runs::
-
-    @checked
-    class Mine(Program):
-        def __init__(self, retriever: Annotated[Retriever, RETRIEVER], *, top_k: TopK = 10) -> None: ...
+`keqa.programs.settings.Settings` reads a method's settings by them. `checked` makes any other class, such as a gate,
+refuse what the annotations of its constructor do not allow before any of its code runs.
 
 Types are strict: ``1.5``, ``"5"`` and ``True`` are no whole numbers, NaN and infinity no numbers. Every number has a
 least and a greatest value, so that neither a typing error nor a stranger's program asks for a million draws.
@@ -28,8 +24,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.adapters import adapted
-from keqa.retrievers.text import shown
 
 T = TypeVar("T")
 
@@ -167,14 +161,19 @@ def _having(advice: Callable[[Any], str], *names: str, methods: bool = True) -> 
     return read
 
 
-def _named(value: Any) -> str:
-    return shown(value) if isinstance(value, str) else "'NAME'"
+def _adapted(value: Any) -> Any:
+    from keqa.retrievers.adapters import adapted
+
+    return value if value is None else adapted(value)
 
 
-RETRIEVER = Kind(
-    "an index, or another retriever or function that keqa.as_retriever takes",
-    lambda value: value if value is None else adapted(value),
-)
+def _shown(value: Any) -> str:
+    from keqa.retrievers.text import shown
+
+    return shown(value)
+
+
+RETRIEVER = Kind("an index, or another retriever or function that keqa.as_retriever takes", _adapted)
 """Stands in an annotation for a retriever, one of another make in the form that programs search.
 
 None passes as well: without one a method can be looked at, if not asked.
@@ -184,8 +183,8 @@ LMS = Kind(
     "an object with the language models task, consistency and utility",
     _having(
         lambda value: (
-            f"make them with keqa.build_roles({_named(value)}); a language model of DSPy's is given to all "
-            "roles with the program's set_lm"
+            f"make them with keqa.build_roles({_shown(value) if isinstance(value, str) else repr('NAME')}); a language "
+            "model of DSPy's is given to all roles with the program's set_lm"
         ),
         "task",
         "consistency",
@@ -207,11 +206,8 @@ _described = _having(
 def _read_gate(value: Any) -> Any:
     threshold = _described(_deciding(value)).threshold
     if not (threshold is None or isinstance(threshold, Rational)):
-        raise ValueError(f"its threshold has to be a Fraction or None, not {shown(threshold)}")
+        raise ValueError(f"its threshold has to be a Fraction or None, not {_shown(threshold)}")
     return value
-
-
-GATE = Kind("a gate, such as keqa.programs.gates.VoteGate()", _read_gate)
 
 
 def _function(value: Any) -> Any:
@@ -220,17 +216,14 @@ def _function(value: Any) -> Any:
     return value
 
 
+GATE = Kind("a gate, such as keqa.programs.gates.VoteGate()", _read_gate)
 EMBEDDER = Kind(
     "an embedder, or the name of one",
     lambda value: value if isinstance(value, str) else _having(lambda value: "", "embed")(value),
 )
-
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
-
 SIMILARITY = Kind("a function of triples and sentences", _function)
-
 CORRECTNESS = Kind("a function of an answer and its gold answers", _function)
-
 GOLDS = Kind(
     "a mapping from quizzes to gold answers, or a function",
     lambda value: value if isinstance(value, Mapping) else _function(value),
@@ -254,7 +247,7 @@ def checked(cls: type[T]) -> type[T]:
             written(self, *args, **kwargs)
             raise
         given = dict(list(bound.arguments.items())[1:])
-        bound.arguments.update(_read(written, given, type(self).__name__))
+        bound.arguments.update(check(written, given, type(self).__name__))
         written(*bound.args, **bound.kwargs)
 
     cls.__init__ = checking  # type: ignore[method-assign]
@@ -262,49 +255,46 @@ def checked(cls: type[T]) -> type[T]:
 
 
 def check(called: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> dict[str, Any]:
-    """Check arguments before anything is called with them.
+    """Some arguments of a class or function as its annotations have them, such as thresholds as exact fractions.
 
     Args:
         called: A class or function whose annotations say what its arguments may be.
         arguments: Some of its arguments, by name.
         of: Whose they are, as a message begins.
 
-    Returns:
-        The same arguments, thresholds as exact fractions.
-
     Raises:
         ConfigurationError: One is of another type or out of its range; the message says what is allowed.
     """
     function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
-    return _read(inspect.unwrap(function), arguments, of)
-
-
-def _read(function: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> dict[str, Any]:
-    schema = _schema(function)
+    schema = _schema(inspect.unwrap(function))
     read = dict(arguments)
-    for name, value in arguments.items():
-        if name not in schema:
-            continue
-        adapter, allowed = schema[name]
+    for name in (name for name in arguments if name in schema):
+        hint, adapter = schema[name]
         try:
-            read[name] = adapter.validate_python(value)
+            read[name] = adapter.validate_python(arguments[name])
         except ValidationError as error:
-            advice = next(filter(None, map(_advice, error.errors())), "")
-            raise ConfigurationError(
-                f"{of}: {name} must be {allowed}, not {shown(value)}{f'; {advice}' if advice else ''}"
-            ) from None
+            raise refusal(error, hint, f"{of}: {name}", arguments[name]) from None
     return read
 
 
+def refusal(error: ValidationError, hint: Any, what: str, value: Any) -> ConfigurationError:
+    """What is said of a value that an annotation does not allow."""
+    ours = (one["ctx"]["error"] for one in error.errors() if one["type"] == "value_error")
+    advice = next(filter(None, map(str, ours)), "")
+    allowed = _allowed(hint)
+    said = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    return ConfigurationError(f"{what} must be {said}, not {_shown(value)}{f'; {advice}' if advice else ''}")
+
+
 @functools.cache
-def _schema(function: Callable[..., Any]) -> dict[str, tuple[TypeAdapter[Any], str]]:
-    """Of each annotated argument, what reads it and what it may be."""
+def _schema(function: Callable[..., Any]) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
+    """Of each annotated argument, its annotation and what reads it."""
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     # An argument that a dataclass takes and does not keep.
     plain = {name: hint.type if isinstance(hint, InitVar) else hint for name, hint in hints.items()}
-    return {name: (TypeAdapter(hint, config=config), _one_of(_allowed(hint))) for name, hint in plain.items()}
+    return {name: (hint, TypeAdapter(hint, config=config)) for name, hint in plain.items()}
 
 
 def _allowed(hint: Any) -> list[str]:
@@ -322,11 +312,3 @@ def _allowed(hint: Any) -> list[str]:
     if hint is bool:
         return ["True", "False"]
     return ["text" if hint is str else getattr(hint, "__name__", str(hint))]
-
-
-def _one_of(parts: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
-def _advice(problem: Any) -> str:
-    return str(problem.get("ctx", {}).get("error", "")) if problem["type"] == "value_error" else ""

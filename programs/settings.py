@@ -1,109 +1,235 @@
-"""The settings of a program as plain values, and those of a KEQA back."""
+"""What methods are set up with. A setting of KEQA is declared in `KeqaSettings`, and nowhere else.
+
+From these declarations come a method's arguments and attributes, what is saved of it and how that is checked, the
+options of the command line with those of ``keqa.toml``, and the values that compiling tries.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from keqa.errors import ConfigurationError
-from keqa.programs.arguments import check, fraction_text
-from keqa.programs.gates import Gate, VoteGate
-from keqa.programs.gates.registry import saved_gate
-from keqa.programs.keqa import KEQA
-from keqa.programs.program import Program
-from keqa.programs.registry import arguments_of
-from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity, lexical_similarity
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
-OWN = "own"
-"""Stands for a gate or a similarity that is code of the user's: it cannot be written down and has to be given again."""
+from keqa.programs.arguments import (
+    GATE,
+    SIMILARITY,
+    Characters,
+    Count,
+    Seed,
+    Steps,
+    Temperature,
+    Threshold,
+    TopK,
+    TopP,
+    Tries,
+    Word,
+    Workers,
+    refusal,
+)
 
-_PARTS = ("retriever", "lms", "reference", "threshold", "gate", "similarity")
-"""Arguments that are no plain values."""
 
+@dataclass(frozen=True)
+class About:
+    """What else is said of a setting where it is declared.
 
-def settings_of(program: Program) -> dict[str, Any]:
-    """What a program was set up with, retriever, language models and reference excepted.
-
-    Args:
-        program: As it is now, changes since it was made included. Other methods than KEQA keep their settings under
-            the names of their constructor's arguments.
-
-    Returns:
-        The constructor's arguments as JSON values; thresholds are exact, such as ``"4/5"``.
+    Attributes:
+        option: What its option on the command line is for; a switch that is on by default has the option ``--no-NAME``.
+            Without it there is no option.
+        shown: The default as the help shows it.
+        kind: What the option takes, where that is less than the setting may be.
+        tuned: Whether it is a switch that compiling may have set, so that its option says on as well as off.
+        tried: What compiling tries besides the program's own value.
     """
-    if not isinstance(program, KEQA):
-        names = [name for name in arguments_of(type(program)) if name not in ("retriever", "lms")]
-        values = {name: program.bound.workers if name == "workers" else getattr(program, name) for name in names}
-        return {name: _written(value) for name, value in values.items()}
-    settings = {name: getattr(program, name) for name in arguments_of(KEQA) if name not in _PARTS}
-    settings["select"] = settings["select"] or False
-    gate = program.gate
-    plain = isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold)
-    settings["threshold"] = _written(gate.threshold) if plain else None
-    settings["gate"] = None if plain else _gate(gate)
-    settings["similarity"] = _similarity(program.similarity)
-    return settings
+
+    option: str = ""
+    shown: str | None = None
+    kind: Any = None
+    tuned: bool = False
+    tried: tuple[Any, ...] = ()
 
 
-def arguments(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments from saved settings.
-
-    Args:
-        saved: What `settings_of` gave.
-        given: Arguments that take the place of saved ones. A threshold takes the place of any gate.
-
-    Raises:
-        ConfigurationError: A part is not given that could not be written down.
-    """
-    found = {**saved, **given}
-    if "threshold" in given and "gate" not in given:
-        found["gate"] = None
-    for part in ("gate", "similarity"):
-        if found.get(part) == OWN:
-            raise ConfigurationError(f"the program was compiled with a {part} of your own; give it again as {part}=…")
-    if isinstance(found.get("gate"), Mapping):
-        found["gate"] = _made(found["gate"])
-    elif "gate" not in given and found.get("gate") is not None:
-        raise ConfigurationError(f"a saved gate is described by its kind and settings, not by {found['gate']!a:.80}")
-    if found.get("threshold") is None:
-        found.pop("threshold", None)
-    return found
+def _switch(option: str) -> About:
+    return About(option, "as compiled, or off", tuned=True, tried=(False, True))
 
 
-def _similarity(similarity: Similarity) -> str | None:
-    if isinstance(similarity, EmbeddingSimilarity):
-        return similarity.name
-    return None if similarity is lexical_similarity else OWN
+class Settings(BaseModel):
+    """The settings that every method has; a method's own class of them adds its own, as annotated fields."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    max_question_chars: Characters = 8000
+    """Longer questions are refused."""
+    demonstrations: Annotated[
+        bool,
+        About(
+            "Show no fixed demonstrations: four a prompt, for any model but the one that ships, where none are learned."
+        ),
+    ] = True
+    """Whether predictors that learned none show the fixed demonstrations that ship; a judge of utility with a reference
+    is shown that one's only."""
+    workers: Workers = 16
+    """How many calls to language models and retriever may be in flight, over all questions; the constructor's alone."""
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], method: str) -> Self:
+        """Read the arguments of a method's constructor.
+
+        Args:
+            values: By name.
+            method: What messages call the method.
+
+        Raises:
+            ConfigurationError: One is of another type or out of its range; the message says what is allowed.
+            TypeError: There is no such argument.
+        """
+        for name in values:
+            if name not in cls.model_fields:
+                raise TypeError(f"{method} got an unexpected keyword argument {name!r}")
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            hint = get_type_hints(cls, include_extras=True)[name]
+            raise refusal(error, hint, f"{method}: {name}", values.get(name)) from None
+
+    def changed(self, changes: Mapping[str, Any], method: str) -> Self:
+        """The same with other values; see `read`."""
+        return self.read({**dict(self), **changes}, method)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Copies of a program have its gate and the like in common."""
+        return self
 
 
-def _gate(gate: Gate) -> Any:
-    if type(gate) is not saved_gate(type(gate).__name__):
-        return OWN
-    values = {one.name: _written(getattr(gate, one.name)) for one in fields(gate)}  # type: ignore[arg-type]
-    return {"kind": type(gate).__name__, **values}
+def _no_way_to_guess(value: object) -> object:
+    if value == "abstain":
+        raise ValueError("to have no guess for an answer, say unanswered='say'")
+    return value
 
 
-def _made(written: Mapping[str, Any]) -> Gate:
-    values = dict(written)
-    kind = values.pop("kind", None)
-    cls = saved_gate(kind)
-    if cls is None:
-        raise ConfigurationError(f"unknown gate {kind!a:.80}; one of your own is registered before a program is loaded")
-    cls.check_saved(values)
-    # A gate of another package need not check its arguments, and these may come from a stranger.
-    values = check(cls, values, cls.__name__)
-    try:
-        gate: Gate = cls(**values)
-    except TypeError as error:
-        raise ConfigurationError(f"no gate {kind} is set up like this: {error}") from error
-    return gate
+WaysOut = Literal["say", "guess", "raise"]
+"""What a program does where the documents do not say what was asked: says so, answers as its paper does, or raises."""
+
+OnNothingHelpful = Annotated[
+    Literal["largest_cluster", "closed_book", "top_passage"], BeforeValidator(_no_way_to_guess)
+]
+Select = Literal["beside", "instead"]
 
 
-def _written(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        return fraction_text(value)
-    # A part that is more than a value says itself what it is.
-    written = getattr(value, "written", None)
-    return written() if callable(written) else value
+class KeqaSettings(Settings):
+    """The settings of KEQA; the defaults are the paper's."""
+
+    tries: Annotated[Tries, About("Closed-book samples of the answer to a quiz (N_c).", "5", tried=(3, 5))] = 5
+    threshold: Annotated[
+        Fraction,
+        Threshold,
+        About(
+            "Share of equal samples from which a quiz is known: .8 or 4/5.",
+            "0.8",
+            kind=str,
+            tried=("0.4", "0.6", "0.8", "1"),
+        ),
+    ] = Fraction(4, 5)
+    """α of KEQA's vote gate, as an exact fraction: 0.8, "0.8" and "4/5" are the same. It takes the place of any gate,
+    and another gate that of it."""
+    temperature: Annotated[Temperature, About("Temperature of the samples.", "1.0", tried=(0.7, 1.0))] = 1.0
+    top_k: Annotated[
+        TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))
+    ] = 10
+    decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True
+    examine: Annotated[bool, About("Retrieve for every quiz.")] = True
+    look_first: Annotated[
+        bool,
+        About("Over documents of your own, ask the memory also for what they speak of, before they are searched."),
+    ] = True
+    """Unless guesses are wanted, search for a quiz before it is examined, and read it from the passages without an
+    examination where its names, numbers or words stand in them: what somebody's documents speak of, a language model
+    only seems to know. It has no effect beside a gate of your own, such as a boundary model."""
+    pick: Annotated[bool, About("Keep every passage retrieved.")] = True
+    select: Annotated[
+        bool | Select,
+        About(
+            "Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
+            kind=bool,
+        ),
+    ] = False
+    """KS-LLM's evidence: ``beside`` the passages (True is the same) or ``instead`` of them."""
+    listwise: Annotated[bool, _switch("Judge the passages of a quiz in one call, and not each by itself.")] = False
+    """Those that the reply says nothing of are judged by themselves."""
+    summarize_single: Annotated[bool, _switch("Summarize a question that is its own only quiz, too.")] = False
+    """As the printed algorithm does and the authors' code does not: the summary is what gives the answer its form.
+    Without decomposition it has no effect."""
+    summarize_known: Annotated[
+        bool,
+        _switch(
+            "Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself."
+        ),
+    ] = False
+    prefer_reliable: Annotated[
+        bool,
+        _switch(
+            "Leave out passages of sources that seldom helped, or as old as such, by the labels of the reference, "
+            "where others were judged helpful as well."
+        ),
+    ] = False
+    unanswered: Annotated[
+        WaysOut | None,
+        About(
+            "Where the documents do not say it: say so, or guess, with a mark.",
+            "say over an index of your own, guess over the testbed and in comparisons",
+            kind=Literal["say", "guess"],
+        ),
+    ] = None
+    """``raise`` is for a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and ``guess`` over
+    those of the testbed or a benchmark, and without a retriever."""
+    top_p: Annotated[TopP | None, About(tried=(None, 0.9))] = None
+    """Of the tries, where set."""
+    gate: Annotated[Any, GATE] | None = None
+    """Decides whether a quiz is known, instead of KEQA's vote."""
+    evidence_sentences: Count = 2
+    """How many sentences `select` takes."""
+    similarity: Annotated[Any, SIMILARITY] | Word | None = None
+    """Compares triples, or a quiz, with sentences: a function, or the name of an embedding model; by words where None."""
+    extract_sentences: Count | None = None
+    """Cut each passage that is kept down to so many sentences closest to the quiz (the paper's KEQA w SE)."""
+    on_nothing_helpful: Annotated[OnNothingHelpful, About(tried=("largest_cluster", "closed_book"))] = (
+        "largest_cluster"
+    )
+    """What answers where no passage is kept: the largest cluster of tries, a closed-book answer, or the top passage.
+    Without a cluster it is a closed-book answer. It is a guess, and only where `unanswered` allows guesses."""
+    max_quizzes: Steps = 8
+    """Further quizzes of a decomposition are left out."""
+    seed: Seed = 0
+    """Another seed draws other tries."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_gate(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """KEQA's vote gate is its threshold."""
+        gate = given.get("gate")
+        if gate is not None:
+            from keqa.programs.gates.consistency import VoteGate
+
+            if isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold):
+                return {**given, "threshold": gate.threshold, "gate": None}
+        return given
+
+    @model_validator(mode="after")
+    def _one_word(self) -> Self:
+        if self.select is True:
+            self.__dict__["select"] = "beside"
+        return self
+
+    def changed(self, changes: Mapping[str, Any], method: str) -> Self:
+        """See `Settings.changed`; a threshold takes the place of any gate."""
+        voting = changes.get("threshold") is not None and "gate" not in changes
+        return super().changed({**changes, "gate": None} if voting else changes, method)
+
+
+def about(settings: type[Settings]) -> dict[str, About]:
+    """What is said of each setting of a method, those that all methods have last."""
+    fields = sorted(settings.model_fields.items(), key=lambda item: item[0] in Settings.model_fields)
+    return {name: next((one for one in field.metadata if isinstance(one, About)), About()) for name, field in fields}

@@ -315,7 +315,7 @@ def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
     """What is to be compiled."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.registry import parse_spec
-    from keqa.programs.saving.methods import compilable
+    from keqa.programs.registry import compilable
 
     spec = parse_spec(method)
     name = spec.method.name

@@ -142,7 +142,9 @@ class SharedDraws:
             ConfigurationError: The gate wants probabilities, which are not drawn.
         """
         twin: KEQA = program.deepcopy()
-        twin.examination = SharedExamination(twin.examination, gate or twin.examination.gate, self)
+        if gate is not None:
+            twin.gate = gate
+        twin.examination = SharedExamination(twin.examination, twin.gate, self)
         return twin
 
     def forget_failed(self) -> None:
@@ -236,6 +238,11 @@ class SharedExamination(Examination):
                 asked = getattr(own, name)
                 asked.lm, asked.fixed = lms.get(role, like.quiz.lm), like.quiz.fixed
         self._draws = NoCopy(draws)
+
+    def _decide_by(self, gate: Gate) -> None:
+        super()._decide_by(gate)
+        if "_draws" in vars(self):
+            self.probabilities = self._draws.value.probabilities
 
     @property
     def largest(self) -> int:

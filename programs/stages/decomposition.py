@@ -28,6 +28,7 @@ class Decomposition(Stage):
     """Breaks a question into quizzes; where that fails, the question is its own quiz."""
 
     roles: ClassVar[Mapping[str, str]] = {"decompose": "task"}
+    follows = ("max_quizzes",)
 
     def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
         """Set up.

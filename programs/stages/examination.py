@@ -84,6 +84,7 @@ class Examination(Stage):
     """
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
+    follows = ("tries", "temperature", "top_p", "seed")
 
     _gate: NoCopy[Gate]
 

@@ -18,8 +18,8 @@ from keqa.programs.baselines.kbm import KBM
 from keqa.programs.baselines.self_rag import SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.methods import name_of
-from keqa.programs.settings import settings_of
+from keqa.programs.registry import name_of
+from keqa.programs.saving.values import settings_of
 from keqa.programs.stages.gate_question import RetrievalDecision
 
 

@@ -18,7 +18,7 @@ from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.settings import settings_of
+from keqa.programs.saving.values import settings_of
 
 ENTRIES = [Entry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]
 SETTINGS: dict[str, Any] = {
