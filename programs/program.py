@@ -110,10 +110,14 @@ class Program(Stage):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Show the settings among the arguments of the constructor."""
         super().__init_subclass__(**kwargs)
-        own = [one for one in list(inspect.signature(cls.__init__).parameters.values())[1:] if one.name != "settings"]
-        fields = cls.Settings.model_fields.items()
-        kind = inspect.Parameter.KEYWORD_ONLY
-        own += [inspect.Parameter(name, kind, default=one.default, annotation=one.annotation) for name, one in fields]
+        _, *own = inspect.signature(cls.__init__).parameters.values()
+        if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD:
+            names = {one.name for one in own}
+            own[-1:] = [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.annotation)
+                for name, one in cls.Settings.model_fields.items()
+                if name not in names
+            ]
         cls.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
 
     def __getattr__(self, name: str) -> Any:

@@ -22,7 +22,7 @@ from keqa.optimize.report import (
     changed_settings,
     unreliable_sources,
 )
-from keqa.optimize.search_space import Grid, Point, Settings
+from keqa.optimize.search_space import Point
 from keqa.optimize.split import Split
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.gates import CertaintyGate
@@ -39,7 +39,7 @@ REPORT = Report(
     reference={"helpful": 3, "harmful": 2},
     settings={"tries": Change(5, 3)},
     trials=[Trial("the program as it is", 0.0, (0.0, 0.0)), Trial("gepa", 1.0, (1.0, 1.0))],
-    curve=[Point(Settings("4/5", 3, 5, 1.0, None), 0.5, 1.5, 0.2, (0.5, 0.5))],
+    curve=[Point({"threshold": "4/5", "tries": 3, "boundary": False}, 0.5, 1.5, 0.2, (0.5, 0.5))],
     cost_per_retrieval=0.2,
     before=(0.0, 0.0),
     after=(1.0, 1.0),
@@ -83,15 +83,7 @@ def test_a_report_as_json():
             {
                 "threshold": "4/5",
                 "tries": 3,
-                "top_k": 5,
-                "temperature": 1.0,
-                "top_p": None,
-                "summarize_single": False,
-                "summarize_known": False,
-                "on_nothing_helpful": "largest_cluster",
                 "boundary": False,
-                "listwise": False,
-                "prefer_reliable": False,
                 "score": 0.5,
                 "retrievals": 1.5,
                 "calls": 0.0,
@@ -115,7 +107,7 @@ def test_one_question_has_no_interval():
 def test_what_changed(setting):
     before = setting(tries=3, threshold="2/3", top_k=2).program
     after = before.deepcopy()
-    after.examination.tries, after.examination.temperature, after.examination.top_p, after.top_k = 5, 0.7, 0.9, 4
+    after.tries, after.temperature, after.top_p, after.top_k = 5, 0.7, 0.9, 4
     answering = after.answering.answer
     answering.demos = [dspy.Example(question="q")]
     answering.signature = answering.signature.with_instructions("Be brief.")
@@ -189,7 +181,7 @@ def test_what_a_program_is_compiled_from(setting):
         "cost_per_retrieval": 0.1,
         "seed": 3,
         "optimizer": "none",
-        "grid": Grid(tries=(7,)),
+        "grid": {"tries": (7,)},
         "embedder": "another",
     }.items():
         assert changed(options=Options(**{name: value})) == how, name
@@ -242,7 +234,7 @@ def test_whether_a_reference_is_built(setting, options, settings, built):
         ({"tuning": False, "cost_per_retrieval": 0.3}, "tuned, and that is left out: leave it out"),
         ({"reference": False, "embedder": "hashing"}, "in the utility reference, and none is built: leave it out"),
         ({"demo": 3}, "^keqa.compile: .*demo"),
-        ({"grid": Grid(top_ps=(2.0,))}, "top_ps"),
+        ({"grid": {"top_p": (2.0,)}}, "top_p"),
     ],
 )
 def test_what_would_be_passed_over_is_refused_before_anything_is_begun(setting, tmp_path, options, told):
@@ -267,7 +259,7 @@ def test_a_cost_of_searches_is_for_a_keqa(setting):
 
 def test_a_grid_is_not_checked_where_nothing_is_tuned(setting, tmp_path):
     world, begun = setting(gate=CertaintyGate()), []
-    options = {"tuning": False, "reference": False, "sets": 0, "grid": Grid(top_ps=(2.0,))}
+    options = {"tuning": False, "reference": False, "sets": 0, "grid": {"top_p": (2.0,)}}
     found = compile_program(
         world.program, world.train, world.val, before_first=lambda: begun.append(len(world.engine.calls)), **options
     )

@@ -20,7 +20,7 @@ from keqa.optimize.asking import Asking
 from keqa.optimize.demos.candidate import Candidate, DemoProvenance
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.reference.entries import UtilityEntry
-from keqa.optimize.search_space import Grid, Point, Settings
+from keqa.optimize.search_space import Point
 from keqa.optimize.shared_session import SharedSession
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
@@ -33,9 +33,24 @@ from keqa.programs.runtime.errors import CallError
 from keqa.retrievers.base import Hit, Passage
 from keqa.storage.journal import Journal
 
-# The knobs that the first compilations had.
-plain = partial(Grid, switches=(), nothing_helpful=())
-NOTHING = plain(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
+SWITCHES = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
+
+
+def grid_of(*drawn, switches=SWITCHES, **others):
+    """Values to try: those of how tries are drawn in their order, and which switches are tried."""
+    made = dict(zip(("threshold", "tries", "top_k", "temperature", "top_p"), drawn, strict=False))
+    return made | {name: () for name in SWITCHES if name not in switches} | others
+
+
+def choice(threshold, tries, top_k, temperature, top_p, **others):
+    own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
+    off = dict.fromkeys((*SWITCHES, "boundary"), False)
+    return own | off | {"on_nothing_helpful": "largest_cluster"} | others
+
+
+# The values that the first compilations had.
+plain = partial(grid_of, switches=(), on_nothing_helpful=())
+NOTHING = plain(threshold=(), tries=(), top_k=(), temperature=(), top_p=())
 
 
 @pytest.fixture
@@ -54,7 +69,7 @@ def tuned(journal):
 
 def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tuned):
     world = setting(val=2)
-    grid = plain(thresholds=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_ks=(), temperatures=(), top_ps=())
+    grid = plain(threshold=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_k=(), temperature=(), top_p=())
     found = tuned(world, grid=grid)
     # α of 2/3, 2/5, 3/5, 4/5 and 1, each with N of 3, 2 and 5, over two questions of two quizzes: 5 draws a quiz.
     assert len(found.curve) == 15
@@ -67,7 +82,7 @@ def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tun
 
 def test_other_draws_are_made_for_another_temperature(setting, tuned):
     world = setting(val=1)
-    tuned(world, grid=plain(thresholds=("1",), tries=(3,), top_ks=(), temperatures=(0.5,), top_ps=(0.9,)))
+    tuned(world, grid=plain(threshold=("1",), tries=(3,), top_k=(), temperature=(0.5,), top_p=(0.9,)))
     assert world.engine.count["AnswerQuiz"] == 3 * 2 * 3
     drawn = {(config.temperature, config.top_p) for name, _, config in world.engine.calls if name == "AnswerQuiz"}
     assert drawn == {(1.0, None), (0.5, None), (1.0, 0.9)}
@@ -75,11 +90,11 @@ def test_other_draws_are_made_for_another_temperature(setting, tuned):
 
 def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
     for point in found.curve:
         settings = point.settings
         again = setting(
-            val=3, tries=settings.tries, threshold=settings.threshold, top_k=settings.top_k
+            val=3, tries=settings["tries"], threshold=settings["threshold"], top_k=settings["top_k"]
         ).program.answer_many([example.question for example in world.val])
         records = [outcome.record for outcome in again]
         assert point.retrievals == sum(record.cost.retrievals for record in records) / 3
@@ -88,19 +103,19 @@ def test_each_point_is_what_the_program_itself_does_with_these_settings(setting,
 @pytest.mark.slow
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
-        grid = plain(thresholds=("1/5",), tries=(), top_ks=(), temperatures=(), top_ps=())
+        grid = plain(threshold=("1/5",), tries=(), top_k=(), temperature=(), top_p=())
         return tuned(setting(tries=5, threshold="4/5"), grid=grid, cost_per_retrieval=cost).best
 
     # The spouse is not known: from memory a guess that is wrong, from passages the surname.
-    assert (chosen(0.0).settings.threshold, chosen(0.0).retrievals) == ("4/5", 1.0)
-    assert (chosen(0.9).settings.threshold, chosen(0.9).retrievals) == ("1/5", 0.0)
+    assert (chosen(0.0).settings["threshold"], chosen(0.0).retrievals) == ("4/5", 1.0)
+    assert (chosen(0.9).settings["threshold"], chosen(0.9).retrievals) == ("1/5", 0.0)
     assert chosen(0.0).objective == pytest.approx(2 / 3)
 
 
 def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     world = setting()
-    found = tuned(world, grid=plain(thresholds=("0.6",), tries=(3,), top_ks=(3,), temperatures=(0.5,), top_ps=()))
-    assert found.best.settings == Settings("2/3", 3, 2, 1.0, None)
+    found = tuned(world, grid=plain(threshold=("0.6",), tries=(3,), top_k=(3,), temperature=(0.5,), top_p=()))
+    assert found.best.settings == choice("2/3", 3, 2, 1.0, None)
     assert found.program.examination.gate.threshold == world.program.examination.gate.threshold
     assert type(found.program.examination) is type(world.program.examination)
 
@@ -125,18 +140,18 @@ def test_requests_that_were_refused_are_not_made_again(setting, town, tuned):
 @pytest.mark.slow
 def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
     always = setting(val=1, gate=AlwaysRetrieveGate())
-    assert {point.settings.threshold for point in tuned(always).curve} == {None}
+    assert {point.settings["threshold"] for point in tuned(always).curve} == {None}
     without = setting(val=1, examine=False)
-    assert {(p.settings.tries, p.settings.threshold) for p in tuned(without).curve} == {(3, "2/3")}
+    assert {(p.settings["tries"], p.settings["threshold"]) for p in tuned(without).curve} == {(3, "2/3")}
     memory = setting(val=1)
     memory.program._retriever.value = None
-    assert {point.settings.top_k for point in tuned(memory).curve} == {2}
+    assert {point.settings["top_k"] for point in tuned(memory).curve} == {2}
 
 
 def test_a_certainty_gate_is_tuned_too(setting, tuned):
     world = setting(gate=CertaintyGate())
-    found = tuned(world, grid=plain(thresholds=("0.5",), tries=(), top_ks=(), temperatures=(), top_ps=()))
-    assert [point.settings.threshold for point in found.curve] == ["4/5", "1/2"]
+    found = tuned(world, grid=plain(threshold=("0.5",), tries=(), top_k=(), temperature=(), top_p=()))
+    assert [point.settings["threshold"] for point in found.curve] == ["4/5", "1/2"]
     assert isinstance(found.program.examination.gate, CertaintyGate)
 
 
@@ -151,20 +166,20 @@ class Strict(VoteGate):
 
 def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
     world = setting(gate=plain_gate("4/5"))
-    found = tuned(world, grid=plain(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
-    assert [(point.settings.threshold, point.settings.tries) for point in found.curve] == [(None, 3), (None, 5)]
+    found = tuned(world, grid=plain(threshold=("0.5",), tries=(5,), top_k=(), temperature=(), top_p=()))
+    assert [(point.settings["threshold"], point.settings["tries"]) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
 
 
 def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
     world = setting(gate=Strict())
     with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
-        tuned(world, grid=plain(thresholds=("0.5",)))
+        tuned(world, grid=plain(threshold=("0.5",)))
     assert world.engine.calls == []
-    assert tuned(world, grid=NOTHING).best.settings.threshold == "4/5"
+    assert tuned(world, grid=NOTHING).best.settings["threshold"] == "4/5"
 
 
-ALPHAS = plain(thresholds=("1/4", "1/2"), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+ALPHAS = plain(threshold=("1/4", "1/2"), tries=(5,), top_k=(), temperature=(), top_p=())
 
 
 def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
@@ -173,7 +188,7 @@ def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(set
     world.program.examination.confidence.state.demos = [shown]
     found = tuned(world, grid=ALPHAS)
     # α of 4/5 and 1/2 retrieves for the spouse, for whom 30 is stated; α of 1/4 for nobody.
-    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:3]] == [
+    assert [(point.settings["threshold"], point.retrievals) for point in found.curve[:3]] == [
         ("4/5", 1.0),
         ("1/4", 0.0),
         ("1/2", 1.0),
@@ -190,7 +205,7 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
     world = setting(val=2, gate=ProbabilityGate())
     world.engine.probability = 0.4
     found = tuned(world, grid=ALPHAS)
-    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:2]] == [("1/2", 2.0), ("1/4", 0.0)]
+    assert [(point.settings["threshold"], point.retrievals) for point in found.curve[:2]] == [("1/2", 2.0), ("1/4", 0.0)]
     # The mayor, and the spouse of whoever was taken for the mayor: from memory, and from passages.
     assert world.engine.count["AnswerQuiz"] == 2 * 3 * 5
     calls = len(world.engine.calls)
@@ -200,17 +215,17 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
 
 def test_a_share_of_nothing_is_a_setting_too(setting, tuned):
     found = tuned(setting(gate=RandomGate(Fraction(0))), grid=plain(("1",), (), (), (), ()))
-    assert [(point.settings.threshold, point.retrievals) for point in found.curve] == [("0/1", 0.0), ("1/1", 2.0)]
+    assert [(point.settings["threshold"], point.retrievals) for point in found.curve] == [("0/1", 0.0), ("1/1", 2.0)]
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"cost_per_retrieval": -1.0},
-        {"grid": plain(thresholds=("2",))},
+        {"grid": plain(threshold=("2",))},
         {"grid": plain(tries=(0,))},
-        {"grid": plain(temperatures=(0.0,))},
-        {"grid": plain(top_ps=(1.5,))},
+        {"grid": plain(temperature=(0.0,))},
+        {"grid": plain(top_p=(1.5,))},
     ],
 )
 def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
@@ -297,21 +312,21 @@ def test_a_point_is_what_was_scored_and_searched_a_question(setting, journal):
 
     world.engine.reply = doubting
     asking = Asking(journal, f1, in_flight=1, progress=lambda *step: told.append(step))
-    grid = plain(thresholds=("1", "1/3"), tries=(2,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
+    grid = plain(threshold=("1", "1/3"), tries=(2,), top_k=(1,), temperature=(0.5,), top_p=(0.9,))
     found = tune(world.program, world.val, asking, cost_per_retrieval=0.1, grid=grid)
     first = found.curve[0]
-    assert first.settings == Settings("2/3", 3, 2, 1.0, None)
+    assert first.settings == choice("2/3", 3, 2, 1.0, None)
     assert first.scores == pytest.approx((2 / 3, 0.0, 2 / 3, 2 / 3))
     assert (first.score, first.retrievals) == (pytest.approx(0.5), 1.0)
     assert first.objective == pytest.approx(0.4)
     # Three thresholds by two numbers of tries, at two temperatures and another top-p; and another top-k.
     assert told == [("tuning", done, 3 * 2 * 3 + 1) for done in range(1, 20)]
-    assert [point.settings.temperature for point in found.curve] == [1.0] * 6 + [0.5] * 6 + [1.0] * 7
-    assert [point.settings.top_p for point in found.curve] == [None] * 12 + [0.9] * 6 + [None]
-    assert [(point.settings.tries, point.settings.threshold) for point in found.curve[:6]] == [
+    assert [point.settings["temperature"] for point in found.curve] == [1.0] * 6 + [0.5] * 6 + [1.0] * 7
+    assert [point.settings["top_p"] for point in found.curve] == [None] * 12 + [0.9] * 6 + [None]
+    assert [(point.settings["tries"], point.settings["threshold"]) for point in found.curve[:6]] == [
         (tries, threshold) for tries in (3, 2) for threshold in ("2/3", "1/1", "1/3")
     ]
-    assert found.curve[-1].settings == Settings("2/3", 3, 1, 1.0, None)
+    assert found.curve[-1].settings == choice("2/3", 3, 1, 1.0, None)
     assert (found.best, found.program.top_k) == (first, 2)
     assert world.program.examination.temperature == found.program.examination.temperature == 1.0
 
@@ -319,11 +334,11 @@ def test_a_point_is_what_was_scored_and_searched_a_question(setting, journal):
 @pytest.mark.slow
 def test_what_is_chosen_is_set(setting, tuned):
     # With λ a search costs more than it brings: from memory, with fewer searches, in whatever way it was reached.
-    grid = plain(thresholds=("1/5",), tries=(4,), top_ks=(1,), temperatures=(0.5,), top_ps=(0.9,))
+    grid = plain(threshold=("1/5",), tries=(4,), top_k=(1,), temperature=(0.5,), top_p=(0.9,))
     world = setting(tries=5, threshold="4/5")
     found = tuned(world, grid=grid, cost_per_retrieval=0.9)
     best, examination = found.best.settings, found.program.examination
-    assert best == Settings("1/5", 5, 2, 1.0, None)
+    assert best == choice("1/5", 5, 2, 1.0, None)
     assert (examination.tries, examination.temperature, examination.top_p) == (5, 1.0, None)
     assert examination.gate == VoteGate(Fraction(1, 5))
     assert world.program.examination.gate == VoteGate(Fraction(4, 5))
@@ -335,15 +350,15 @@ def test_what_is_chosen_is_set(setting, tuned):
 @pytest.mark.slow
 def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
     for point in found.curve:
         chosen = point.settings
-        again = setting(val=3, tries=chosen.tries, threshold=chosen.threshold, top_k=chosen.top_k)
+        again = setting(val=3, **{name: chosen[name] for name in ("tries", "threshold", "top_k")})
         records = [outcome.record for outcome in again.program.answer_many([one.question for one in world.val])]
         assert point.calls == sum(record.cost.samples for record in records) / 3
 
     def tries(cost):
-        grid = plain(thresholds=(), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+        grid = plain(threshold=(), tries=(5,), top_k=(), temperature=(), top_p=())
         return tuned(setting(tries=3, threshold="4/5"), grid=grid, cost_per_call=cost)
 
     dear = tries(0.01)
@@ -352,11 +367,11 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
 
 
 def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
-    grid = Grid((), (), (), (), ())
+    grid = grid_of((), (), (), (), ())
     found = tuned(setting(val=1), grid=grid)
-    tried = [(s.listwise, s.summarize_single, s.summarize_known) for s in (one.settings for one in found.curve)]
+    tried = [tuple(one.settings[name] for name in SWITCHES[:3]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
-    assert [one.settings.on_nothing_helpful for one in found.curve[4:]] == ["closed_book"]
+    assert [one.settings["on_nothing_helpful"] for one in found.curve[4:]] == ["closed_book"]
     # Among equals the program's own settings stay.
     assert found.best is found.curve[0]
     whole = tuned(setting(val=1, decompose=False, examine=False, pick=False), grid=grid)
@@ -376,7 +391,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
         return reply(name, inputs, config)
 
     world.engine.reply = whole
-    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=()))
+    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=()))
     assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
     assert found.program.summarize_single
     assert not world.program.summarize_single
@@ -384,7 +399,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
 
 def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
     world = setting(val=2)
-    grid = Grid((), (), (), (), (), switches=("listwise",), nothing_helpful=())
+    grid = grid_of((), (), (), (), (), switches=("listwise",), on_nothing_helpful=())
     found = tuned(world, grid=grid, cost_per_call=0.01)
     own, listed = found.curve
     assert (listed.score, listed.retrievals, own.calls - listed.calls) == (own.score, own.retrievals, 1.0)
@@ -422,9 +437,9 @@ def labelled(herald, atlas):
 def test_reliable_sources_are_preferred_where_that_scores_better(setting, tuned, listwise):
     world = setting(val=2, reference=labelled(2, 30), listwise=listwise)
     world.program.bind_retriever(TwoPapers())
-    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=(), switches=("prefer_reliable",)))
+    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=(), switches=("prefer_reliable",)))
     own, preferred = found.curve
-    assert [one.settings.prefer_reliable for one in found.curve] == [False, True]
+    assert [one.settings["prefer_reliable"] for one in found.curve] == [False, True]
     assert (own.score, preferred.score) == (pytest.approx(0.0), pytest.approx(2 / 3))
     assert found.best is preferred
     assert found.program.picking.prefer_reliable
@@ -435,7 +450,7 @@ def test_reliable_sources_are_preferred_where_that_scores_better(setting, tuned,
 
 def test_nothing_is_preferred_where_all_sources_are_reliable(setting, tuned):
     world = setting(val=1, reference=labelled(20, 21))
-    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=(), switches=("prefer_reliable",)))
+    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=(), switches=("prefer_reliable",)))
     assert len(found.curve) == 1
 
 
@@ -458,10 +473,10 @@ class Mayors:
 def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probability):
     world = setting(val=3)
     world.engine.probability = probability
-    grid = plain((), (), (), (), (), boundary_thresholds=("0.7", "0.8"))
+    grid = plain((), (), (), (), (), boundary_threshold=("0.7", "0.8"))
     found = tuned(world, grid=grid, cost_per_call=0.01, boundary=Mayors())
     own, known, unknown = found.curve
-    assert [(one.settings.boundary, one.settings.threshold) for one in found.curve] == [
+    assert [(one.settings["boundary"], one.settings["threshold"]) for one in found.curve] == [
         (False, "2/3"),
         (True, "7/10"),
         (True, "4/5"),
@@ -479,7 +494,7 @@ def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probabili
 
 def test_a_boundary_model_that_does_not_pay_is_left_out(setting, tuned):
     world = setting(val=2)
-    grid = plain((), (), (), (), (), boundary_thresholds=("0.8",))
+    grid = plain((), (), (), (), (), boundary_threshold=("0.8",))
     found = tuned(world, grid=grid, cost_per_retrieval=0.5, boundary=Mayors())
     assert found.best is found.curve[0]
     assert found.program.examination.gate == VoteGate(Fraction(2, 3))
@@ -489,8 +504,8 @@ def test_a_boundary_model_that_does_not_pay_is_left_out(setting, tuned):
     ("options", "told"),
     [
         ({"cost_per_call": float("nan")}, "cost_per_call must be a number from 0"),
-        ({"grid": Grid(switches=("pick",))}, "switches are listwise, summarize_single, summarize_known"),
-        ({"grid": Grid(boundary_thresholds=("2",))}, "boundary_thresholds must be a number from 0 to 1"),
+        ({"grid": {"pick": (True,)}}, r"grid must be values by setting, of tries, .* not \['pick'\]"),
+        ({"grid": grid_of(boundary_threshold=("2",))}, "boundary_threshold must be a number from 0 to 1"),
     ],
 )
 def test_costs_and_switches_are_checked_before_any_call(setting, tuned, options, told):
@@ -509,8 +524,9 @@ def walked(monkeypatch, tuned):
 
         def score(search, settings):
             totals.add(search.total)
-            if settings not in search.points:
-                search.points[settings] = Point(settings, 0.5, searches(settings), worth(settings), (0.5,))
+            key = tuple(settings[name] for name in search.own)
+            if key not in search.points:
+                search.points[key] = Point(settings, 0.5, searches(settings), worth(settings), (0.5,))
 
         monkeypatch.setattr(tuning._Search, "_score", score)
         found = tuned(world, **options)
@@ -520,13 +536,18 @@ def walked(monkeypatch, tuned):
     return run
 
 
-WALK = Grid(("1",), (5,), (4,), (0.5,), (0.9,), ("summarize_single",), ("closed_book",), ("0.5", "0.9"))
+WALK = grid_of(
+    *(("1",), (5,), (4,), (0.5,), (0.9,)),
+    switches=("summarize_single",),
+    on_nothing_helpful=("closed_book",),
+    boundary_threshold=("0.5", "0.9"),
+)
 LARGEST, CLOSED = "largest_cluster", "closed_book"
 
 
 def brief(settings):
     return tuple(
-        getattr(settings, name)
+        settings[name]
         for name in "threshold tries temperature top_p top_k summarize_single on_nothing_helpful boundary".split()
     )
 
@@ -582,7 +603,7 @@ def test_each_setting_is_tried_with_the_best_of_the_others(setting, walked):
 
 
 def test_without_thresholds_to_try_a_boundary_model_decides_nothing(setting, walked):
-    grid = plain((), (), (), (), (), boundary_thresholds=())
+    grid = plain((), (), (), (), (), boundary_threshold=())
     found, _ = walked(setting(), lambda settings: 1.0, grid=grid, boundary=Mayors())
     assert (len(found.curve), found.bounded) == (1, None)
     assert found.own is found.best is found.curve[0]
@@ -595,9 +616,9 @@ def test_of_equals_the_fewest_searches_and_then_the_earliest(setting, walked):
     for better, expected in ((1e-14, 1), (1e-9, 5)):
         found, planned = walked(
             setting(),
-            lambda settings, more=better: 0.5 + more * (settings.top_k == 5),
-            lambda settings: searches[settings.top_k],
+            lambda settings, more=better: 0.5 + more * (settings["top_k"] == 5),
+            lambda settings: searches[settings["top_k"]],
             grid=grid,
         )
-        assert found.best.settings.top_k == found.program.top_k == expected
+        assert found.best.settings["top_k"] == found.program.top_k == expected
         assert planned == len(found.curve) == 4
