@@ -21,6 +21,7 @@ from keqa.programs.records import CallCost
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import settings_of
 
+
 @dataclass(frozen=True)
 class PredictorChange:
     """What a predictor learned.

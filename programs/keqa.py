@@ -95,7 +95,9 @@ class KEQA(Program):
 
     def fit(self, before: Settings) -> None:
         """Have the stages follow the settings."""
-        changed = [name for name, value in self.settings if value is not (old := getattr(before, name)) and value != old]
+        changed = [
+            name for name, value in self.settings if value is not (old := getattr(before, name)) and value != old
+        ]
         for _, stage in self.named_sub_modules(Stage):
             for name in changed:
                 if name in stage.follows:

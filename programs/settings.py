@@ -136,9 +136,7 @@ class KeqaSettings(Settings):
     """α of KEQA's vote gate, as an exact fraction: 0.8, "0.8" and "4/5" are the same. It takes the place of any gate,
     and another gate that of it."""
     temperature: Annotated[Temperature, About("Temperature of the samples.", "1.0", tried=(0.7, 1.0))] = 1.0
-    top_k: Annotated[
-        TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))
-    ] = 10
+    top_k: Annotated[TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))] = 10
     decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True
     examine: Annotated[bool, About("Retrieve for every quiz.")] = True
     look_first: Annotated[
@@ -164,9 +162,7 @@ class KeqaSettings(Settings):
     Without decomposition it has no effect."""
     summarize_known: Annotated[
         bool,
-        _switch(
-            "Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself."
-        ),
+        _switch("Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself."),
     ] = False
     prefer_reliable: Annotated[
         bool,
@@ -195,9 +191,7 @@ class KeqaSettings(Settings):
     """Compares triples, or a quiz, with sentences: a function, or the name of an embedding model; by words where None."""
     extract_sentences: Count | None = None
     """Cut each passage that is kept down to so many sentences closest to the quiz (the paper's KEQA w SE)."""
-    on_nothing_helpful: Annotated[OnNothingHelpful, About(tried=("largest_cluster", "closed_book"))] = (
-        "largest_cluster"
-    )
+    on_nothing_helpful: Annotated[OnNothingHelpful, About(tried=("largest_cluster", "closed_book"))] = "largest_cluster"
     """What answers where no passage is kept: the largest cluster of tries, a closed-book answer, or the top passage.
     Without a cluster it is a closed-book answer. It is a guess, and only where `unanswered` allows guesses."""
     max_quizzes: Steps = 8

@@ -42,7 +42,10 @@ def _written(name: str, value: Any) -> Any:
     if name == "gate" and value is not None:
         if type(value) is not saved_gate(type(value).__name__):
             return OWN
-        return {"kind": type(value).__name__, **{one.name: _written("", getattr(value, one.name)) for one in fields(value)}}
+        return {
+            "kind": type(value).__name__,
+            **{one.name: _written("", getattr(value, one.name)) for one in fields(value)},
+        }
     # A part that is more than a value says itself what it is.
     written = getattr(value, "written", None)
     return written() if callable(written) else value

@@ -210,4 +210,6 @@ class Selection(Stage):
         if not wanted or not candidates:
             return []
         # An embedding model takes its time, in which other questions' calls shall not wait.
-        return await session.bound.in_thread(lambda: closest(wanted, candidates, self.evidence_sentences, self.similarity))
+        return await session.bound.in_thread(
+            lambda: closest(wanted, candidates, self.evidence_sentences, self.similarity)
+        )

@@ -205,7 +205,10 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
     world = setting(val=2, gate=ProbabilityGate())
     world.engine.probability = 0.4
     found = tuned(world, grid=ALPHAS)
-    assert [(point.settings["threshold"], point.retrievals) for point in found.curve[:2]] == [("1/2", 2.0), ("1/4", 0.0)]
+    assert [(point.settings["threshold"], point.retrievals) for point in found.curve[:2]] == [
+        ("1/2", 2.0),
+        ("1/4", 0.0),
+    ]
     # The mayor, and the spouse of whoever was taken for the mayor: from memory, and from passages.
     assert world.engine.count["AnswerQuiz"] == 2 * 3 * 5
     calls = len(world.engine.calls)

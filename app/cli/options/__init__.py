@@ -10,12 +10,13 @@ from keqa.cli.options.groups import (
     Places,
     Server,
     as_command,
+    flag_of,
     given,
     invocation,
     refuse_empty,
     with_groups,
 )
-from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions
+from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions, setting_of
 from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, server_of
 from keqa.cli.options.presets import PRESETS, KSOptions, PaperOptions, PresetOptions
 from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, NoToken, QuestionOptions, RunOptions
@@ -44,9 +45,11 @@ __all__ = [
     "RunOptions",
     "Server",
     "as_command",
+    "flag_of",
     "given",
     "invocation",
     "refuse_empty",
     "server_of",
+    "setting_of",
     "with_groups",
 ]
