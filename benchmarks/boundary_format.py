@@ -20,7 +20,7 @@ from rich.table import Table
 
 from keqa.lms import build_lm
 from keqa.optimize.boundary.collect import read_collected
-from keqa.signatures.assess_knowledge import assessment_prompt
+from keqa.signatures.boundary import assessment_prompt
 
 _REPLY = re.compile(r'\{"mastery": "(True|False)", "certainty": "(True|False)"\}')
 _LONGEST_REPLY = 40

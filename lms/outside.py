@@ -17,8 +17,8 @@ from typing import Any
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
-from keqa.signatures.choose_action import TURN_MARKER
 from keqa.signatures.markers import broken_up
+from keqa.signatures.react import TURN_MARKER
 
 CONTROL_TOKEN = re.compile(
     r"<[|｜][^\s|｜<>]{1,64}[|｜]?>|<[A-Za-z_]{1,64}[|｜]>"

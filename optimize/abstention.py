@@ -32,11 +32,7 @@ _TRIED = tuple(step / 100 for step in range(1, 100))
 
 
 class UnheldRiskError(ConfigurationError):
-    """No threshold holds the risk that was asked for.
-
-    Attributes:
-        lowest: The lowest risk, in whole percents, that would be held; None where none would.
-    """
+    """No threshold holds the risk that was asked for."""
 
     def __init__(self, message: str, lowest: float | None = None) -> None:
         super().__init__(message)
@@ -45,13 +41,7 @@ class UnheldRiskError(ConfigurationError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A question that was answered, and whether rightly.
-
-    Attributes:
-        id: The question's; outcomes of one id are one question.
-        record: What became of it.
-        right: Whether its answer is right.
-    """
+    """A question that was answered, and whether rightly."""
 
     id: str
     record: QuestionRecord
@@ -60,12 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Held:
-    """A risk that is held.
-
-    Attributes:
-        abstention: What holds it.
-        controlled: What was seen on the questions that it was tested on.
-    """
+    """A risk that is held."""
 
     abstention: Abstention
     controlled: Controlled
@@ -81,18 +66,7 @@ class Held:
 
 
 def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
-    """Find what a program has to withhold so that no more than a share of its answers is wrong.
-
-    Args:
-        outcomes: Of questions that the program has not learned from, like those that it will be asked.
-        risk: The share of its answers that may be wrong.
-        delta: The chance that this does not hold.
-        seed: Of what is learned on, and what tested on.
-
-    Raises:
-        InputError: The risk or delta is out of range, or there are too few questions.
-        UnheldRiskError: No threshold holds the risk; the message says which risk would be held.
-    """
+    """Find what a program has to withhold so that no more than a share of its answers is wrong."""
     for name, value in (("risk", risk), ("delta", delta)):
         if not 0 < value < 1:
             raise InputError(f"{name} must be above 0 and below 1, not {value}")

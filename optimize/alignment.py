@@ -20,14 +20,7 @@ _ALIKE_WITH_NAMES = 0.4
 
 @dataclass(frozen=True)
 class Settled:
-    """A quiz of a record with its gold answers.
-
-    Attributes:
-        quiz: As the program asked it.
-        golds: The gold answer first, then its aliases.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-    """
+    """A quiz of a record with its gold answers."""
 
     quiz: QuizRecord
     golds: tuple[str, ...]
@@ -41,15 +34,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class GoldQuiz:
-    """A quiz that is asked by itself: a gold quiz with gold answers in the places of references, or a whole question.
-
-    Attributes:
-        root: Id of the question that it is of.
-        quiz: Its text.
-        golds: The gold answer first, then its aliases.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-    """
+    """A quiz that is asked by itself: a gold quiz with gold answers in the places of references, or a whole question."""
 
     root: str
     quiz: str
@@ -75,15 +60,7 @@ def best_gold(text: str, golds: Sequence[str], answer_type: AnswerType = "short"
 
 
 def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
-    """The gold decomposition with answers in the places of references, and the gold answers.
-
-    Args:
-        example: A question.
-        own: Answers by number of a gold quiz that take the place of gold ones in references.
-
-    Returns:
-        Resolved quizzes with answers; empty where the example has none, or such that do not hold together.
-    """
+    """The gold decomposition with answers in the places of references, and the gold answers."""
     if not example.quizzes or len(example.quizzes) != len(example.quiz_answers):
         return []
     answers = dict(enumerate(example.quiz_answers, start=1)) | dict(own or {})
@@ -100,10 +77,6 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
     """The gold answers of one quiz of a question, whatever was asked before it; None where none is known.
 
     A quiz that is the question has the question's, another that of the gold quiz that asks the same.
-
-    Args:
-        quiz: Resolved text.
-        example: The question that it is part of.
     """
     if is_the_question(quiz, example.question):
         return tuple(example.answers)
@@ -112,13 +85,7 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
 
 
 def gold_number(quiz: str, example: Answered, own: Mapping[int, str] | None = None) -> int | None:
-    """The number of the gold quiz that asks the same as a quiz; None where none does.
-
-    Args:
-        quiz: Resolved text.
-        example: The question that it is part of.
-        own: As for `gold_quizzes`.
-    """
+    """The number of the gold quiz that asks the same as a quiz; None where none does."""
     place = _like(quiz, gold_quizzes(example, own), set())
     return None if place is None else place + 1
 

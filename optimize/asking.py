@@ -41,13 +41,7 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 class Kept(Record):
-    """What a journal keeps of a question.
-
-    Attributes:
-        record: What became of it; None where it could not be asked.
-        error: Why there is no answer.
-        steps: The calls that were made; None where they were not noted.
-    """
+    """What a journal keeps of a question."""
 
     record: QuestionRecord | None = None
     error: str | None = None
@@ -56,13 +50,7 @@ class Kept(Record):
 
 @dataclass(frozen=True)
 class Task:
-    """A question to be asked.
-
-    Attributes:
-        example: The question.
-        program: Whom to ask: without the demonstrations that come from this question.
-        key: Under which the journal keeps it.
-    """
+    """A question to be asked."""
 
     example: Answered
     program: Program
@@ -71,15 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Trace:
-    """One question and what a program made of it.
-
-    Attributes:
-        example: The question with its gold answers.
-        record: What became of it; None where it could not be asked at all.
-        error: Why there is no answer, where there is none.
-        score: Correctness of the answer; 0 without one.
-        steps: The calls that were made, where they were noted.
-    """
+    """One question and what a program made of it."""
 
     example: Answered
     record: QuestionRecord | None
@@ -95,13 +75,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate program and its score on the validation split.
-
-    Attributes:
-        name: What it is.
-        score: Mean score.
-        scores: One score a question.
-    """
+    """One candidate program and its score on the validation split."""
 
     name: str
     score: float
@@ -110,16 +84,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Asking:
-    """How the steps of a compilation ask: all that they have in common.
-
-    Attributes:
-        journal: Where answers are kept.
-        metric: Correctness of an answer against gold answers; see `keqa.optimize.scoring.as_metric`.
-        in_flight: Questions in work at once.
-        progress: See `Progress`.
-        failures: Where failed questions are counted.
-        origins: Demonstrations that come from a question are not shown while that question is asked.
-    """
+    """How the steps of a compilation ask: all that they have in common."""
 
     journal: Journal
     metric: Correctness
@@ -133,13 +98,7 @@ class Asking:
         return 0.0 if record is None else score_of(self.metric, example, prediction_of(record))
 
     def tasks(self, program: Program, examples: Iterable[Answered], drawn: str = "") -> list[Task]:
-        """What is to be asked of a program.
-
-        Args:
-            program: Whom to ask.
-            examples: The questions.
-            drawn: How language models draw, where it is not as the program says.
-        """
+        """What is to be asked of a program."""
         state, found = program_fingerprint(program), []
         for one in examples:
             whom = self.origins.without(program, one.id)
@@ -176,22 +135,7 @@ class Asking:
     def traces(
         self, program: Program, examples: Sequence[Answered], step: str = "asking", *, steps: bool = False
     ) -> list[Trace]:
-        """Ask every question, except those that this very program was asked before.
-
-        Args:
-            program: Whom to ask.
-            examples: Questions, no two alike.
-            step: The name under which progress is reported.
-            steps: Whether the calls are noted as well, for `keqa.optimize.dspy_bridge.student.Student` and
-                `keqa.optimize.demos.from_traces`.
-
-        Returns:
-            One trace for each example, in their order.
-
-        Raises:
-            ConfigurationError: A key, model or setting is wrong. What was answered before it is kept.
-            TooManyFailuresError: Most questions failed for a reason that may pass; likewise.
-        """
+        """Ask every question, except those that this very program was asked before."""
         tasks = self.tasks(program, examples)
         found = {task.key: kept for task in tasks if (kept := self.kept(task, steps=steps)) is not None}
         missing = [task for task in tasks if task.key not in found]
@@ -210,18 +154,7 @@ class Asking:
         return [self._trace(task.example, found[task.key]) for task in tasks]
 
     def trial(self, program: Program, name: str, examples: Sequence[Answered], *, steps: bool = False) -> Trial:
-        """Score a candidate.
-
-        Args:
-            program: The candidate.
-            name: What it is.
-            examples: The questions to choose by.
-            steps: See `traces`.
-
-        Raises:
-            ConfigurationError: As there.
-            TooManyFailuresError: As there.
-        """
+        """Score a candidate."""
         scores = tuple(trace.score for trace in self.traces(program, examples, f"scoring {name}", steps=steps))
         return Trial(name, sum(scores) / len(scores), scores)
 

@@ -106,11 +106,7 @@ class Compiled(ModuleWrapper[P]):
         save(self._own(), folder, **without_secrets(facts, [self.reflection_lm]))
 
     def saved_lms(self, folder: str | Path) -> dict[str, Path]:
-        """Where `save` puts the fine-tuned language models of a program, by role, those of one model named once.
-
-        Args:
-            folder: Of the program.
-        """
+        """Where `save` puts the fine-tuned language models of a program, by role, those of one model named once."""
         from keqa.optimize.finetuning import places_beside
 
         found: dict[Path, str] = {}
@@ -326,14 +322,7 @@ def _ready(program: Program, options: Options) -> Options:
 
 
 def sources_of(program: Program, parts: Split, options: Options, metric: Correctness) -> dict[str, str]:
-    """Digests of what a program is compiled from: the same compilation has the same ones.
-
-    Args:
-        program: As it is before.
-        parts: The questions.
-        options: How it is compiled.
-        metric: Correctness of an answer.
-    """
+    """Digests of what a program is compiled from: the same compilation has the same ones."""
     how: dict[str, Any] = {
         one.name: getattr(options, one.name)
         for one in dataclasses.fields(options)

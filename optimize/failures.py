@@ -28,14 +28,7 @@ _ON_END = 8
 
 @dataclass(frozen=True)
 class Failed:
-    """Questions of a step that have no answer.
-
-    Attributes:
-        step: The step.
-        asked: How many questions it asked, those that were answered by an earlier run included.
-        failed: How many have no answer; each scores 0.
-        cause: What most of them failed with.
-    """
+    """Questions of a step that have no answer."""
 
     step: str
     asked: int
@@ -44,12 +37,7 @@ class Failed:
 
 
 def passing_cause(record: QuestionRecord | None, error: Exception | None = None) -> str | None:
-    """Why a question was not asked as it should be, where another attempt may fare better; None where it was.
-
-    Args:
-        record: What became of it; a judge that could not be reached is a reason although there is an answer.
-        error: Why it has no answer.
-    """
+    """Why a question was not asked as it should be, where another attempt may fare better; None where it was."""
     if isinstance(error, StageError) and is_transient(error.cause):
         return f"{error.cause}: {error.message}"
     if record is None:
@@ -66,13 +54,7 @@ class Failures:
         self._steps: dict[str, FailureMonitor] = {}
 
     def watch(self, step: str, total: int | None = None, asking: int | None = None) -> FailureMonitor:
-        """Begin a step, or a further part of one.
-
-        Args:
-            step: Its name.
-            total: How many questions it has; None where that is not known.
-            asking: How many of them are asked now, the others being answered by an earlier run; all where None.
-        """
+        """Begin a step, or a further part of one."""
         watch = FailureMonitor(step, total, asking, self._steps.get(step))
         self._steps[step] = watch
         return watch
@@ -84,11 +66,7 @@ class Failures:
 
 
 class FailureMonitor:
-    """Counts the questions of a step, and stops it where most fail for a passing reason. Safe in many threads.
-
-    Attributes:
-        failed: How many questions have no answer.
-    """
+    """Counts the questions of a step, and stops it where most fail for a passing reason. Safe in many threads."""
 
     def __init__(
         self, step: str, total: int | None = None, asking: int | None = None, before: FailureMonitor | None = None
@@ -113,23 +91,12 @@ class FailureMonitor:
             yield item
 
     def add(self, record: QuestionRecord | None, error: Exception | None = None) -> None:
-        """Count a question that was asked now.
-
-        Args:
-            record: What became of it.
-            error: Why it has no answer.
-        """
+        """Count a question that was asked now."""
         cause = None if error is None else getattr(error, "cause", type(error).__name__)
         self.count(cause, passing_cause(record, error))
 
     def count(self, cause: str | None, passing: str | None = None, *, earlier: bool = False) -> None:
-        """Count a piece of work.
-
-        Args:
-            cause: The name of the error that it ended with; None where it did not.
-            passing: The reason that may pass, where there is one.
-            earlier: Whether an earlier run did it.
-        """
+        """Count a piece of work."""
         with self._lock:
             self._asked += self._total is None
             if cause is not None:
@@ -147,11 +114,7 @@ class FailureMonitor:
         return 2 * self._passing > self._total or (2 * self._passing > self._asking and self._passing > _FEW)
 
     def refuse(self) -> None:
-        """End the step where too many failed.
-
-        Raises:
-            TooManyFailuresError: They did.
-        """
+        """End the step where too many failed."""
         if self._reason is not None:
             raise TooManyFailuresError(self._message(self._reason))
 

@@ -39,14 +39,7 @@ _POLLED = 0.5
 
 @dataclass(frozen=True)
 class Finetuned:
-    """A program on language models of its own.
-
-    Attributes:
-        program: Bound to the new language models, whose predictors have no demonstrations.
-        lms: All that the program is bound to, by role.
-        conversations: How many calls there were to learn from, by predictor.
-        folders: Where the new models of this process are, by role.
-    """
+    """A program on language models of its own."""
 
     program: Program
     lms: Roles
@@ -58,12 +51,7 @@ class OtherLMsJournal(Journal):
     """A part of a journal for answers of other language models than those that it was begun with."""
 
     def __init__(self, journal: Journal, lms: Any) -> None:
-        """Set apart.
-
-        Args:
-            journal: The whole.
-            lms: The other language models, by role.
-        """
+        """Set apart."""
         self._whole = journal
         self._mark = digest({role: lm_spec(getattr(lms, role)) for role in ROLES})
 
@@ -90,11 +78,7 @@ class OtherLMsJournal(Journal):
 
 
 def check_finetunable(program: Program) -> None:
-    """Refuse a language model that cannot be fine-tuned, before any call is made.
-
-    Raises:
-        ConfigurationError: There is such a one.
-    """
+    """Refuse a language model that cannot be fine-tuned, before any call is made."""
     from keqa.lms.local.adapters import is_adapter
 
     for lm in _distinct(program):
@@ -115,19 +99,6 @@ def finetune(
     """Fine-tune the language models of a program on its own right calls.
 
     One with nothing to learn, such as a judge that gave one verdict alone, stays as it is, with its demonstrations.
-
-    Args:
-        program: It stays as it is, demonstrations and all: the better it is, the more there is to learn from.
-        trainset: Questions to learn from.
-        asking: How questions are asked.
-        options: With the final score from which a question came out right, the seed, and how to train (`training`).
-        folder: Where adapters are kept; by DSPy's own rule where None.
-
-    Raises:
-        InputError: There is no call to learn from.
-        ConfigurationError: A language model cannot be fine-tuned, or an option of training is wrong.
-        MissingExtraError: A package is missing.
-        TooManyFailuresError: Most questions failed for a reason that may pass.
     """
     from keqa.lms.adapter import adapter
 
@@ -186,14 +157,7 @@ def _on_tuned(program: Program, lms: Roles, tuned: Mapping[int, Any]) -> Program
 def right_calls(
     program: Program, traces: Sequence[Trace], asking: Asking, options: Options
 ) -> dict[str, list[dict[str, Any]]]:
-    """The calls to learn from, by predictor, each once; of a judge as many of each verdict.
-
-    Args:
-        program: Which was asked.
-        traces: What it was asked, with its calls.
-        asking: For what has to be asked besides.
-        options: The final score from which a question came out right, and the seed.
-    """
+    """The calls to learn from, by predictor, each once; of a judge as many of each verdict."""
     predictors = dict(program.named_predictors())
     found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in predictors}
 
@@ -257,12 +221,7 @@ def _distinct(program: Program) -> Iterable[Any]:
 
 
 def _trained(lm: Any, data: list[Any], options: Options, folder: Path | None, asking: Asking) -> Any:
-    """The language model that comes out of a training.
-
-    Raises:
-        KeqaError: What ended the training.
-        ConfigurationError: Another error did.
-    """
+    """The language model that comes out of a training."""
     from keqa.lms.local.provider import LocalProvider
 
     kwargs = dict(options.training)
@@ -294,18 +253,7 @@ def _report(job: Any, asking: Asking) -> None:
 
 
 def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
-    """Copy fine-tuned language models beside a program: as ``PROGRAM.lm``, or one a role as ``PROGRAM.lm-ROLE``.
-
-    Args:
-        folders: Where they are, by role.
-        program: Folder of the program.
-
-    Returns:
-        Where the copies are, by role.
-
-    Raises:
-        InputError: A place is taken by something else, or cannot be written to.
-    """
+    """Copy fine-tuned language models beside a program: as ``PROGRAM.lm``, or one a role as ``PROGRAM.lm-ROLE``."""
     from keqa.lms.local.adapters import TRAINING
 
     places = places_beside(folders, program)
@@ -323,12 +271,7 @@ def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path
 
 
 def places_beside(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
-    """Where `save_lms` puts fine-tuned language models, by role.
-
-    Args:
-        folders: Where they are, by role.
-        program: Folder of the program.
-    """
+    """Where `save_lms` puts fine-tuned language models, by role."""
     place, first = Path(program), dict[Path, str]()
     for role, source in folders.items():
         first.setdefault(source, role)
@@ -337,11 +280,5 @@ def places_beside(folders: Mapping[str, Path], program: str | Path) -> dict[str,
 
 
 def apart(asking: Asking, calls: Journal, lms: Any) -> tuple[Asking, Journal]:
-    """How to ask from now on, on other language models: answers of the former ones are none of theirs.
-
-    Args:
-        asking: As before.
-        calls: Where calls are kept.
-        lms: The other language models.
-    """
+    """How to ask from now on, on other language models: answers of the former ones are none of theirs."""
     return replace(asking, journal=OtherLMsJournal(asking.journal, lms)), OtherLMsJournal(calls, lms)

@@ -19,12 +19,7 @@ ROLES = ("task", "consistency", "utility")
 
 
 def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
-    """What finished work depends on besides what is asked and of which program; no key or address is in it.
-
-    Args:
-        program: Whose language models and retriever are asked.
-        metric: Correctness of an answer.
-    """
+    """What finished work depends on besides what is asked and of which program; no key or address is in it."""
     lms = lms_of(program)
     roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in ROLES}
     models, predictors = models_of(program), {name for name, _ in program.named_predictors()}
@@ -48,14 +43,7 @@ def example_key(example: Example) -> str:
 
 
 def question_key(state: str, question: str, answer_type: str, choices: Any) -> str:
-    """The key of a question asked of a program.
-
-    Args:
-        state: The program's `keqa.programs.fingerprint.program_fingerprint`.
-        question: Its text.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-    """
+    """The key of a question asked of a program."""
     return f"{state}:{digest([question, answer_type, list(choices)])}"
 
 

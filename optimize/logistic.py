@@ -18,14 +18,7 @@ _DIGITS = 6
 
 
 def logistic(features: Array, target: Array, weight: Array, penalties: Array) -> Array:
-    """Weights of a logistic regression on shares of successes, as a binomial.
-
-    Args:
-        features: A row for each item.
-        target: The share of successes of each.
-        weight: How much each counts.
-        penalties: How small the weight of each feature is kept.
-    """
+    """Weights of a logistic regression on shares of successes, as a binomial."""
     import numpy as np
     from scipy.optimize import minimize
 
@@ -48,20 +41,7 @@ def cross_validated(
     tried: Iterable[float],
     signals_penalty: float,
 ) -> tuple[Array, Array]:
-    """The regression on signals and words whose penalty on words serves best on the folds that are held out.
-
-    Args:
-        signals: A row for each item.
-        words: Likewise.
-        target: The share of successes of each.
-        weight: How much each counts.
-        fold: Where each is held out, from 0 to below `FOLDS`.
-        tried: Penalties on the weights of words.
-        signals_penalty: That on the weights of signals.
-
-    Returns:
-        Weights of signals, words and 1, from all items; and for each item the score of what was learned without it.
-    """
+    """The regression on signals and words whose penalty on words serves best on the folds that are held out."""
     import numpy as np
 
     features = np.hstack([signals, words, np.ones((len(target), 1))])
@@ -82,14 +62,7 @@ def cross_validated(
 
 
 def platt(scores: Array, target: Array, weight: Array, rows: Any) -> tuple[float, float]:
-    """Slope and offset with which scores say how probable something is (Platt, 1999).
-
-    Args:
-        scores: Of all items.
-        target: The share of successes of each.
-        weight: How much each counts.
-        rows: Which items to fit to.
-    """
+    """Slope and offset with which scores say how probable something is (Platt, 1999)."""
     import numpy as np
 
     pairs = np.column_stack([scores[rows], np.ones(int(np.count_nonzero(rows)))])
@@ -116,16 +89,7 @@ def sigmoid(scores: Array) -> Array:
 def regression_of(
     weights: Array, names: Sequence[str], mean: Array, scale: Array, slope: float, offset: float
 ) -> Regression:
-    """A regression as it is kept; six digits of a weight are all that it can be relied on for.
-
-    Args:
-        weights: Of the signals, of the words, and of 1.
-        names: Of the signals.
-        mean: Of each signal.
-        scale: Of each signal.
-        slope: Of Platt's calibration.
-        offset: Likewise.
-    """
+    """A regression as it is kept; six digits of a weight are all that it can be relied on for."""
     return Regression(
         bias=_rounded(weights[-1]),
         signals={

@@ -21,12 +21,7 @@ _EVERY = 50
 
 
 class Meter(UsageTracker):
-    """Counts requests to language models in a journal while it is DSPy's usage tracker, and tells the one before.
-
-    Attributes:
-        earlier: What earlier runs had kept, so at least what they spent: the last few requests of one that was killed
-            are not in it.
-    """
+    """Counts requests to language models in a journal while it is DSPy's usage tracker, and tells the one before."""
 
     def __init__(self, journal: Journal) -> None:
         super().__init__()

@@ -44,12 +44,7 @@ def builds_reference(program: Program, options: Options) -> TypeGuard[KEQA]:
 
 
 def empty_reference(program: KEQA, options: Options) -> UtilityReference:
-    """The reference that a compilation fits: set up as that of the program, where it has one.
-
-    Raises:
-        ConfigurationError: The embedder is none, or the program's reference has another one.
-        MissingExtraError: A package is missing that the embedder needs.
-    """
+    """The reference that a compilation fits: set up as that of the program, where it has one."""
     own = program.picking.reference
     if not isinstance(own, UtilityReference):
         return UtilityReference(options.embedder or HASHING)
@@ -64,26 +59,7 @@ def empty_reference(program: KEQA, options: Options) -> UtilityReference:
 
 @dataclass(kw_only=True)
 class Steps:
-    """A compilation under way.
-
-    Attributes:
-        before: The program; it stays as it is.
-        train: Questions to learn from.
-        val: Questions to choose by.
-        folder: Where further journals go.
-        asking: How questions are asked.
-        calls: Where the calls of tuning are kept.
-        options: How to compile.
-        adapters: Where fine-tuned language models go; by DSPy's own rule where None.
-        trials: Every candidate scored so far, the program as it was first.
-        kept: That of the program as it is now.
-        chosen: The names of the candidates that a step went on with.
-        curve: What tuning saw.
-        boundary: What became of the boundary model; None where none was trained.
-        counts: Entries of the utility reference by label, where it is kept.
-        problems: What could not be used, and why.
-        finetuned: What fine-tuning made, where it is kept.
-    """
+    """A compilation under way."""
 
     before: Program
     train: Sequence[Example]
@@ -103,14 +79,7 @@ class Steps:
     finetuned: Finetuned | None = None
 
     def run(self, step_done: Callable[[], None]) -> Program:
-        """Take all steps; a program other than KEQA has no reference and no settings to tune.
-
-        Args:
-            step_done: Called after each.
-
-        Returns:
-            The compiled program.
-        """
+        """Take all steps; a program other than KEQA has no reference and no settings to tune."""
         program = self._learned() if self.options.optimizer != "bootstrap" else self._bootstrapped()
         step_done()
         if builds_reference(program, self.options):

@@ -24,15 +24,7 @@ from keqa.programs.saving.values import settings_of
 
 @dataclass(frozen=True)
 class PredictorChange:
-    """What a predictor learned.
-
-    Attributes:
-        name: Its name in the program.
-        demos_before: Demonstrations it had.
-        demos_after: Demonstrations it has.
-        instruction_before: Its instruction as it was.
-        instruction_after: Its instruction now.
-    """
+    """What a predictor learned."""
 
     name: str
     demos_before: int
@@ -51,35 +43,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Report:
-    """What a compilation did.
-
-    Attributes:
-        optimizer: Its name.
-        trained_on: Number of training questions.
-        validated_on: Number of validation questions.
-        predictors: All predictors.
-        reference: Entries of the utility reference by label; empty where there is no reference.
-        settings: The settings that tuning may change; empty where the program has none.
-        trials: Every candidate that was scored on the validation split, the program as it was first, the final one
-            last.
-        curve: What tuning saw.
-        cost_per_retrieval: λ.
-        before: Scores on the validation split, one a question, of the program as it was.
-        after: The same of the compiled program.
-        spent: What this run cost.
-        spent_earlier: What earlier runs in the same folder had cost at least: of one that was killed the last few
-            requests are not counted.
-        problems: What was left out, and why.
-        chosen: The names of the trials that a step went on with; the others were left out.
-        failed: Questions without an answer, by step; each scored 0.
-        sources: What the program was compiled from; see `keqa.optimize.compile.sources_of`.
-        boundary: Of the boundary model what it reads, how many draws it was trained on, its figures on questions held
-            out, and whether it was kept; None where none was trained.
-        cost_per_call: μ.
-        unreliable_sources: The sources of passages that helped less often than the others, by the labels of the
-            reference, in words.
-        finetuned_on: The calls that its language models were fine-tuned on, by predictor; empty where they were not.
-    """
+    """What a compilation did."""
 
     optimizer: str
     trained_on: int
@@ -174,11 +138,7 @@ def changed_predictors(before: Program, after: Program) -> list[PredictorChange]
 
 
 def unreliable_sources(program: Program) -> list[str]:
-    """The unreliable sources by the labels of a program's reference, in words (``Herald: 3 of 41 of its …``).
-
-    Args:
-        program: Only KEQA has a reference.
-    """
+    """The unreliable sources by the labels of a program's reference, in words (``Herald: 3 of 41 of its …``)."""
     reference = program.picking.reference if isinstance(program, KEQA) else None
     return list(map(str, reference.unreliable_sources())) if isinstance(reference, UtilityReference) else []
 

@@ -25,19 +25,10 @@ _FORM = "metric(answer, golds, answer_type, choices), or metric(example, predict
 
 
 class DspyMetric:
-    """A metric of DSPy's, for the scores of whole questions; quizzes, of which it knows nothing, are scored by F1.
-
-    Attributes:
-        function: The metric.
-    """
+    """A metric of DSPy's, for the scores of whole questions; quizzes, of which it knows nothing, are scored by F1."""
 
     def __init__(self, function: Callable[..., Any], given: Mapping[str, dspy.Example] | None = None) -> None:
-        """Set up.
-
-        Args:
-            function: The metric.
-            given: By the id of a question, the example that the user gave, with fields that only the metric knows.
-        """
+        """Set up."""
         self.function, self._given = function, dict(given or {})
 
     def __call__(self, answer: str | None, golds: Sequence[str], answer_type: str, choices: Sequence[str]) -> float:
@@ -54,11 +45,7 @@ class DspyMetric:
         return example_for_metrics(example, self._given.get(example.id))
 
     def of(self, example: Example, prediction: AnswerPrediction) -> float:
-        """The score of an answer.
-
-        Raises:
-            ConfigurationError: The metric raised an error, or gave no number.
-        """
+        """The score of an answer."""
         try:
             score = self.function(self.example(example), prediction)
             # A bool, a number, or a prediction with a score and feedback.
@@ -70,12 +57,7 @@ class DspyMetric:
 
 
 def example_for_metrics(example: Example, given: dspy.Example | None = None) -> dspy.Example:
-    """A question as metrics and optimizers of DSPy take it, gold answers and all.
-
-    Args:
-        example: The question.
-        given: The user's own, whose further fields are kept.
-    """
+    """A question as metrics and optimizers of DSPy take it, gold answers and all."""
     own = {} if given is None else dict(given.items())
     fields = {
         "root": example.id,
@@ -92,16 +74,7 @@ def example_for_metrics(example: Example, given: dspy.Example | None = None) -> 
 
 
 def as_metric(metric: Any, *sets: Any) -> Correctness:
-    """A metric in the form that compiling takes.
-
-    Args:
-        metric: Of either form; their parameters show which: a metric of DSPy's has one called ``trace``, begins with
-            ``example`` or ``gold``, or takes two or three arguments.
-        *sets: The questions, to whose further fields a metric of DSPy's may refer.
-
-    Raises:
-        ConfigurationError: It is of neither form.
-    """
+    """A metric in the form that compiling takes."""
     if isinstance(metric, DspyMetric):
         return metric
     # A module that scores, such as dspy.evaluate.SemanticF1, is called through parameters of no name.
@@ -128,11 +101,6 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     """How right a prediction is; 0 without an answer, and where it says that the documents do not say it.
 
     A metric of DSPy's is given the latter, and may see by `prediction.unanswered` what it is.
-
-    Args:
-        metric: See `as_metric`.
-        example: The question.
-        prediction: What a program returned.
     """
     answer = getattr(prediction, "answer", None)
     if not answer:

@@ -54,15 +54,7 @@ def own_choice(program: KEQA) -> dict[str, Any]:
 
 
 def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
-    """The values that are tried, a program's own first; its own alone of settings that it does not use.
-
-    Args:
-        program: What they are tried on.
-        grid: By setting; `GRID` has those that are not in it.
-
-    Raises:
-        ConfigurationError: There is no such setting to tune, or a value cannot work.
-    """
+    """The values that are tried, a program's own first; its own alone of settings that it does not use."""
     if not isinstance(grid, Mapping) or (strange := sorted(grid.keys() - GRID.keys())):
         raise ConfigurationError(f"grid must be values by setting, of {', '.join(GRID)}, not {strange or grid!r:.80}")
     found: dict[str, tuple[Any, ...]] = {}

@@ -38,15 +38,7 @@ class SharedSession(Session):
     """A session whose calls to predictors are answered by what was asked before, where it was."""
 
     def __init__(self, bound: CallLimiter, journal: Journal, state: str, root: str = "") -> None:
-        """Begin.
-
-        Args:
-            bound: How many calls may be in flight.
-            journal: Where calls are kept.
-            state: What instructions, demonstrations and reference the predictors have.
-            root: Id of the question, where the reference holds something of it: it then shows others than for another
-                question.
-        """
+        """Begin."""
         super().__init__(bound, blocking=True)
         self.journal, self.state, self.root = journal, state, root
 

@@ -23,13 +23,7 @@ _MOST_HELD_OUT = 100
 
 @dataclass(frozen=True)
 class Split:
-    """Questions to learn from and to choose by.
-
-    Attributes:
-        train: To learn from.
-        val: To choose by; none of them is in `train`, unless there are too few.
-        problems: What was left out, and why.
-    """
+    """Questions to learn from and to choose by."""
 
     train: list[Example]
     val: list[Example]
@@ -40,14 +34,6 @@ def split(trainset: Questions, valset: Questions | None, seed: int) -> Split:
     """Read the questions and keep the two parts apart.
 
     Without validation questions a seeded quarter of the training questions is held out, at most 100.
-
-    Args:
-        trainset: Questions to learn from.
-        valset: Questions to choose by.
-        seed: Of the part held out.
-
-    Raises:
-        InputError: One of the two holds nothing that can be used.
     """
     train, problems = _read(trainset, "train")
     if valset is None:

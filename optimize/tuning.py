@@ -36,15 +36,7 @@ _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning found.
-
-    Attributes:
-        program: A copy with the best settings.
-        curve: All points, the program's own settings first, in the order in which they were scored.
-        best: The point chosen: the highest objective; among equals the fewest retrievals, then the earliest.
-        own: The best one with the program's own kind of gate.
-        bounded: The best one with the boundary model, where there is one.
-    """
+    """What tuning found."""
 
     program: KEQA
     curve: list[Point]
@@ -63,21 +55,7 @@ def tune(
     grid: Mapping[str, Sequence[Any]] | None = None,
     boundary: BoundaryModel | None = None,
 ) -> Tuned:
-    """Choose the settings of a program.
-
-    Args:
-        program: It stays as it is.
-        valset: Questions to choose by.
-        asking: How questions are asked. Its journal keeps every call, so that a run that was killed makes none again.
-        cost_per_retrieval: λ, what a search costs in the metric's units.
-        cost_per_call: μ, what a reply of a language model costs in the metric's units.
-        grid: Values to try, see `values_to_try`. Settings that the program does not use are left alone.
-        boundary: A boundary model that has seen none of these questions; it is tried as the gate.
-
-    Raises:
-        ConfigurationError: A value that cannot work; or as in asking a question.
-        TooManyFailuresError: Most questions failed for a reason that may pass. The calls that were made are kept.
-    """
+    """Choose the settings of a program."""
     for name, cost in (("cost_per_retrieval", cost_per_retrieval), ("cost_per_call", cost_per_call)):
         if not 0 <= cost < float("inf"):
             raise ConfigurationError(f"{name} must be a number from 0, not {cost}")
@@ -91,13 +69,7 @@ def tune(
 
 
 def set_to(program: KEQA, choice: Mapping[str, Any], boundary: BoundaryModel | None = None) -> KEQA:
-    """A copy of a program with other settings.
-
-    Args:
-        program: It stays as it is.
-        choice: See `Point.settings`.
-        boundary: The boundary model that decides where the choice says so.
-    """
+    """A copy of a program with other settings."""
     new: KEQA = program.deepcopy()
     new.change(**_changes(program, choice, boundary))
     return new

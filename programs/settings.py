@@ -188,7 +188,7 @@ class KeqaSettings(Settings):
     evidence_sentences: Count = 2
     """How many sentences `select` takes."""
     similarity: Annotated[Any, SIMILARITY] | Word | None = None
-    """Compares triples, or a quiz, with sentences: a function, or the name of an embedding model; by words where None."""
+    """Compares triples, or a quiz, with sentences: a function, or the name of an embedding model; else by words."""
     extract_sentences: Count | None = None
     """Cut each passage that is kept down to so many sentences closest to the quiz (the paper's KEQA w SE)."""
     on_nothing_helpful: Annotated[OnNothingHelpful, About(tried=("largest_cluster", "closed_book"))] = "largest_cluster"

@@ -13,7 +13,7 @@ from keqa.programs.finding import said, told
 from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import Unanswered
-from keqa.signatures.tool_description import DESCRIPTION, NAME, QUESTION
+from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
 _SOURCES = 5
 _LONGEST = 300
@@ -32,7 +32,9 @@ class ProgramTool(dspy.Tool):
 
 def as_tool(program: Program, name: str | None = None, desc: str | None = None) -> ProgramTool:
     """Make a tool of a program; see `keqa.programs.program.Program.as_tool`."""
-    return ProgramTool(_Asking(program), name=name or NAME, desc=desc or DESCRIPTION, arg_desc={"question": QUESTION})
+    return ProgramTool(
+        _Asking(program), name=name or TOOL_NAME, desc=desc or TOOL_DESCRIPTION, arg_desc={"question": TOOL_QUESTION}
+    )
 
 
 class _Asking:

@@ -58,6 +58,11 @@ def _in_folder_out(given: Mapping[str, Any]) -> str:
     return str(given["out"])
 
 
+def _languages_of(built: Any) -> str:
+    """The languages of an index, most frequent first, or the name of its engine where it does not know them."""
+    return ", ".join(getattr(built, "languages", None) or [str(getattr(built, "language", None) or built.engine)])
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine of retrieval.
@@ -94,7 +99,7 @@ class Engine:
     build: Callable[..., Any] | None = None
     options: tuple[BuildOption, ...] = ()
     locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
-    described: Callable[[Any], str] = lambda built: str(getattr(built, "language", None) or built.engine)
+    described: Callable[[Any], str] = _languages_of
     searched: Callable[[str, Any], str] = lambda address, built: address
     change: Callable[[str, str | None], AbstractContextManager[Any]] | None = None
 
@@ -153,8 +158,8 @@ def _with_vectors(address: str, manifest: Any) -> str:
 
 
 def _described_on_server(manifest: Any) -> str:
-    language = str(manifest.language)
-    return f"{language}, {manifest.encoder.model}" if hasattr(manifest, "encoder") else language
+    languages = _languages_of(manifest)
+    return f"{languages}, {manifest.encoder.model}" if hasattr(manifest, "encoder") else languages
 
 
 def _on_server(given: Mapping[str, Any]) -> str:

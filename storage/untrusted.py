@@ -183,7 +183,12 @@ def reasons(error: ValueError) -> str:
     if errors is None:
         return str(error)
     problems = errors(include_url=False, include_input=False)[:_MOST_REASONS]
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'line'}: {one['msg']}" for one in problems)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'line'}: {plain(one['msg'])}" for one in problems)
+
+
+def plain(message: str) -> str:
+    """A message of pydantic's as its validator wrote it: it puts the kind of the error before it."""
+    return message.replace("Value error, ", "").replace("Assertion failed, ", "")
 
 
 def parse_npy(

@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from keqa.signatures.choose_action import Turn, written_trajectory
+from keqa.signatures.react import Turn, written_trajectory
 from keqa.testbed.skills.registry import Example
 
 CHAT_TEMPLATE = (

@@ -1,4 +1,4 @@
-"""The help of a command, in which no option's name is cut, however narrow the terminal."""
+"""The help of a command, in which no option's name is cut, however narrow the terminal, and what it says of values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from keqa.cli.console import results
+from keqa.storage.untrusted import plain
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -29,6 +30,14 @@ class WholeNames(TyperCommand):
 
     Typer's own has six, which share the width of the terminal: at 80 columns it cuts ``--no-demonstrations``.
     """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `typer.core.TyperCommand.parse_args`."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = plain(error.message)
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print usage, text and panels."""

@@ -14,6 +14,7 @@ from keqa.programs.finding import said, without_guess
 from keqa.programs.records import QuestionRecord
 from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.server.problems import Problem, ProblemError
+from keqa.storage.untrusted import plain
 
 Read = TypeVar("Read", bound=BaseModel)
 
@@ -36,7 +37,7 @@ def read_body(kind: type[Read], body: bytes) -> Read:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
-        message = f"{place}: {first['msg']}" if place else first["msg"]
+        message = f"{place}: {plain(first['msg'])}" if place else plain(first["msg"])
         raise ProblemError(Problem(400, message, param=place or None)) from None
 
 

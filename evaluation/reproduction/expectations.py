@@ -35,6 +35,7 @@ from keqa.errors import InputError
 from keqa.evaluation.reports.measures import MEASURES
 from keqa.evaluation.reproduction.bounded_yaml import line_of, read_mapping
 from keqa.evaluation.reproduction.case_commands import FOLDER, check_command
+from keqa.storage.untrusted import plain
 
 _ENDING = ".yaml"
 
@@ -163,7 +164,7 @@ def read_case(file: Path | Traversable, given: Mapping[str, Sequence[str]] | Non
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
-        reason = problem["msg"].removeprefix("Value error, ")
+        reason = plain(problem["msg"])
         line = line_of(node, problem["loc"])
         raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{reason}") from error
 

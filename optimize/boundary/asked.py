@@ -21,7 +21,7 @@ from keqa.optimize.boundary.train import M, Trained, about_training, checked_qui
 from keqa.programs.boundary.features import certainty
 from keqa.programs.boundary.finetuned import FinetunedModel
 from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
-from keqa.signatures.assess_knowledge import Language, assessment_prompt, assessment_reply
+from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
 
 TAU = 0.9
 """The share from which KBM takes a quiz for mastered, and for certain."""
@@ -49,24 +49,7 @@ def train_finetuned(
     training: Mapping[str, Any] | None = None,
     progress: Progress = lambda step, steps, loss: None,
 ) -> Trained[FinetunedModel]:
-    """Fine-tune a language model to say of a quiz whether it is mastered and certain, as KBM does.
-
-    Args:
-        collected: What was collected, of one language model; no test split.
-        lm: What to train: a model string of this process, such as ``keqa/tiny``; it need not be the one that was asked.
-        folder: Where the adapter, or the whole model, shall be; the same call on it resumes.
-        language: Of the prompt.
-        threshold: τ, which divides accuracy and certainty into True and False.
-        soft_labels: Learn the shares themselves instead: an extension, a cross-entropy with accuracy and certainty.
-        training: `keqa.lms.local.training.TrainingOptions` by name, in the place of KBM's.
-        progress: See there.
-
-    Raises:
-        InputError: It is of a test split, of several language models, too little or of one kind; or the folder is
-            taken.
-        ConfigurationError: The language model cannot be trained, or an option is wrong.
-        MissingExtraError: A package is missing.
-    """
+    """Fine-tune a language model to say of a quiz whether it is mastered and certain, as KBM does."""
     if not 0 < threshold <= 1:
         raise ConfigurationError(f"the threshold must be above 0 and at most 1, not {threshold!r}")
     learned, rest = _divided(checked_quizzes(collected))
@@ -105,23 +88,7 @@ def train_prompted(
     reflection_lm: Any = None,
     budget: int = 200,
 ) -> Trained[PromptedModel]:
-    """Choose examples for a prompted boundary model, and let GEPA write its instruction where a reflecting LM is given.
-
-    Args:
-        collected: As for `train_finetuned`.
-        lm: The language model that is asked, for the figures and for GEPA.
-        show: ``balanced`` examples for every quiz, or the ``nearest`` to each.
-        k: How many.
-        embedder: Finds the nearest.
-        threshold: τ.
-        seed: Another seed, other balanced examples.
-        reflection_lm: Writes instructions; the signature's own stays where None.
-        budget: Of GEPA, in quizzes asked.
-
-    Raises:
-        InputError: As there.
-        ConfigurationError: Nothing can be asked.
-    """
+    """Choose examples for a prompted boundary model, and let GEPA write its instruction where a reflecting LM is given."""
     learned, rest = _divided(checked_quizzes(collected))
     examples = [_known(quiz, threshold) for quiz in learned]
     random.Random(seed).shuffle(examples)
@@ -140,12 +107,7 @@ def train_prompted(
 
 
 class JudgeModule(dspy.Module):
-    """A prompted boundary model as a module for DSPy's optimizers.
-
-    Attributes:
-        model: Whose examples are shown.
-        judge: The predictor whose instruction they may change.
-    """
+    """A prompted boundary model as a module for DSPy's optimizers."""
 
     def __init__(self, model: PromptedModel) -> None:
         super().__init__()
@@ -166,15 +128,7 @@ class JudgeModule(dspy.Module):
 def compile_prompted(
     model: PromptedModel, examples: Sequence[KnownQuiz], reflection_lm: Any, *, budget: int = 200, seed: int = 0
 ) -> PromptedModel:
-    """Let GEPA write the instruction of a prompted boundary model; ``dspy.settings.lm`` is asked.
-
-    Args:
-        model: Whose instruction.
-        examples: What it learns from; half of them choose.
-        reflection_lm: Writes instructions.
-        budget: Quizzes asked, at most.
-        seed: Of GEPA.
-    """
+    """Let GEPA write the instruction of a prompted boundary model; ``dspy.settings.lm`` is asked."""
     from keqa.optimize.dspy_bridge.quiet import quiet
 
     wanted = [

@@ -33,13 +33,7 @@ _MOST_READINGS = 5
 
 @dataclass(frozen=True)
 class Reading:
-    """A quiz as a gate would come to see it.
-
-    Attributes:
-        signals: The draws that are read.
-        mastery: How right the answer is that would be given from memory.
-        certainty: How much all draws agree; see `keqa.programs.boundary.features.certainty`.
-    """
+    """A quiz as a gate would come to see it."""
 
     signals: Signals
     mastery: float
@@ -48,15 +42,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Ranked:
-    """How a score ranks answers; what is not defined, where all are right or all wrong, is None.
-
-    Attributes:
-        right: The share of the answers that are right.
-        auroc: See `keqa.metrics.gates.auroc`.
-        prr: See `keqa.metrics.rejection.prediction_rejection_ratio`.
-        ece: See `keqa.metrics.calibration.expected_calibration_error`.
-        brier: See `keqa.metrics.calibration.brier`.
-    """
+    """How a score ranks answers; what is not defined, where all are right or all wrong, is None."""
 
     right: float
     auroc: float | None
@@ -67,16 +53,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a boundary model on quizzes that it has not learned from.
-
-    Attributes:
-        quizzes: How many.
-        mastery: Its mastery, against whether the answer that would be given from memory is right.
-        certainty_error: The mean distance of its certainty from that of all draws.
-        vote: T_c of the first five draws, against whether their most frequent answer is right.
-        draws: How many draws of a quiz it read on average.
-        failed: How many it could not judge, which count as unknown.
-    """
+    """The figures of a boundary model on quizzes that it has not learned from."""
 
     quizzes: int
     mastery: Ranked
@@ -91,16 +68,7 @@ class Figures:
 
 
 def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str] = ()) -> Figures:
-    """Judge what was collected, and compare.
-
-    Args:
-        model: Which.
-        collected: Of questions that it did not learn from, with the language model that it shall be used with.
-        roots: Digests of questions that it did learn from, which are left out.
-
-    Raises:
-        InputError: Nothing is left.
-    """
+    """Judge what was collected, and compare."""
     quizzes, seen, judged = _judged(model, collected, roots)
     said = [one or Judgement(0.0, 0.0) for one in judged]
     mastery, certain = [one.mastery for one in said], [one.certainty for one in said]
@@ -108,17 +76,7 @@ def check_model(model: BoundaryModel, collected: Sequence[Collected], roots: Seq
 
 
 def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path: Path) -> None:
-    """Draw how often quizzes are known that a model takes for so probably known, by tenths.
-
-    Args:
-        model: Which.
-        collected: What it is measured on; questions that it has learned from are left out.
-        path: A .png, .pdf or .svg file.
-
-    Raises:
-        InputError: It cannot be written, or nothing is left.
-        MissingExtraError: matplotlib is missing.
-    """
+    """Draw how often quizzes are known that a model takes for so probably known, by tenths."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -143,11 +101,7 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
 def _judged(
     model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str]
 ) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None]]:
-    """What is left of what was collected, as the model comes to see it, and what it says; None where it cannot judge.
-
-    Raises:
-        InputError: Nothing is left.
-    """
+    """What is left of what was collected, as the model comes to see it, and what it says; None where it cannot judge."""
     known = set(roots)
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
     if not quizzes:
@@ -171,10 +125,6 @@ def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
 
     Of a model that reads a draft each draw is one, and is right or not; of one that reads draws each set of five is
     one, as right as its most frequent answer; for one that reads the quiz alone, it is the share of right answers.
-
-    Args:
-        quiz: As collected.
-        reads: What the model reads.
     """
     agreement = certainty(quiz.signals())
     if reads == "quiz":
@@ -201,13 +151,7 @@ def _leading_right(quiz: CollectedQuiz, draws: list[CollectedDraw]) -> bool:
 
 
 def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | None = None) -> Reading:
-    """A quiz as a gate with default settings comes to see it.
-
-    Args:
-        model: Of the gate.
-        quiz: As collected.
-        draft: What a model that reads as needed says of the draft, where that is another's word than its own.
-    """
+    """A quiz as a gate with default settings comes to see it."""
     if not isinstance(model, StepwiseModel):
         return readings(quiz, model.reads)[0]
     one, every = readings(quiz, "draft")[0], readings(quiz, "draws")[0]
@@ -219,14 +163,7 @@ def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | Non
 def figures_of(
     quizzes: Sequence[CollectedQuiz], seen: Sequence[Reading], mastery: Sequence[float], certainty: Sequence[float]
 ) -> Figures:
-    """The figures of judgements.
-
-    Args:
-        quizzes: What was judged.
-        seen: What the model read of each, which says what the answer from memory is.
-        mastery: How probably the answer from memory is right, one a quiz.
-        certainty: How much the draws agree, one a quiz.
-    """
+    """The figures of judgements."""
     votes = [readings(quiz, "draws")[0] for quiz in quizzes]
     return Figures(
         len(quizzes),

@@ -48,14 +48,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class CollectedDraw(Record):
-    """One answer from memory.
-
-    Attributes:
-        text: As drawn; None where it says that the LM does not know.
-        right: Whether it is a gold answer.
-        probability: That the LM gave to it, normalised by its length, where it gives any.
-        first_token: That of its first token, likewise.
-    """
+    """One answer from memory."""
 
     text: str | None
     right: bool
@@ -64,16 +57,7 @@ class CollectedDraw(Record):
 
 
 class CollectedQuiz(Record):
-    """A quiz with the answers that were drawn for it.
-
-    Attributes:
-        root: Digest of the id of the question that it is of, by which splits are kept apart.
-        quiz: Its text, gold answers in the places of references.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-        golds: Its gold answers.
-        draws: In the order in which they were drawn.
-    """
+    """A quiz with the answers that were drawn for it."""
 
     root: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
     quiz: str
@@ -111,16 +95,7 @@ class _Header(Record):
 
 @dataclass(frozen=True)
 class Collected:
-    """What was collected of a split.
-
-    Attributes:
-        quizzes: Those that all draws were made for.
-        dataset: Name of the data set.
-        split: Part of it.
-        lm: The language model that was asked.
-        tries: Draws of a quiz.
-        left_out: How many quizzes lack a draw that failed; collected again, they are asked again.
-    """
+    """What was collected of a split."""
 
     quizzes: list[CollectedQuiz]
     dataset: str = ""
@@ -155,24 +130,7 @@ def collect(
     wanted: Callable[[GoldQuiz], bool] = lambda asked: True,
     progress: Progress = lambda done, total: None,
 ) -> Collected:
-    """Draw answers to the quizzes of questions from memory.
-
-    Args:
-        program: Whose quiz prompt, demonstrations, language model, temperature and seed are taken.
-        examples: The questions, with gold answers; of a train split, unless a model shall be checked on them.
-        tries: Draws of a quiz.
-        store: Where draws are kept as soon as those of a quiz are made, such as a `keqa.storage.journal.Journal`.
-        correct: Which answers are right: those that it gives 1.
-        in_flight: Quizzes in work at once.
-        dataset: Name of the data set, for the record.
-        split: Part of it, likewise.
-        wanted: Whether a quiz is asked; by default each is.
-        progress: Called after each quiz with how many are done and how many there are.
-
-    Raises:
-        InputError: There is no quiz.
-        TooManyFailuresError: Most draws fail for a reason that may pass. What was drawn is kept.
-    """
+    """Draw answers to the quizzes of questions from memory."""
     asked = [one for one in quizzes_of(examples) if wanted(one)]
     if not asked:
         raise InputError("there is no question to collect answers to")
@@ -199,11 +157,7 @@ def collect(
 
 
 def write_collected(collected: Collected, path: Path) -> None:
-    """Write what was collected to a file that only its owner may read: a header, then a line a quiz.
-
-    Raises:
-        InputError: It cannot be written.
-    """
+    """Write what was collected to a file that only its owner may read: a header, then a line a quiz."""
     facts = {"dataset": collected.dataset, "split": collected.split, "lm": collected.lm, "tries": collected.tries}
     header = _Header(format="keqa-boundary-quizzes", version=1, **facts)  # type: ignore[arg-type]
     lines = [header.model_dump_json(), *(quiz.model_dump_json() for quiz in collected.quizzes)]
@@ -211,11 +165,7 @@ def write_collected(collected: Collected, path: Path) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, and that only its owner may read.
-
-    Raises:
-        InputError: It cannot be written.
-    """
+    """Write a file that is there whole or not at all, and that only its owner may read."""
     new = path.with_name(f".{path.name}.new")
     try:
         private_folder(path.resolve().parent)
@@ -228,11 +178,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def read_collected(path: str | Path) -> Collected:
-    """Read what `write_collected` wrote; it may come from a stranger.
-
-    Raises:
-        InputError: It is no such file, or damaged; the message names the line.
-    """
+    """Read what `write_collected` wrote; it may come from a stranger."""
     with open_regular(path, links=True, error=InputError) as stream:
         content = stream.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:

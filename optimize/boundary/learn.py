@@ -36,22 +36,6 @@ def learn(
     """Collect draws to the quizzes of training questions, and train a light model on them.
 
     By default it reads one draft where the language model gives the probabilities of its tokens, and else the draws.
-
-    Args:
-        program: Whose quiz prompt is asked.
-        train: Questions to learn from. Quizzes that the prompt shows, or that a validation question has as well, are
-            left out.
-        val: The questions to choose by.
-        tries: Draws of a quiz.
-        as_needed: Whether it shall read one draft, and the draws where they are worth their cost.
-        store: Where draws are kept.
-        in_flight: Quizzes in work at once.
-        progress: See `collect`.
-
-    Raises:
-        InputError: There is too little to learn from, before any call where that is known; or all answers are right,
-            or all wrong.
-        TooManyFailuresError: Most draws fail for a reason that may pass. What was drawn is kept.
     """
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")

@@ -46,13 +46,7 @@ Said = Mapping[Aspect, Sequence[float]]
 
 @dataclass(frozen=True)
 class Trained(Generic[M]):
-    """A model, and how it fares.
-
-    Attributes:
-        model: It says the figures about itself.
-        held_out: Of a light or stepwise model trained on all questions: of models like it that were trained without the
-            questions that they are measured on. Of another, which is trained without some questions: of it, on these.
-    """
+    """A model, and how it fares."""
 
     model: M
     held_out: Figures
@@ -67,18 +61,7 @@ class Trained(Generic[M]):
 def train_light(
     collected: Sequence[Collected], *, reads: Literal["quiz", "draft", "draws"] = "draft", embedder: str = EMBEDDER
 ) -> Trained[LightModel]:
-    """Train a light boundary model.
-
-    Args:
-        collected: What was collected, of one language model; no test split.
-        reads: What the model shall read.
-        embedder: Of quizzes: ``hashing``, ``hashing-N`` or ``local/minilm``.
-
-    Raises:
-        InputError: It is of a test split, of several language models, too little, or all of one kind.
-        ConfigurationError: The embedder is none of the built-in ones.
-        MissingExtraError: A package is missing that it needs.
-    """
+    """Train a light boundary model."""
     return _light(collected, checked_quizzes(collected), reads, embedder)[0]
 
 
@@ -108,17 +91,7 @@ def _light(
 
 
 def train_stepwise(collected: Sequence[Collected], *, embedder: str = EMBEDDER) -> Trained[StepwiseModel]:
-    """Train a light model for one draft, one for all draws, and how far apart their judgements lie.
-
-    Args:
-        collected: What was collected, of one language model; no test split.
-        embedder: Of quizzes; see `train_light`.
-
-    Raises:
-        InputError: It is of a test split, of several language models, too little, or all of one kind.
-        ConfigurationError: The embedder is none of the built-in ones.
-        MissingExtraError: A package is missing that it needs.
-    """
+    """Train a light model for one draft, one for all draws, and how far apart their judgements lie."""
     quizzes = checked_quizzes(collected)
     (draft, of_draft), (draws, of_draws) = (_light(collected, quizzes, reads, embedder) for reads in ("draft", "draws"))
     model = StepwiseModel(
@@ -139,12 +112,7 @@ def train_stepwise(collected: Sequence[Collected], *, embedder: str = EMBEDDER) 
 
 
 def change(first: Sequence[float], later: Sequence[float]) -> Change:
-    """The line and spread by which one judgement follows from another, by least squares over log odds.
-
-    Args:
-        first: Judgements of drafts, from 0 to 1.
-        later: Those of all draws of the same quizzes.
-    """
+    """The line and spread by which one judgement follows from another, by least squares over log odds."""
     import numpy as np
 
     before, after = (np.array([log_odds(value) for value in values]) for values in (first, later))
@@ -155,12 +123,7 @@ def change(first: Sequence[float], later: Sequence[float]) -> Change:
 
 
 def about_training(collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz]) -> dict[str, Any]:
-    """What a boundary model says about how it came to be.
-
-    Args:
-        collected: What it was trained on.
-        quizzes: Those of these that it learned from.
-    """
+    """What a boundary model says about how it came to be."""
     return {
         "keqa": version("keqa"),
         "lm": collected[0].lm[:_LONGEST],
@@ -175,11 +138,7 @@ def roots_of(quizzes: Sequence[CollectedQuiz]) -> list[str]:
 
 
 def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
-    """The quizzes of what a boundary model may learn from, each once.
-
-    Raises:
-        InputError: It is of a test split, of several language models, too little, or all of one kind.
-    """
+    """The quizzes of what a boundary model may learn from, each once."""
     for one in collected:
         if one.split == "test":
             raise InputError(

@@ -30,13 +30,7 @@ P = TypeVar("P", bound=Program)
 
 @dataclass(frozen=True)
 class Bootstrapped:
-    """What bootstrapping found.
-
-    Attributes:
-        program: The best candidate; the program as it was where none was better.
-        trials: All candidates in the order in which they were scored, the program as it was first.
-        found: How many possible demonstrations there were, by predictor.
-    """
+    """What bootstrapping found."""
 
     program: Program
     trials: list[Trial]
@@ -61,18 +55,6 @@ def bootstrap(
     that is not better than the program as it was. Unless every question is right by then, each predictor is tried
     without its demonstrations as well, or with them where the best has none: those of one predictor may help while
     those of another do harm.
-
-    Args:
-        program: It stays as it is.
-        trainset: Questions to learn from.
-        valset: Questions to choose by.
-        asking: How questions are asked, and where it is noted from which of them demonstrations come.
-        options: How many demonstrations a predictor and a judge get, how many sets are scored, the final score that a
-            question's decomposition and summary take to be demonstrations, and the seed.
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong.
-        TooManyFailuresError: Most questions failed for a reason that may pass.
     """
     steps = not isinstance(program, KEQA)
     best, trials = program, [asking.trial(program, "the program as it is", valset, steps=steps)]
@@ -154,12 +136,7 @@ class ClosedBookAnswers:
         self.watch = asking.failures.watch("answering closed book")
 
     def __call__(self, trace: Trace, one: Settled) -> float | None:
-        """How right the answer to a quiz is; None where there is none.
-
-        Args:
-            trace: Of the question that it is of.
-            one: The quiz.
-        """
+        """How right the answer to a quiz is; None where there is none."""
         text = one.quiz.resolved or ""
         key = f"{self.state}:closed book:{digest([text, one.answer_type, one.choices])}"
         kept = self.journal.get_as(key, _Recalled.model_validate)

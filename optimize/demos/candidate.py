@@ -18,13 +18,7 @@ _LONGEST = 6000
 
 @dataclass(frozen=True)
 class Candidate:
-    """A possible demonstration.
-
-    Attributes:
-        demo: Every field of the signature.
-        kind: What kind of example it is; a set of demonstrations mixes the kinds.
-        root: Identifier of the question it comes from.
-    """
+    """A possible demonstration."""
 
     demo: Mapping[str, Any]
     kind: str
@@ -32,11 +26,7 @@ class Candidate:
 
 
 def complete(signature: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A demonstration with every field of a signature, in its order; DSPy moves incomplete ones apart.
-
-    Raises:
-        KeyError: A field without a default is missing.
-    """
+    """A demonstration with every field of a signature, in its order; DSPy moves incomplete ones apart."""
     demo = {}
     for name, field in signature.fields.items():
         if name not in fields and field.is_required():
@@ -46,18 +36,7 @@ def complete(signature: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose(pool: Sequence[Candidate], count: int, rng: random.Random, *, balanced: bool = False) -> list[Candidate]:
-    """Draw demonstrations of mixed kinds, and from as many questions as there are.
-
-    Args:
-        pool: What there is.
-        count: How many at most.
-        rng: Draws.
-        balanced: Whether all kinds must be there equally often, as the verdicts of a judge must: where only one is
-            there, none is drawn, since a judge shown one verdict alone would give no other.
-
-    Returns:
-        The demonstrations, in random order.
-    """
+    """Draw demonstrations of mixed kinds, and from as many questions as there are."""
     kinds: dict[str, list[Candidate]] = {}
     for one in pool:
         if sum(len(str(value)) for value in one.demo.values()) <= _LONGEST:
@@ -110,12 +89,7 @@ class DemoProvenance:
         return [root for root, demos in self._demos.items() if name in demos]
 
     def without(self, program: P, root: str) -> P:
-        """The program itself, or a copy without the demonstrations that come from a question.
-
-        Args:
-            program: It stays as it is.
-            root: Id of the question that is about to be asked.
-        """
+        """The program itself, or a copy without the demonstrations that come from a question."""
         own = self._demos.get(root, set())
 
         def excluded(demo: Any) -> bool:
@@ -125,12 +99,7 @@ class DemoProvenance:
 
 
 def without_demos(program: P, excluded: Callable[[Any], bool]) -> P:
-    """The program itself, or a copy without some of its demonstrations.
-
-    Args:
-        program: It stays as it is.
-        excluded: Whether a demonstration is left out.
-    """
+    """The program itself, or a copy without some of its demonstrations."""
     if not any(excluded(demo) for predictor in program.predictors() for demo in predictor.demos):
         return program
     twin: P = program.deepcopy()

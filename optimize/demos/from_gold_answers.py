@@ -31,20 +31,7 @@ _ENOUGH = 32
 def labelled(
     program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: FailureMonitor
 ) -> dict[str, list[Candidate]]:
-    """Make all possible demonstrations.
-
-    Args:
-        program: The program that is compiled; its retriever is searched.
-        examples: Training questions.
-        wanting: Names of the predictors that have none; of these, those are served that gold answers can serve.
-        watch: Counts the searches, and stops them where a retriever stays away.
-
-    Returns:
-        Candidates by the name of the predictor.
-
-    Raises:
-        TooManyFailuresError: Many searches in succession failed.
-    """
+    """Make all possible demonstrations."""
     parts = GoldQuiz.parts if program.decompose else lambda example: [GoldQuiz.whole(example)]
     known = [one for example in examples for one in parts(example)]
     makers: dict[str, Callable[[], list[Candidate]]] = {

@@ -51,22 +51,7 @@ def candidates(
     closed_book: ClosedBook,
     failures: Failures | None = None,
 ) -> dict[str, list[Candidate]]:
-    """Find all possible demonstrations.
-
-    Args:
-        program: The program that was asked.
-        traces: Its records of training questions.
-        metric: Correctness of an answer.
-        threshold: The final score that decomposition and summary take.
-        closed_book: Asked for quizzes that were answered from passages without being examined.
-        failures: Where searches that failed are counted.
-
-    Returns:
-        Candidates by the name of the predictor; predictors that are switched off have none.
-
-    Raises:
-        TooManyFailuresError: Many searches in succession failed.
-    """
+    """Find all possible demonstrations."""
     right = [trace for trace in traces if is_right(trace, threshold)]
     found: dict[str, list[Candidate]] = {}
     if program.decompose:

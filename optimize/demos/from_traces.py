@@ -33,16 +33,7 @@ def judges(program: Program) -> frozenset[str]:
 
 
 def demos_from_traces(program: Program, traces: Sequence[Trace], *, threshold: float) -> dict[str, list[Candidate]]:
-    """Find all possible demonstrations.
-
-    Args:
-        program: The program that was asked.
-        traces: Its records of training questions, with the calls.
-        threshold: The final score from which a question came out right.
-
-    Returns:
-        Candidates by the name of the predictor.
-    """
+    """Find all possible demonstrations."""
     signatures = {name: predictor.signature for name, predictor in program.named_predictors()}
     found: dict[str, list[Candidate]] = {name: [] for name in signatures}
     for trace in traces:

@@ -22,11 +22,7 @@ from keqa.programs.records import QuestionRecord
 
 
 def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
-    """Make the metric that GEPA needs from a correctness metric.
-
-    Args:
-        metric: Correctness of the final answer; the score is the same whichever predictor is asked about.
-    """
+    """Make the metric that GEPA needs from a correctness metric."""
 
     def scored(
         gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
@@ -59,18 +55,7 @@ def as_example_of(gold: Any) -> Example:
 def feedback_on(
     name: str, example: Example, record: QuestionRecord, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> str:
-    """What one call should have given.
-
-    Args:
-        name: Name of the predictor in the program.
-        example: The question.
-        record: Its story.
-        inputs: What the predictor was given.
-        outputs: What it wrote.
-
-    Returns:
-        A few sentences; empty where gold answers say nothing about the call.
-    """
+    """What one call should have given."""
     if name in _OF_QUESTION:
         return _OF_QUESTION[name](example, record, outputs)
     if name not in _OF_QUIZ:

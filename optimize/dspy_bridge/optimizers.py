@@ -61,20 +61,7 @@ class _Job:
 
 
 def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> dspy.BaseLM:
-    """Refuse what cannot work before any call is made.
-
-    Args:
-        name: One of `OPTIMIZERS`.
-        reflection_lm: The language model that reflects or writes prompts, or its model string.
-        budget: See `optimize`.
-
-    Returns:
-        The language model.
-
-    Raises:
-        ConfigurationError: An unknown name or budget, or no language model that can be used to reflect.
-        MissingExtraError: A package is missing.
-    """
+    """Refuse what cannot work before any call is made."""
     if name not in OPTIMIZERS:
         raise ConfigurationError(
             f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, finetune, none"
@@ -114,29 +101,7 @@ def optimize(
     asking: Asking,
     options: Options,
 ) -> Program:
-    """Run one of DSPy's optimizers.
-
-    Args:
-        program: It stays as it is.
-        trainset: Questions to learn from.
-        valset: Questions to choose by.
-        asking: How questions are asked: a run that was killed goes through its finished questions without a call. What
-            the reflecting language model wrote comes from DSPy's cache, where that is on. Progress is how many
-            questions were asked, those of earlier runs included; how many there will be is known only where the budget
-            is a number of them.
-        options: Which optimizer, one of `OPTIMIZERS` or the user's own; with its budget, language model and seed. The
-            budget is ``light``, ``medium`` or ``heavy``; or, for a small run, a number of questions to ask (GEPA), of
-            trials (MIPROv2) or of steps (SIMBA).
-
-    Returns:
-        The optimized program, on the same language models by role.
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong, that of the reflecting language model included; or no
-            question came to the program.
-        TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a reason that may
-            pass.
-    """
+    """Run one of DSPy's optimizers."""
     name, budget, own = options.optimizer_name, options.budget, options.own_optimizer
     shown = tunable(program, "gepa" if isinstance(own, dspy.GEPA) else name)
     student = Student(program, asking, shown, name, _counted(name, budget, asking.progress))

@@ -28,11 +28,7 @@ _UNFIT = {
 
 
 def check_own_optimizer(optimizer: Teleprompter) -> None:
-    """Refuse, before any call is made, what learns nothing that a program's prompts could keep.
-
-    Raises:
-        ConfigurationError: It is such an optimizer.
-    """
+    """Refuse, before any call is made, what learns nothing that a program's prompts could keep."""
     for kind in type(optimizer).__mro__:
         if kind.__name__ in _UNFIT:
             raise ConfigurationError(f"keqa.compile cannot use {kind.__name__}: {_UNFIT[kind.__name__]}")
@@ -46,22 +42,7 @@ def run_own_optimizer(
     metric: Callable[..., Any],
     threads: int,
 ) -> Student:
-    """Run an optimizer.
-
-    Args:
-        optimizer: It stays as it is.
-        student: The program.
-        train: Questions to learn from.
-        val: Questions to choose by, where the optimizer takes any.
-        metric: For an optimizer without one of its own.
-        threads: Questions in work at once, for optimizers that take it with each run.
-
-    Returns:
-        What it made of the student.
-
-    Raises:
-        ConfigurationError: What it made is something else.
-    """
+    """Run an optimizer."""
     own = _prepared(optimizer, metric)
     parameters = inspect.signature(own.compile).parameters
     more: dict[str, Any] = {}

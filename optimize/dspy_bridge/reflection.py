@@ -24,16 +24,7 @@ from keqa.programs.runtime.failures import is_transient
 
 
 def as_reflecting(lm: Any, optimizer: str) -> dspy.BaseLM:
-    """The language model that reflects, built where a model string names it.
-
-    Args:
-        lm: What was given.
-        optimizer: Who needs it.
-
-    Raises:
-        ConfigurationError: It is none, or its string names nothing usable.
-        MissingExtraError: A package is missing.
-    """
+    """The language model that reflects, built where a model string names it."""
     if lm is None:
         raise ConfigurationError(
             f"{optimizer} needs a language model that is able to reflect on what went wrong and to write instructions: "
@@ -47,13 +38,7 @@ def as_reflecting(lm: Any, optimizer: str) -> dspy.BaseLM:
 
 
 def ask_once(lm: dspy.BaseLM) -> None:
-    """Make sure that it can be asked, before questions are asked for nothing.
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong.
-        MissingExtraError: A package is missing.
-        TooManyFailuresError: It cannot be reached.
-    """
+    """Make sure that it can be asked, before questions are asked for nothing."""
     try:
         lm("Reply with one word: ready")
     except Exception as error:
@@ -62,16 +47,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
 
 @contextmanager
 def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
-    """Lend it to an optimizer, which is ended at once where no further request could do better.
-
-    Yields:
-        A copy that reports how each request ended.
-
-    Raises:
-        ConfigurationError: As in `ask_once`; or every request failed.
-        MissingExtraError: As there.
-        TooManyFailuresError: Many requests in succession failed for a reason that may pass.
-    """
+    """Lend it to an optimizer, which is ended at once where no further request could do better."""
     watch = Failures().watch("asking the reflection LM")
     try:
         yield lm.copy(callbacks=[*lm.callbacks, _Watching(watch, lm)])
@@ -83,11 +59,7 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
 
 
 def guarded(proposer: InstructionProposer | None = None) -> InstructionProposer:
-    """What writes GEPA's instructions, on guard: a passage or an answer that it is shown cannot close a field.
-
-    Args:
-        proposer: It stays as it is; DSPy's own by default.
-    """
+    """What writes GEPA's instructions, on guard: a passage or an answer that it is shown cannot close a field."""
     found: InstructionProposer = copy.copy(proposer) if proposer is not None else InstructionProposer()
     found.adapter = Guarded(found.adapter)
     return found

@@ -47,16 +47,7 @@ class Student(dspy.Module):
         name: str = "optimizing",
         asked: Callable[[], None] = lambda: None,
     ) -> None:
-        """Set up.
-
-        Args:
-            program: The program; a copy of it is wrapped.
-            asking: Where answers are kept, failed questions are counted, and it is noted which calls, that may become
-                demonstrations, were made for which question.
-            predictors: Names of the predictors that the optimizer may change.
-            name: Of the optimizer.
-            asked: Called after each question.
-        """
+        """Set up."""
         super().__init__()
         self.program: Program = program.deepcopy()
         self._asking, self._asked = NoCopy(asking), NoCopy(asked)
@@ -73,14 +64,7 @@ class Student(dspy.Module):
     def forward(
         self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> AnswerPrediction:
-        """Answer, or replay an answer.
-
-        Args:
-            root: Identifier of the question; its own entries of the reference are left out.
-            question: Its text.
-            answer_type: What kind of answer it wants.
-            choices: The options of a choice.
-        """
+        """Answer, or replay an answer."""
         self._reached.value.set()
         if self._ended.value:
             raise self._ended.value[0]
@@ -99,13 +83,7 @@ class Student(dspy.Module):
 
     @contextmanager
     def surfacing(self) -> Iterator[None]:
-        """Raise what ended the optimizer, which itself takes any error for a wrong answer.
-
-        Raises:
-            ConfigurationError: What `forward` raised; or not one question came to it.
-            MissingExtraError: What `forward` raised.
-            TooManyFailuresError: Likewise.
-        """
+        """Raise what ended the optimizer, which itself takes any error for a wrong answer."""
         try:
             yield
         except Exception as error:

@@ -70,12 +70,7 @@ def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMe
 
 
 def sound_calls(trace: Sequence[Any], example: Example) -> list[Any]:
-    """The calls of a trace that are not known to be wrong, answers in the gold answer's form.
-
-    Args:
-        trace: Of a run that ended well: predictor, inputs and outputs of each call.
-        example: The question.
-    """
+    """The calls of a trace that are not known to be wrong, answers in the gold answer's form."""
     golds = _golds(trace, example)
     found: list[tuple[Any, Any]] = [(step, _judged(step, golds, example)) for step in trace]
     of_right = {id(step[0]) for step, judged in found if isinstance(judged, dict)}

@@ -26,22 +26,6 @@ def build_reference(
     relevance, with the helpful ones so far and the next candidate (K* ∪ {K'}); a passage is labelled by the equation of
     section 3.4. For a question of one hop each candidate is tried alone. Where the gold quizzes and their answers are
     given, the same is done for each quiz, references replaced by gold answers, each passage alone.
-
-    Args:
-        labeller: Answers the questions with and without passages.
-        trainset: What `keqa.data.example.as_examples` takes.
-        asking: How questions are asked. Its journal, opened with `Labeller.fingerprint`, keeps each finished question
-            at once; those that it holds are not asked again.
-
-    Returns:
-        The entries, a list in the order of the training questions. It also says what came of each question
-        (`questions`), which gave less than they could and why (`problems`, such as those without any passage), and how
-        many passages have no label because a call failed (`left_out`).
-
-    Raises:
-        InputError: A training question cannot be used, or the journal cannot be written.
-        ConfigurationError: A wrong key or model. What the journal holds stays.
-        TooManyFailuresError: Most questions failed for a reason that may pass; likewise.
     """
     from keqa.lms.adapter import adapter
 

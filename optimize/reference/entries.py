@@ -13,19 +13,7 @@ Basis = Literal["question", "quiz"]
 
 
 class UtilityEntry(Record):
-    """A passage that helped or harmed: an element of R.
-
-    Attributes:
-        root: Id of the training question that it comes from.
-        quiz: The question or quiz that was answered with the passage, without references.
-        passage: The passage as the judge reads it.
-        passage_id: Its identifier within the index.
-        helpful: U = 1; otherwise U = -1.
-        gain: Cor(Q, K* ∪ {K'}) - Cor(Q, K*), of the sign of U.
-        basis: Whether the whole question was answered or one of its quizzes.
-        question: By what the training question is known again; see `keqa.data.question.question_digest`.
-        date: When the passage's document was last changed, as it says itself; may be empty.
-    """
+    """A passage that helped or harmed: an element of R."""
 
     root: str
     quiz: str
@@ -39,18 +27,7 @@ class UtilityEntry(Record):
 
 
 class Labelled(Record):
-    """What came of one training question.
-
-    Attributes:
-        root: Its id.
-        entries: Passages of utility 1 and -1, best first; first for the whole question, then for each quiz.
-        of_no_consequence: How many passages had utility 0; they are no entries.
-        left_out: How many passages have no label because a call failed.
-        lost: The same by the name of the error.
-        problems: Why there is less than there could be, such as that no passage was found.
-        passing: What a call failed with that another attempt may not meet; empty where none did. The question is then
-            not kept as finished, and a later run asks it again.
-    """
+    """What came of one training question."""
 
     # Journals of versions before hold what it cost as well.
     model_config = ConfigDict(extra="ignore")
@@ -70,11 +47,7 @@ class Labelled(Record):
 
 
 class UtilityEntries(list[UtilityEntry]):
-    """The utility reference R of a train split: its entries, in the order of the training questions.
-
-    Attributes:
-        questions: What came of each training question.
-    """
+    """The utility reference R of a train split: its entries, in the order of the training questions."""
 
     def __init__(self, questions: Iterable[Labelled]) -> None:
         self.questions = list(questions)

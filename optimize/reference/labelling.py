@@ -35,16 +35,7 @@ from keqa.storage.redaction import without_secrets
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be answered, and how.
-
-    Attributes:
-        name: For messages.
-        asked: Question or resolved quiz.
-        golds: Its gold answers.
-        basis: Which of the two it is.
-        one_hop: Whether it takes a single step: then each passage is tried alone, and it is answered at once. Otherwise
-            helpful passages stay for the next (K* grows), and it is answered by reasoning step by step.
-    """
+    """What is to be answered, and how."""
 
     name: str
     asked: Question
@@ -81,17 +72,7 @@ class Labeller:
     """
 
     def __init__(self, program: KEQA, *, correctness: Correctness = f1, origins: DemoProvenance | None = None) -> None:
-        """Set up.
-
-        Args:
-            program: Whose retriever, predictors, demonstrations and language models are used.
-            correctness: Cor; F1 where not set.
-            origins: Demonstrations that come from a training question are not shown while it is labelled; those that
-                hold its text never are.
-
-        Raises:
-            ConfigurationError: The program has no retriever.
-        """
+        """Set up."""
         retriever = program._retriever.value
         if retriever is None:
             raise ConfigurationError("the utility reference needs passages: give the program a retriever")
@@ -135,15 +116,7 @@ class Labeller:
         return key if shown is self.program else f"{key} {program_fingerprint(shown)}"
 
     async def label(self, example: Example) -> Labelled:
-        """Label the passages of a training question.
-
-        Returns:
-            The labels. A call that fails leaves out its passage; a failed search, or a failed answer without passages,
-            leaves out all of the question or quiz. Both are counted and named.
-
-        Raises:
-            ConfigurationError: No question could be answered before the user changes something.
-        """
+        """Label the passages of a training question."""
         session = Session(self.program.bound, blocking=True)
         try:
             targets = self._targets(example)
@@ -272,17 +245,7 @@ def _each_once(passages: Sequence[Passage]) -> list[Passage]:
 
 
 def question_target(example: Example, *, one_hop: bool, max_chars: int) -> Target:
-    """The whole question.
-
-    Args:
-        example: The training question.
-        one_hop: Whether all questions are of which their data set does not say it; one with a single gold quiz is in
-            any case.
-        max_chars: Longer questions are refused.
-
-    Raises:
-        InputError: The question cannot be asked.
-    """
+    """The whole question."""
     one_hop = one_hop if example.one_hop is None else example.one_hop
     return Target(
         name="the question",
@@ -294,15 +257,7 @@ def question_target(example: Example, *, one_hop: bool, max_chars: int) -> Targe
 
 
 def quiz_targets(example: Example, *, max_chars: int) -> list[Target]:
-    """The gold quizzes with gold answers in the places of references, each of one hop.
-
-    Args:
-        example: The training question; without gold answers to its quizzes there are none.
-        max_chars: Longer quizzes are refused.
-
-    Raises:
-        InputError: A quiz cannot be asked.
-    """
+    """The gold quizzes with gold answers in the places of references, each of one hop."""
     if not example.quiz_answers:
         return []
     golds: dict[int, str | None] = dict(enumerate(example.quiz_answers, start=1))

@@ -31,7 +31,7 @@ from keqa.programs.runtime.retry import predict_with_retry
 from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
-from keqa.signatures.choose_action import Turn, written_trajectory
+from keqa.signatures.react import Turn, written_trajectory
 
 _LEFT_OUT = 2
 """Turns that one call may leave out, as in DSPy."""

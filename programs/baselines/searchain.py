@@ -22,7 +22,7 @@ from keqa.programs.stages.examination import means_the_same
 from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
-from keqa.signatures.plan_query_chain import UNSOLVED
+from keqa.signatures.baselines import UNSOLVED
 
 
 @dataclass

@@ -36,16 +36,7 @@ def masked(quiz: str) -> str:
 
 
 def signal_values(reads: Reads, signals: Signals, probabilities: bool) -> dict[str, float]:
-    """The signals of draws by name.
-
-    Args:
-        reads: What the model reads.
-        signals: Of the draws; of a model that reads one draft the first.
-        probabilities: Whether those of the tokens are among them.
-
-    Returns:
-        The same names for the same arguments, whatever the draws are.
-    """
+    """The signals of draws by name."""
     if reads == "quiz":
         return {}
     if reads == "draft":

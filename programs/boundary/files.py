@@ -27,16 +27,7 @@ _KINDS: Mapping[Any, type[FinetunedModel | LightModel | PromptedModel | Stepwise
 
 
 def model_from(value: Any, where: str | Path = "the boundary model") -> BoundaryModel:
-    """A boundary model from JSON values, which may come from a stranger: it names no file.
-
-    Args:
-        value: What `written` gave.
-        where: What messages call it.
-
-    Raises:
-        ConfigurationError: It is none, or one of another version.
-        MissingExtraError: A package is missing that its embedder needs.
-    """
+    """A boundary model from JSON values, which may come from a stranger: it names no file."""
     if not isinstance(value, Mapping) or value.get("format") != FORMAT:
         raise ConfigurationError(f"{where} is no boundary model; keqa boundary train makes one")
     kind = value.get("kind")
@@ -48,12 +39,7 @@ def model_from(value: Any, where: str | Path = "the boundary model") -> Boundary
 
 
 def read_model(path: str | Path) -> BoundaryModel:
-    """Read the file of a boundary model.
-
-    Raises:
-        ConfigurationError: There is none, or it cannot be used.
-        MissingExtraError: A package is missing that its embedder needs.
-    """
+    """Read the file of a boundary model."""
     with open_regular(path, links=True) as stream:
         content = stream.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:

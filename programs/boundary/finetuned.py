@@ -26,7 +26,7 @@ from keqa.errors import ConfigurationError
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
 from keqa.programs.boundary.saved import ROLE, AskedModel
 from keqa.programs.runtime.asides import counted, given_lm_of_role
-from keqa.signatures.assess_knowledge import Language, assessment_prompt
+from keqa.signatures.boundary import Language, assessment_prompt
 
 MASTERY = '{"mastery": "'
 """How every reply begins; the probability of its next token is what is read."""
@@ -35,14 +35,7 @@ _SAID = ("True", "False")
 
 
 class FinetunedModel(AskedModel):
-    """A fine-tuned boundary model; see `keqa.optimize.boundary.train_finetuned`, which makes one.
-
-    Attributes:
-        kind: Which kind of boundary model it is.
-        language: Of its prompt.
-        weights: Fingerprint of the language model that was trained.
-        lm: Where that language model is. A saved program does not say so: there `boundary_lm` is.
-    """
+    """A fine-tuned boundary model; see `keqa.optimize.boundary.train_finetuned`, which makes one."""
 
     kind: Literal["finetuned"] = "finetuned"
     language: Language = "en"
@@ -50,17 +43,7 @@ class FinetunedModel(AskedModel):
     lm: Annotated[str, Field(max_length=4096)] | None = None
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
-        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
-
-        Args:
-            quiz: Its resolved text.
-            signals: Of them the choices alone are read.
-            reference: Passages to judge with.
-
-        Raises:
-            BoundaryError: The language model failed, or its reply is no judgement.
-            ConfigurationError: The language model is missing, or another one than was trained.
-        """
+        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
         prompt = assessment_prompt(quiz, signals.choices, reference, self.language)
         lm = self._asked()
 
@@ -153,11 +136,7 @@ def _weights(path: str) -> str:
 
 
 def beside(file: str | Path, name: str) -> str:
-    """The folder that the file of a model names: one beside it.
-
-    Raises:
-        ConfigurationError: It names something else.
-    """
+    """The folder that the file of a model names: one beside it."""
     place = Path(file).resolve().parent / name
     if Path(name).name != name or name in ("", ".", "..") or not place.is_dir():
         raise ConfigurationError(f"{file} names {name[:80]!a}, which is no folder beside it")

@@ -22,13 +22,7 @@ Variant = Literal["probabilities", "texts"]
 
 
 class Signal(Strict):
-    """The weight of one signal.
-
-    Attributes:
-        mean: What is subtracted from it.
-        scale: What it is then divided by.
-        weight: What it then counts.
-    """
+    """The weight of one signal."""
 
     mean: Number
     scale: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
@@ -36,15 +30,7 @@ class Signal(Strict):
 
 
 class Regression(Strict):
-    """A logistic regression with Platt's calibration of its score.
-
-    Attributes:
-        bias: The score of nothing.
-        signals: The weights of the signals, by name.
-        words: The weights of the embedding of the quiz, one a place.
-        slope: What the score is multiplied by.
-        offset: What is then added.
-    """
+    """A logistic regression with Platt's calibration of its score."""
 
     bias: Number
     signals: Annotated[dict[str, Signal], Field(max_length=32)]
@@ -53,12 +39,7 @@ class Regression(Strict):
     offset: Number
 
     def probability(self, signals: Mapping[str, float], embedding: Any) -> float:
-        """What it says of a quiz.
-
-        Args:
-            signals: Values by name, those that it has weights for.
-            embedding: Of the quiz.
-        """
+        """What it says of a quiz."""
         score = self.bias + float(embedding @ self._weights(len(embedding)))
         score += sum(one.weight * (signals[name] - one.mean) / one.scale for name, one in self.signals.items())
         calibrated = self.slope * score + self.offset
@@ -73,17 +54,7 @@ class Regression(Strict):
 
 
 class LightModel(SavedModel):
-    """A light boundary model; see `keqa.optimize.boundary.train_light`, which makes one.
-
-    Attributes:
-        kind: Which kind of boundary model it is.
-        reads: What it needs before it can judge.
-        embedder: The embedder of quizzes, one of the built-in ones.
-        heads: By aspect and variant: what weighs draws with the probabilities of their tokens, where it was trained on
-            such, and what weighs texts alone.
-        roots: Digests of the ids of the questions that it learned from.
-        about: How it came to be; nothing depends on it.
-    """
+    """A light boundary model; see `keqa.optimize.boundary.train_light`, which makes one."""
 
     kind: Literal["light"] = "light"
     reads: Reads
@@ -93,11 +64,7 @@ class LightModel(SavedModel):
     about: dict[str, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot judge.
-
-        Raises:
-            ValueError: It names an embedder that is not built in, or lacks weights that it needs.
-        """
+        """Refuse what is well-formed and cannot judge."""
         refuse_unknown(self.embedder)
         if self.heads.keys() != {"mastery", "certainty"}:
             raise ValueError("heads has mastery and certainty")
@@ -116,16 +83,7 @@ class LightModel(SavedModel):
         return all("probabilities" in variants for variants in self.heads.values()) and self.reads != "quiz"
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
-        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
-
-        Args:
-            quiz: Its resolved text.
-            signals: The draws that were made.
-            reference: Not read: what passages say is no signal of this model.
-
-        Raises:
-            BoundaryError: It cannot judge: too little was drawn, or the embedder failed.
-        """
+        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
         read = signals.draft if self.reads == "draft" else signals
         if self.reads != "quiz" and not read.answers:
             raise BoundaryError(f"the boundary model reads {self.reads}, and nothing was drawn")

@@ -31,16 +31,7 @@ Text = Annotated[str, Field(max_length=_LONGEST)]
 
 
 class KnownQuiz(Strict):
-    """A quiz of which it is known whether the language model knows it.
-
-    Attributes:
-        quiz: Its text.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-        mastery: Whether its answers from memory are right.
-        certainty: Whether they are the same.
-        root: Digest of the id of the question that it is of.
-    """
+    """A quiz of which it is known whether the language model knows it."""
 
     quiz: Text
     answer_type: AnswerType = "short"
@@ -55,16 +46,7 @@ class KnownQuiz(Strict):
 
 
 class PromptedModel(AskedModel):
-    """A prompted boundary model; see `keqa.optimize.boundary.train_prompted`, which makes one.
-
-    Attributes:
-        kind: Which kind of boundary model it is.
-        show: ``balanced`` shows the same examples to every quiz, ``nearest`` those most like it.
-        k: How many of these.
-        embedder: Finds them, one of the built-in ones.
-        examples: All of them, or those that are shown to every quiz.
-        instruction: Instead of that of `JudgeKnowledge`.
-    """
+    """A prompted boundary model; see `keqa.optimize.boundary.train_prompted`, which makes one."""
 
     kind: Literal["prompted"] = "prompted"
     show: Literal["balanced", "nearest"] = "balanced"
@@ -74,11 +56,7 @@ class PromptedModel(AskedModel):
     instruction: Text | None = None
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot judge.
-
-        Raises:
-            ValueError: It names an embedder that is not built in.
-        """
+        """Refuse what is well-formed and cannot judge."""
         refuse_unknown(self.embedder)
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
@@ -86,15 +64,6 @@ class PromptedModel(AskedModel):
 
         The language model is that of role ``boundary`` of the program that asks, else that of its task. Where it gives
         token probabilities they say how sure its verdict is; otherwise a verdict is 0 or 1.
-
-        Args:
-            quiz: Its resolved text.
-            signals: Of them the type of the answer and the choices are read.
-            reference: Passages to judge with.
-
-        Raises:
-            BoundaryError: The language model failed, or its reply is no judgement.
-            ConfigurationError: No language model is set.
         """
         lm = lm_of_role(ROLE)
         if lm is None:
@@ -166,12 +135,7 @@ def _adapted() -> Iterator[None]:
 
 
 def balanced(examples: Sequence[KnownQuiz], k: int) -> list[KnownQuiz]:
-    """As many of what is mastered as of what is not, in turns.
-
-    Args:
-        examples: In an order that has nothing to do with them.
-        k: How many.
-    """
+    """As many of what is mastered as of what is not, in turns."""
     kinds: Mapping[bool, list[KnownQuiz]] = {True: [], False: []}
     for one in examples:
         kinds[one.mastery].append(one)

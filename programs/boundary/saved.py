@@ -31,12 +31,7 @@ class Strict(BaseModel):
 
 
 class SavedModel(Strict):
-    """A boundary model that is written to a file.
-
-    Attributes:
-        format: What kind of file it is written to.
-        version: Of that format.
-    """
+    """A boundary model that is written to a file."""
 
     format: Literal["keqa-boundary"] = FORMAT
     version: Literal[1] = VERSION
@@ -56,12 +51,7 @@ class SavedModel(Strict):
 
 
 class AskedModel(SavedModel):
-    """A boundary model that asks a language model before any draw, and so reads the quiz alone.
-
-    Attributes:
-        roots: Digests of the ids of the questions that it learned from.
-        about: How it came to be; nothing depends on it.
-    """
+    """A boundary model that asks a language model before any draw, and so reads the quiz alone."""
 
     roots: Roots = Field(default_factory=list)
     about: dict[str, JsonValue] = Field(default_factory=dict)
@@ -88,11 +78,7 @@ def digest(value: Any) -> str:
 
 
 def refuse_unknown(embedder: str) -> None:
-    """Refuse an embedder that a file may not name.
-
-    Raises:
-        ValueError: It is not built in.
-    """
+    """Refuse an embedder that a file may not name."""
     if not is_built_in(embedder):
         raise ValueError(f"the embedder {embedder!a:.80} is none of the built-in ones")
 

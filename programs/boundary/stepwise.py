@@ -23,13 +23,7 @@ _LEAST = 1e-6
 
 
 class Change(Strict):
-    """How the judgement of all draws follows from that of the draft, both as log odds: a line, and the spread about it.
-
-    Attributes:
-        slope: Of the line.
-        offset: Of the line.
-        deviation: The standard deviation about it.
-    """
+    """How the judgement of all draws follows from that of the draft, both as log odds: a line, and the spread about it."""
 
     slope: Number
     offset: Number
@@ -40,13 +34,6 @@ class Change(Strict):
 
         A quiz decided by a judgement p is right with probability p from memory; searched for, it is worth the
         threshold, for that is what the threshold means. So a judgement is worth max(p, threshold).
-
-        Args:
-            judged: What the draft's judgement is, from 0 to 1.
-            threshold: From which a quiz is known.
-
-        Returns:
-            The expected share of right answers that is gained, from 0 to 1.
         """
         middle = self.slope * log_odds(judged) + self.offset
         later = [1 / (1 + math.exp(-max(-30.0, middle + self.deviation * place))) for place in _quantiles()]
@@ -54,15 +41,7 @@ class Change(Strict):
 
 
 class StepwiseModel(SavedModel):
-    """Two light models and how their judgements lie to each other; `keqa.optimize.boundary.train_stepwise` makes one.
-
-    Attributes:
-        kind: Which kind of boundary model it is.
-        draft: Reads one draft.
-        draws: Reads all draws.
-        changes: From the judgement of the one to that of the other, by aspect.
-        about: How it came to be; nothing depends on it.
-    """
+    """Two light models and how their judgements lie to each other; `keqa.optimize.boundary.train_stepwise` makes one."""
 
     kind: Literal["stepwise"] = "stepwise"
     draft: LightModel
@@ -71,11 +50,7 @@ class StepwiseModel(SavedModel):
     about: dict[str, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot judge.
-
-        Raises:
-            ValueError: Its models read something else, or it lacks a change.
-        """
+        """Refuse what is well-formed and cannot judge."""
         if (self.draft.reads, self.draws.reads) != ("draft", "draws"):
             raise ValueError("draft has to read a draft, and draws the draws")
         if self.changes.keys() != {"mastery", "certainty"}:
@@ -97,27 +72,11 @@ class StepwiseModel(SavedModel):
         return self.draft.uses_probabilities
 
     def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
-        """Judge a quiz by the draws that were made; see `keqa.programs.boundary.BoundaryModel`.
-
-        Args:
-            quiz: Its resolved text.
-            signals: One draft, or all draws.
-            reference: Not read.
-
-        Raises:
-            BoundaryError: It cannot judge.
-        """
+        """Judge a quiz by the draws that were made; see `keqa.programs.boundary.BoundaryModel`."""
         return (self.draft if len(signals.answers) < 2 else self.draws).judge(quiz, signals, reference)
 
     def wants_draws(self, draft: Judgement, of: Aspect, threshold: float, cost: float) -> bool:
-        """Whether all draws are expected to gain more than they cost.
-
-        Args:
-            draft: What the draft's judgement is.
-            of: Which of its parts is compared with the threshold.
-            threshold: From which a quiz is known.
-            cost: Of the draws that were not made yet, as a share of right answers.
-        """
+        """Whether all draws are expected to gain more than they cost."""
         return self.changes[of].expected_gain(getattr(draft, of), threshold) > cost
 
     def spec(self) -> dict[str, Any]:

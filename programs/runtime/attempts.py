@@ -8,8 +8,8 @@ what failed             attempts besides       then
 ======================  =====================  ======================================================================
 any call, by an outage  1, the same request    as below (each attempt has the language model's own retries besides)
 any reply, unusable     1, the same request    as below; an LM in this process would reply the same, and is not asked
-an answer, unusable     4, drawn               its first complete line, where it has one (before drawing); else the quiz
-                                               or question fails
+an answer, unusable     4, drawn               its first complete line, where it has one (before drawing), over
+                                               documents of one's own its only one; else the quiz or question fails
 a judgement, unusable   1, drawn               as its stage, below
 a draw                                         counts without a vote; marked where the gate or the largest cluster could
                                                have come out otherwise
@@ -21,7 +21,9 @@ utility judge                                  marked: the passage is left out; 
                                                not judged is kept
 triples                                        marked: whole passages; without any, the question fails
 triples from memory     as an answer           marked: the question selects; without a document, the question fails
-answer from passages                           the quiz fails: KEQA answers the question itself with retrieval, marked;
+answer from passages                           where a program says what documents do not say and the reply is unusable:
+                                               marked, nothing supports an answer; else
+                                               the quiz fails: KEQA answers the question itself with retrieval, marked;
                                                the other methods, and that answer itself, fail the question
 summary                                        an outage fails the question; an unusable reply is as a failed quiz
 plans, reasoning        as a judgement         marked: the method continues with its passages; without any, the

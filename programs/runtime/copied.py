@@ -46,8 +46,13 @@ class Copies:
         Raises:
             CallError: It was.
         """
+        if self.found_in(text, names=names):
+            raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
+
+    def found_in(self, text: str, *, names: bool = False) -> bool:
+        """Whether a text was copied; see `refuse`."""
         if self._left_out or is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false"):
-            return
+            return False
         # The first word counts as well; the number of a reference is no number.
         named = names_of(f": {_REFERENCE.sub('', text)}")
         said = named if names else [content_words(text)]
@@ -58,6 +63,6 @@ class Copies:
             for missing, words in zip(lacking, said, strict=True)
             if missing and (missing == words or not telling.isdisjoint(missing))
         ]
-        if any(demo.issuperset(words) for words in copied for demo in self._shown):
-            self._found = True
-            raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
+        here = any(demo.issuperset(words) for words in copied for demo in self._shown)
+        self._found |= here
+        return here

@@ -16,7 +16,7 @@ import dspy
 
 from keqa.programs.runtime.answered import refusing_empty, says_nothing
 from keqa.programs.runtime.attempts import ANSWER, attempted
-from keqa.programs.runtime.copied import COPIED
+from keqa.programs.runtime.copied import COPIED, Copies
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.retrievers.splitting import stripped_sentences
@@ -29,6 +29,10 @@ _COMPLETED = "completed"
 # What is left of that marker where a reply ends within it.
 _ENDING = re.compile(r"\[++[^\S\n]*#++[^\S\n]*(\w*)[^\S\n]*#*+[^\S\n]*\]*+\s*\Z")
 _ENDING_CHARS = 60
+# What stands before an answer in a reply without markers, what no such reply is, and how long it is at most.
+_ANNOUNCED = re.compile(r"(?:(?:the|my)\s+)?(?:\w+\s+)?answer\s*+(?:is\b\s*+:?|:)\s*+", re.IGNORECASE)
+_STRUCTURED = re.compile(r"\[\[|##|```|\A[\[{<]")
+_SHORT = 200
 
 
 async def predict_with_retry(
@@ -37,6 +41,7 @@ async def predict_with_retry(
     number: int | None = None,
     *,
     stage: str = "answer",
+    copies: Copies | None = None,
 ) -> dspy.Prediction:
     """Ask for an answer, and again where there is none; every attempt is recorded.
 
@@ -46,6 +51,8 @@ async def predict_with_retry(
             (`keqa.programs.runtime.answered`).
         number: The quiz's number, for degradations.
         stage: Which stage it is, for degradations.
+        copies: Refuses an answer that was copied from a demonstration. Where it does, language models that may be asked
+            without any demonstration lose the form, and one short line without a marker is an answer as well.
 
     Returns:
         The prediction; of one that was salvaged, the answer alone.
@@ -55,7 +62,7 @@ async def predict_with_retry(
     """
 
     def stands_in(error: CallError) -> dspy.Prediction | None:
-        line = None if error.cause == COPIED else salvaged(session, error, stage, number)
+        line = None if error.cause == COPIED else salvaged(session, error, stage, number, copies)
         return None if line is None else dspy.Prediction(answer=line)
 
     return await attempted(session, ask, stage, number, draws=ANSWER, stands_in=stands_in)
@@ -91,7 +98,9 @@ async def ask_for_answer(
     return await predict_with_retry(session, ask, stage=stage)
 
 
-def salvaged(session: Session, error: CallError, stage: str, number: int | None = None) -> str | None:
+def salvaged(
+    session: Session, error: CallError, stage: str, number: int | None = None, copies: Copies | None = None
+) -> str | None:
     """Take the first line of an answer, and record that it was taken.
 
     Args:
@@ -99,11 +108,16 @@ def salvaged(session: Session, error: CallError, stage: str, number: int | None 
         error: What became of the call.
         stage: Which stage it was, for the degradation.
         number: The quiz's number, for the degradation.
+        copies: See `predict_with_retry`.
 
     Returns:
         The line; None where there is none, or where no reply was the trouble.
     """
-    line = None if error.reply is None else first_line(error.reply, "answer")
+    reply = error.reply or ""
+    line = first_line(reply, "answer")
+    if copies is not None:
+        line = line or only_line(reply)
+        line = None if line is None or copies.found_in(line) else line
     if line is not None:
         session.note(stage, error.cause, error.message, "took the first line of the answer", number)
     return line
@@ -134,6 +148,22 @@ def first_line(reply: str, field: str) -> str | None:
         before, again = _first_complete(named[-2]), named[-1].strip()
         return before if again and before is not None and before.startswith(again) else None
     return line
+
+
+def only_line(reply: str) -> str | None:
+    """A reply that is one short line without any marker, and without what announces an answer in it.
+
+    Args:
+        reply: What a language model wrote; it ends with a line break unless it was cut off.
+
+    Returns:
+        The line; None where the reply is anything else, or says nothing.
+    """
+    line = reply.strip()
+    if not reply.endswith("\n") or "\n" in line or len(line) > _SHORT or _STRUCTURED.search(line):
+        return None
+    line = _ANNOUNCED.sub("", line, count=1) if _ANNOUNCED.match(line) else line
+    return line if any(map(str.isalnum, line)) and not says_nothing(line, numbered=True) else None
 
 
 def _first_complete(value: str) -> str | None:

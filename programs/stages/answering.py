@@ -134,4 +134,4 @@ class Answering(Stage):
         # The papers' prompts are asked as their papers do.
         copies = None if predictor is None else Copies(predictor, [question, *choices, *passages, *evidence, *triples])
         call = FromPassages(session, predictor or self.answer, passages, number, copies, **knowledge, **inputs)
-        return text_of((await predict_with_retry(session, call, number)).answer)
+        return text_of((await predict_with_retry(session, call, number, copies=copies)).answer)

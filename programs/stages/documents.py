@@ -21,6 +21,8 @@ from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 # Symbols that tell answers apart, as in C++, C# and -3, and how much longer a form of a word may be.
 _SYMBOLS = re.compile(r"\w+[+#*]+|(?<![\w-])[-−]\d[\d.,]*\b")
 _ENDING = 2
+UNREADABLE = "the judge said nothing that can be read"
+"""How `QuizRecord.support` ends where words alone decided."""
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".split()
 _AS_DIGITS = {word: str(number) for number, word in enumerate(_NUMBERS)}
 
@@ -90,7 +92,7 @@ class OwnDocuments(Stage):
         except CallError as error:
             if error.unusable and lacking:
                 session.note("judge_support", error.cause, error.message, "went by the answer's words", number)
-                return False, f"{why}; the judge said nothing that can be read"
+                return False, f"{why}; {UNREADABLE}"
             session.note("judge_support", error.cause, error.message, "took the answer unchecked", number)
             return None, f"{why}; the judge could not be asked"
         return found != "no", f"{why}; judged: {found}"

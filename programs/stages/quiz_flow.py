@@ -28,7 +28,7 @@ from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExami
 from keqa.programs.runtime.session import Session
 from keqa.programs.sources import source_of
 from keqa.programs.stages.assessment import Assessment
-from keqa.programs.stages.documents import words_lacking
+from keqa.programs.stages.documents import UNREADABLE, words_lacking
 from keqa.programs.stages.picking import unjudged, with_kept
 from keqa.programs.stages.selection import with_key_sentences
 from keqa.programs.subjects import spoken_of
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _UNANSWERED = "left the quiz unanswered"
+_NO_REPLY = "no reply could be used"
 _REREAD = 3
 
 
@@ -70,6 +71,15 @@ def _tells(answer: str, quiz: str, choices: Sequence[str], passages: Sequence[Pa
     kept = [_told_by(one) for one in passages if one.kept]
     more = words_lacking(answer, [quiz])
     return bool(kept) and not same_answer(answer, "unknown") and bool(more) and not words_lacking(answer, kept)
+
+
+def _carried(support: str) -> str:
+    """What came of reading passages in vain; not what was drawn from them, which nobody shall take for an answer."""
+    if support == _NO_REPLY:
+        return f"were read, but {_NO_REPLY}"
+    if support.endswith(UNREADABLE):
+        return "lack words of what was drawn from them, and the judge’s reply could not be read"
+    return "do not support what was drawn from them" if support else "do not tell it, by the reply"
 
 
 def _told_by(passage: Passage | PassageVerdict) -> str:
@@ -116,7 +126,7 @@ class QuizFlow:
             hits = await self._search(quiz, text) if self._looks else None
             about = spoken_of(text, [_told_by(hit.passage) for hit in hits]) if hits else []
             if about:
-                fields["stopped"] = f"nothing was drawn, for the documents speak of {', '.join(about)}"
+                fields["stopped"] = f"not asked from memory: the documents speak of {', '.join(about)}"
             elif self.examine:
                 place = place_of(self.asked.question, self.asked.choices, quiz.index)
                 found = await self.program.examination.acall(
@@ -199,22 +209,32 @@ class QuizFlow:
         evidence = fields.get("evidence", [])
         if program.documents is not None:
             passages = [program.documents.shown(one) for one in picked]
-        answer = await program.answering.acall(
-            text,
-            [] if evidence and program.select == "instead" else passages,
-            answer_type,
-            choices,
-            evidence=evidence,
-            triples=fields.get("triples", []),
-            number=quiz.index,
-            predictor=self._own("answer"),
-            session=self.session,
-        )
+        try:
+            answer = await program.answering.acall(
+                text,
+                [] if evidence and program.select == "instead" else passages,
+                answer_type,
+                choices,
+                evidence=evidence,
+                triples=fields.get("triples", []),
+                number=quiz.index,
+                predictor=self._own("answer"),
+                session=self.session,
+            )
+        except CallError as error:
+            return self._unread(error, quiz, fields), "passages"
         if program.documents is not None and _tells(str(answer), text, choices, verdicts):
             fields["supported"], fields["support"] = await program.documents.acall(
                 text, answer, passages, answer_type, choices, quiz.index, session=self.session
             )
         return str(answer), "passages"
+
+    def _unread(self, error: CallError, quiz: Quiz, fields: dict[str, Any]) -> None:
+        """Record that no reply to passages could be used; a language model that is down says nothing of them."""
+        if not (self.program.declines and error.unusable):
+            raise error
+        self.session.note("answer", error.cause, error.message, "found no answer in the passages", quiz.index)
+        fields["support"] = _NO_REPLY
 
     def _reread(self, text: str, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
         """Have the best passages read where none was judged helpful, although they speak of what a quiz asks.
@@ -259,9 +279,7 @@ class QuizFlow:
         about = spoken_of(text, [_told_by(one) for one in passages], least=0.5)
         kept = sum(one.kept for one in passages)
         if kept:
-            # Not what came of them: nobody shall take it for an answer.
-            carried = "do not support what was drawn from them" if fields.get("support") else "give no answer"
-            why = f"the passages kept ({kept}) {carried}"
+            why = f"the passages kept ({kept}) {_carried(fields.get('support', ''))}"
         elif passages:
             why = f"none of the {len(passages)} passages found {'was judged to help' if about else 'is about it'}"
         else:

@@ -5,8 +5,8 @@ import json
 from dataclasses import replace
 
 from keqa.signatures import AnswerFromTrajectory, ChooseAction, ExtendReasoning, PlanQueryChain
-from keqa.signatures.choose_action import Turn, written_trajectory
-from keqa.signatures.plan_query_chain import UNSOLVED
+from keqa.signatures.baselines import UNSOLVED
+from keqa.signatures.react import Turn, written_trajectory
 from keqa.testbed.questions import Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
 from keqa.testbed.skills.answering import draw_question, explained, question_about, some_passages, typed

@@ -33,6 +33,13 @@ def test_name_and_language_are_kept(tmp_path):
     assert (manifest.name, manifest.language, manifest.sources) == ("trees", "zh", (str(corpus),))
 
 
+def test_all_languages_of_a_mixed_folder_are_named(tmp_path):
+    for name, text in {"en": "The harbour was built by them.", "zh": "北京是中国的首都。"}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    (tmp_path / "more.txt").write_text("It is the oldest of all the harbours.")
+    assert "Indexed 3 passages (en, zh)" in run(tmp_path, "--out", tmp_path / "index").stdout
+
+
 def test_a_folder_that_would_be_another_address_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus.json").write_text(json.dumps([FOREST]))

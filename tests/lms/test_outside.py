@@ -20,8 +20,8 @@ from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.session import Session
 from keqa.signatures import AnswerQuiz
-from keqa.signatures.choose_action import written_trajectory
 from keqa.signatures.markers import sections
+from keqa.signatures.react import written_trajectory
 
 pytestmark = pytest.mark.process
 

@@ -6,10 +6,12 @@ import json
 import pickle
 
 import pytest
+from dspy.lm15 import ServerError
 
 import keqa
 from keqa.errors import ConfigurationError, NotInDocumentsError
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import UnansweredError
 from keqa.programs.records import MissingQuiz
 from keqa.programs.stages.documents import words_lacking
 from keqa.programs.unanswered import message_of
@@ -182,7 +184,10 @@ def test_it_is_said_in_the_language_of_the_question(question, begins):
 def test_passages_that_were_kept_are_not_said_to_be_about_something_else(own):
     program, _ = own("Sabine Krüger leitet die Personalabteilung.", reply=replies(("Personal",)))
     (missing,) = program("Who is the head of human resources?").unanswered.missing
-    assert (missing.kind, missing.why) == ("nothing supports an answer", "the passages kept (1) give no answer")
+    assert (missing.kind, missing.why) == (
+        "nothing supports an answer",
+        "the passages kept (1) do not tell it, by the reply",
+    )
 
 
 def test_what_the_documents_speak_of_is_read_and_not_remembered(own):
@@ -192,7 +197,7 @@ def test_what_the_documents_speak_of_is_read_and_not_remembered(own):
     program, engine = own("The lighthouse of Skarn was built by Ida Holm.", reply=sure)
     record = program(lighthouse).record
     assert (record.answer, record.answer_source, engine.count["AnswerQuizIfSure"]) == ("Ida Holm", "passages", 0)
-    assert record.quizzes[0].stopped == "nothing was drawn, for the documents speak of skarn"
+    assert record.quizzes[0].stopped == "not asked from memory: the documents speak of skarn"
     program.look_first = False
     assert program(lighthouse).record.answer_source == "memory"
     # Of what no document speaks, the language model is examined.
@@ -227,6 +232,8 @@ def test_words_decide_where_what_the_judge_says_is_of_no_use(own):
     record = program(SALARY).record
     assert record.unanswered.kind == "nothing supports an answer"
     assert record.quizzes[0].support == "the passages lack “mercury planet”; the judge said nothing that can be read"
+    said = "lack words of what was drawn from them, and the judge’s reply could not be read"
+    assert record.unanswered.missing[0].why == f"the passages kept (1) {said}"
     assert program("Does Jonas Albrecht work?", answer_type="yes/no").answer == "yes"
 
 
@@ -341,3 +348,50 @@ def test_a_judge_that_errs_costs_a_call_and_not_the_answer(own):
     assert record.quizzes[0].passages[0].why.startswith("read all the same")
     assert program("Who is Tom Vrba?").unanswered.kind == "nothing found"
     assert engine.count["AnswerFromDocuments"] == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("The answer is: CFO Ida Holm.", "CFO Ida Holm."),
+        ("Ida Holm", "Ida Holm"),
+        ("She is Ida Holm.\nSo it is said.", None),
+        ("```python", None),
+        ("", None),
+    ],
+)
+def test_a_language_model_that_loses_the_form_without_demonstrations(own, said, answer):
+    def reply(name, inputs, config):
+        if name == "AnswerFromDocuments":
+            return {"answer": "Mercury"} if engine.count[name] == 1 else said
+        return replies(("Meridian",))(name, inputs, config)
+
+    program, engine = own("The CFO of Meridian Rail is Ida Holm.", reply=reply)
+    record = program("Who is the CFO of Meridian Rail?").record
+    if answer is not None:
+        assert (record.answer, record.answer_source, record.quizzes[0].supported) == (answer, "passages", True)
+        return
+    assert (record.answer_source, record.unanswered.kind) == ("unanswered", "nothing supports an answer")
+    assert record.unanswered.missing[0].why == "the passages kept (1) were read, but no reply could be used"
+    last = record.degradations[-1]
+    assert (last.stage, last.action, last.touches) == ("answer", "found no answer in the passages", True)
+
+
+@pytest.mark.parametrize("error", [ServerError("down"), TimeoutError("slow")])
+def test_a_language_model_that_is_down_says_nothing_of_the_documents(own, error):
+    def reply(name, inputs, config):
+        if name == "AnswerFromDocuments":
+            raise error
+        return replies(("Jonas",))(name, inputs, config)
+
+    with pytest.raises(UnansweredError, match="answer failed"):
+        own("Jonas Albrecht works in Bremen.", reply=reply)[0](SALARY)
+
+
+def test_a_line_that_was_copied_from_a_demonstration_is_asked_again_as_well(own):
+    def reply(name, inputs, config):
+        return "Mercury" if name == "AnswerFromDocuments" else replies(("Jonas",))(name, inputs, config)
+
+    program, engine = own("Jonas Albrecht works in Bremen.", reply=reply)
+    assert program(SALARY).record.answer_source == "unanswered"
+    assert engine.count["AnswerFromDocuments"] == 2

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.signatures.choose_action import TURN_MARKER, written_trajectory
 from keqa.signatures.markers import broken_up, is_completed, sections, without_completed
+from keqa.signatures.react import TURN_MARKER, written_trajectory
 
 
 def fields(reply):

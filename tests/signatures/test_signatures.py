@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import dspy
 import pytest
 
@@ -78,3 +80,49 @@ def test_every_prompt_renders_and_asks_for_its_outputs(signature):
     for name in signature.output_fields:
         assert f"[[ ## {name} ## ]]" in messages[0]["content"]
     assert signature.instructions.split("\n")[0] in messages[0]["content"]
+
+
+PROMPTS = {
+    "AnswerFromDocuments": "10546677",
+    "AnswerFromTrajectory": "175641f6",
+    "AnswerQuestion": "74c751b0",
+    "AnswerQuiz": "593bcaaa",
+    "AnswerQuizIfSure": "de62603b",
+    "AnswerWithEvidence": "d071cada",
+    "AnswerWithKnowledge": "db0fb95a",
+    "ChooseAction": "1c9a493a",
+    "ConstructTriples": "619d804e",
+    "DecideRetrieval": "54f882db",
+    "DecomposeQuestion": "a908e292",
+    "ExpandSubject": "7d51a4c5",
+    "ExtendReasoning": "da6c82c3",
+    "GenerateDocument": "07c72ac5",
+    "JudgeConsistency": "3b516c4b",
+    "JudgeHeuristicAnswer": "b9ae0229",
+    "JudgeKnowledge": "e7743cf9",
+    "JudgeRelevance": "e25d05b4",
+    "JudgeSupport": "1f7e809c",
+    "JudgeUtilities": "cb71097a",
+    "JudgeUtility": "edd7e771",
+    "PlanQueryChain": "cc836ed5",
+    "RateUsefulness": "3f71ebbe",
+    "ReasonFromMemory": "9c763534",
+    "ReasonWithKnowledge": "772eaebc",
+    "RephraseQuestion": "d3feb263",
+    "RewriteFollowUp": "2805d6e5",
+    "RewriteQueries": "7cbfa36f",
+    "StateConfidence": "6e622fb5",
+    "Summarize": "8f0bae79",
+    "TranslateQuestion": "b6852e8f",
+}
+"""What the shipped language model was trained on; other words are other prompts to it."""
+
+
+@pytest.mark.parametrize("signature", ALL, ids=lambda one: one.__name__)
+def test_the_prompts_are_those_that_the_shipped_model_knows(signature):
+    fields = [
+        f"{name}: {field.annotation} = {field.default!r} {field.json_schema_extra['desc']}"
+        for name, field in signature.fields.items()
+    ]
+    words = "\n".join([signature.__name__, signature.instructions, *fields])
+    assert hashlib.sha256(words.encode()).hexdigest()[:8] == PROMPTS[signature.__name__]

@@ -30,7 +30,7 @@ from keqa.programs.boundary.saved import root_digest
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.signatures import JudgeKnowledge
-from keqa.signatures.assess_knowledge import assessment_prompt
+from keqa.signatures.boundary import assessment_prompt
 
 
 def town(number: int, known: bool) -> CollectedQuiz:

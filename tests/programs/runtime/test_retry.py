@@ -13,7 +13,7 @@ from keqa.programs.program import UnansweredError
 from keqa.programs.records import Degradation
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import first_line, predict_with_retry, salvaged
+from keqa.programs.runtime.retry import first_line, only_line, predict_with_retry, salvaged
 from keqa.programs.runtime.session import Session
 
 
@@ -44,6 +44,27 @@ from keqa.programs.runtime.session import Session
 )
 def test_the_first_complete_line_of_the_answer(reply, line):
     assert first_line(reply, "answer") == line
+
+
+@pytest.mark.parametrize(
+    ("reply", "line"),
+    [
+        ("The answer is delivered in March 2026.\n", "delivered in March 2026."),
+        ("My final answer: 28 days\n", "28 days"),
+        ("Answering machines are sold.\n", "Answering machines are sold."),
+        ("三十天\n", "三十天"),
+        # Half a line, several, none, what has a form of its own, and what goes in circles.
+        ("Delivered in Mar", None),
+        ("Oslo\nOslo\n", None),
+        ("The answer is:\n", None),
+        ("[1]\n", None),
+        ('{"answer": "Oslo"}\n', None),
+        ("Oslo [[ ## completed ## ]]\n", None),
+        ("so " * 100 + "\n", None),
+    ],
+)
+def test_a_reply_without_a_marker_that_is_one_short_line(reply, line):
+    assert only_line(reply) == line
 
 
 @given(st.text(alphabet="ab c,"))

@@ -10,8 +10,8 @@ import pytest
 
 from keqa.programs.baselines.reading import concluded, first_sentence
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
-from keqa.signatures.choose_action import written_trajectory
-from keqa.signatures.plan_query_chain import UNSOLVED
+from keqa.signatures.baselines import UNSOLVED
+from keqa.signatures.react import written_trajectory
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.skills.interleaving import act, conclude, extend, grafted, plan
 from keqa.testbed.skills.registry import Setting
