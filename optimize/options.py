@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from dspy.teleprompt import Teleprompter
-from pydantic import Field
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.training import TrainingOptions
 from keqa.optimize.dspy_bridge.optimizers import OPTIMIZERS, check_optimizer
 from keqa.optimize.dspy_bridge.own_optimizer import check_own_optimizer, optimizer_settings
-from keqa.programs.arguments import EMBEDDER, InFlight, Probability, checked, whole
+from keqa.programs.arguments import EMBEDDER, InFlight, Probability, checked, number, whole
 
 COST_PER_CALL = 0.002
 """μ where none is given: of two programs that answer alike the one with fewer calls is taken, and a hundredth of the
@@ -26,7 +25,7 @@ UNREFLECTING = ("bootstrap", "finetune", "none")
 """The optimizers that need no language model to reflect."""
 
 _Demos = Annotated[int, whole(0, 1_000)]
-_Cost = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False, description="a number from 0")]
+_Cost = Annotated[float, number("a number from 0", ge=0)]
 
 
 @checked

@@ -29,7 +29,6 @@ from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
 
-
 _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 """What is not tried by itself: all pairs of the first two are, with each of the others."""
 

@@ -17,13 +17,12 @@ from dataclasses import InitVar, dataclass
 from fractions import Fraction
 from numbers import Rational
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, core_schema
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from keqa.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ _EXACT = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """What an argument may be where no type says it; it is written in an annotation as ``Annotated[TYPE, Kind(...)]``.
 
@@ -45,25 +44,42 @@ class Kind:
     allowed: str
     read: Callable[[Any], Any]
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """The schema that calls `read`."""
+        from pydantic_core import core_schema
+
         return core_schema.no_info_plain_validator_function(self.read)
 
 
-def whole(least: int, greatest: int) -> Any:
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """The limits of a number or text, written in an annotation like a `Kind`.
+
+    Attributes:
+        allowed: What is within them, as a message says it after "must be".
+        kind: ``int``, ``float`` or ``str``.
+        limits: As `pydantic_core.core_schema` calls them.
+    """
+
+    allowed: str
+    kind: Literal["int", "float", "str"]
+    limits: Mapping[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """The strict schema of the kind."""
+        from pydantic_core import core_schema
+
+        return getattr(core_schema, f"{self.kind}_schema")(strict=True, **self.limits)
+
+
+def whole(least: int, greatest: int) -> Limits:
     """Stands in an annotation for a whole number in a range, both ends included."""
-    allowed = f"a whole number from {least:,} to {greatest:,}"
-    return Field(strict=True, ge=least, le=greatest, description=allowed)
+    return Limits(f"a whole number from {least:,} to {greatest:,}", "int", {"ge": least, "le": greatest})
 
 
-def _number(least: float, greatest: float) -> Any:
-    allowed = f"a number from {least:g} to {greatest:,g}"
-    return Field(strict=True, ge=least, le=greatest, allow_inf_nan=False, description=allowed)
-
-
-def _above_zero(greatest: float) -> Any:
-    allowed = f"a number above 0 and at most {greatest:g}"
-    return Field(strict=True, gt=0, le=greatest, allow_inf_nan=False, description=allowed)
+def number(allowed: str, **limits: float) -> Limits:
+    """Stands in an annotation for a number, which is finite."""
+    return Limits(allowed, "float", {**limits, "allow_inf_nan": False})
 
 
 def exact(value: object) -> Fraction:
@@ -121,22 +137,22 @@ InFlight = Annotated[int, whole(1, 1_000)]
 Characters = Annotated[int, whole(1, 1_000_000)]
 """The length of a question."""
 
-Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63, description="a whole number of at most 64 bits")]
+Seed = Annotated[int, Limits("a whole number of at most 64 bits", "int", {"ge": -(2**63), "lt": 2**63})]
 """A seed."""
 
-Temperature = Annotated[float, _above_zero(10)]
+Temperature = Annotated[float, number("a number above 0 and at most 10", gt=0, le=10)]
 """A temperature at which samples differ."""
 
-TopP = Annotated[float, _above_zero(1)]
+TopP = Annotated[float, number("a number above 0 and at most 1", gt=0, le=1)]
 """The share of probability that is sampled from."""
 
-Probability = Annotated[float, _number(0, 1)]
+Probability = Annotated[float, number("a number from 0 to 1", ge=0, le=1)]
 """A probability."""
 
-Weight = Annotated[float, _number(0, 1_000)]
+Weight = Annotated[float, number("a number from 0 to 1,000", ge=0, le=1_000)]
 """A weight in a sum."""
 
-Word = Annotated[str, Field(strict=True, min_length=1, max_length=300, description="text of 1 to 300 characters")]
+Word = Annotated[str, Limits("text of 1 to 300 characters", "str", {"min_length": 1, "max_length": 300})]
 """A name or a word."""
 
 Threshold = _fraction("a number above 0 and at most 1, such as 0.8 or '4/5'", lambda fraction: 0 < fraction <= 1)
@@ -265,6 +281,8 @@ def check(called: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> 
     Raises:
         ConfigurationError: One is of another type or out of its range; the message says what is allowed.
     """
+    from pydantic import ValidationError
+
     function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
     schema = _schema(inspect.unwrap(function))
     read = dict(arguments)
@@ -289,6 +307,8 @@ def refusal(error: ValidationError, hint: Any, what: str, value: Any) -> Configu
 @functools.cache
 def _schema(function: Callable[..., Any]) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
     """Of each annotated argument, its annotation and what reads it."""
+    from pydantic import ConfigDict, TypeAdapter
+
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
@@ -301,8 +321,8 @@ def _allowed(hint: Any) -> list[str]:
     """What a value of a type may be, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        said = [one.description if isinstance(one, FieldInfo) else getattr(one, "allowed", None) for one in inner[1:]]
-        return [one for one in said if one] or _allowed(inner[0])
+        said = [one.allowed for one in inner[1:] if isinstance(one, Kind | Limits)]
+        return said or _allowed(inner[0])
     if origin in (Union, UnionType):
         return [one for part in inner for one in _allowed(part)]
     if origin is Literal:

@@ -14,16 +14,18 @@ from keqa.data.quiz_references import check as check_references
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
+from keqa.programs.declared import WaysOut
 from keqa.programs.gates import Gate, VoteGate
 from keqa.programs.gates.registry import questions
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.runtime.concurrency import Branch, NoCopy
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import QuizFound
 from keqa.programs.runtime.session import Session
 from keqa.programs.saving.values import OWN
-from keqa.programs.settings import KeqaSettings, Settings, WaysOut
+from keqa.programs.settings import KeqaSettings, Settings
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
 from keqa.programs.stages.documents import OwnDocuments
@@ -32,7 +34,6 @@ from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
 from keqa.programs.stages.quiz_flow import QuizFlow
 from keqa.programs.stages.selection import Selection, Similarity
-from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.programs.stages.summarizing import Summarizing
 from keqa.programs.unanswered import unanswered_of

@@ -19,6 +19,7 @@ from keqa.lms.factory import Roles
 from keqa.lms.relay import relayed, relayed_from_thread
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
+from keqa.programs.declared import WaysOut
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import Predictor, checked_states, named_values
@@ -36,7 +37,6 @@ from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.sources import with_supporting_sentences
 from keqa.programs.stages.follow_up import FollowUp
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
-from keqa.programs.settings import WaysOut
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import question_asked
 

@@ -13,7 +13,7 @@ from keqa.programs.arguments import check, fraction_text
 from keqa.programs.gates.registry import saved_gate
 from keqa.programs.reference.embedding import is_built_in, portable
 from keqa.programs.settings import Settings
-from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity
+from keqa.programs.stages.selection import lexical_similarity
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from keqa.cli.options.groups import MisplacedOptionError, Panel, Places
 from keqa.errors import InputError
-from keqa.programs.arguments import Threshold
-from keqa.programs.settings import KeqaSettings, about
+from keqa.programs.arguments import Limits, Threshold
+from keqa.programs.declared import KeqaSettings, about
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
@@ -76,18 +76,18 @@ class ProgramOptions:
 def _options() -> list[tuple[str, Any, Any]]:
     """The options that settings of KEQA are said to have where they are declared."""
     made: list[tuple[str, Any, Any]] = []
-    for name, one in about(KeqaSettings).items():
-        declared, shown = KeqaSettings.model_fields[name], {"show_default": one.shown} if one.shown else {}
-        kind, flag = one.kind or declared.annotation, name.replace("_", "-")
+    for name, (hint, one) in about(KeqaSettings).items():
+        of, *marks = get_args(hint) or (hint,)
+        kind, flag, shown = one.kind or of, name.replace("_", "-"), {"show_default": one.shown} if one.shown else {}
         if one.option and one.tuned:
             option = _setting(f"--{flag}/--no-{flag}", help=one.option, **shown)
             made.append((name, Annotated[bool | None, option], None))
         elif one.option and kind is bool:
-            flag, name = (f"--no-{flag}", f"no_{name}") if declared.default else (f"--{flag}", name)
+            flag, name = (f"--no-{flag}", f"no_{name}") if getattr(KeqaSettings, name) else (f"--{flag}", name)
             made.append((name, Annotated[bool, _setting(flag, help=one.option)], False))
         elif one.option:
-            least = max((getattr(limit, "ge", 0) for limit in declared.metadata), default=0)
-            limits = {"min": kind(least)} if kind in (int, float) else {}
+            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Limits)), None)
+            limits = {} if least is None else {"min": kind(least)}
             made.append((name, Annotated[kind | None, _setting(help=one.option, **limits, **shown)], None))
     return made
 
