@@ -13,6 +13,7 @@ from keqa.data.quiz_references import Quiz, resolvable, resolve
 from keqa.data.quiz_references import check as check_references
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
+from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.declared import WaysOut
 from keqa.programs.gates import Gate, VoteGate
@@ -25,7 +26,7 @@ from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.progress import QuizFound
 from keqa.programs.runtime.session import Session
 from keqa.programs.saving.values import OWN
-from keqa.programs.settings import KeqaSettings, Settings
+from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.decomposition import Decomposition
 from keqa.programs.stages.documents import OwnDocuments
@@ -53,7 +54,7 @@ class KEQA(Program):
     """
 
     method: ClassVar[str] = "keqa"
-    Settings: ClassVar[type[Settings]] = KeqaSettings
+    Settings: ClassVar[type[models.Settings]] = KeqaSettings
     settings: KeqaSettings
 
     def __init__(
@@ -94,7 +95,7 @@ class KEQA(Program):
     def _decides(self) -> Gate:
         return self.settings.gate or VoteGate(self.settings.threshold)
 
-    def fit(self, before: Settings) -> None:
+    def fit(self, before: models.Settings) -> None:
         """Have the stages follow the settings."""
         changed = [
             name for name, value in self.settings if value is not (old := getattr(before, name)) and value != old

@@ -25,6 +25,7 @@ _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
 _MAX_DEPTH = 8
 _CUSTOM_TYPES = (CUSTOM_TYPE_START_IDENTIFIER, CUSTOM_TYPE_END_IDENTIFIER)
+_EMPTY = ("traces", "train", "lm", "fields")
 _AUGMENTED = "augmented"
 """DSPy's note that a demonstration was bootstrapped."""
 
@@ -46,14 +47,11 @@ class _SignatureState(_Strict):
 
 
 class PredictorState(_Strict):
-    """What a predictor's state may hold; DSPy writes the last three with every predictor, and nothing into them."""
+    """What a predictor's state may hold."""
 
     signature: _SignatureState
     demos: _Demos
     fields: dict[str, Any] = Field(default_factory=dict)
-    traces: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list)
-    train: Annotated[list[Any], Field(max_length=0)] = Field(default_factory=list)
-    lm: None = None
 
 
 class Predictor(dspy.Predict):
@@ -184,10 +182,10 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
         ConfigurationError: It holds something else, by name, or is of other types or larger than any of KEQA's.
     """
     what = f"the predictor {name}"
-    plain = dict(named_values(state, what))
+    # DSPy writes some parts with every predictor, and nothing into them.
+    plain = {part: value for part, value in named_values(state, what).items() if value or part not in _EMPTY}
     if isinstance(plain.get("demos"), list):
         plain["demos"] = [dict(one) if isinstance(one, dspy.Example) else one for one in plain["demos"]]
-    plain["fields"] = plain.get("fields") or {}
     _refuse_large(plain, what)
     try:
         found = PredictorState.model_validate(plain).model_dump()
@@ -209,7 +207,8 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
         for field in demo.keys() & signature.fields.keys():
             _check_shown(demo[field], signature.fields[field].annotation, f"{field} in a demonstration of {name}")
     _check_decisions(found["fields"], signature, name)
-    return found if found["fields"] else {part: value for part, value in found.items() if part != "fields"}
+    empty = {part: None if part == "lm" else [] for part in _EMPTY if part != "fields"}
+    return {**empty, **{part: value for part, value in found.items() if value or part != "fields"}}
 
 
 def named_values(value: Any, what: str) -> Mapping[str, Any]:

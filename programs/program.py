@@ -103,7 +103,7 @@ class Program(Stage):
 
     def __init__(self, *, lms: Annotated[RoleLMs, LMS] | None = None, **settings: Any) -> None:
         given = check(Program, {"lms": lms}, type(self).__name__)
-        vars(self)["settings"] = self.Settings.read(settings, type(self).__name__)
+        self.__dict__["settings"] = self.Settings.read(settings, type(self).__name__)
         super().__init__(CallLimiter(self.settings.workers))
         self._lms: NoCopy[Any] = NoCopy(given["lms"])
 
@@ -118,16 +118,16 @@ class Program(Stage):
                 for name, one in cls.Settings.model_fields.items()
                 if name not in names
             ]
-        cls.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+        cls.__signature__ = inspect.Signature(own)
 
     def __getattr__(self, name: str) -> Any:
-        settings = vars(self).get("settings")
+        settings = self.__dict__.get("settings")
         if settings is None or name not in type(settings).model_fields:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(settings, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.Settings.model_fields and "settings" in vars(self):
+        if name in self.Settings.model_fields and "settings" in self.__dict__:
             self.change(**{name: value})
         else:
             super().__setattr__(name, value)
@@ -140,14 +140,14 @@ class Program(Stage):
         """
         if changes.get("workers", self.settings.workers) != self.settings.workers:
             raise AttributeError("the number of workers is given to the constructor")
-        had, before = dict(vars(self)), self.settings
-        vars(self)["settings"] = before.changed(changes, type(self).__name__)
+        had, before = dict(self.__dict__), self.settings
+        self.__dict__["settings"] = before.changed(changes, type(self).__name__)
         try:
             self.fit(before)
         except Exception:
             after = self.settings
-            vars(self).clear()
-            vars(self).update(had)
+            self.__dict__.clear()
+            self.__dict__.update(had)
             self.fit(after)
             raise
         for predictor in self.predictors():
@@ -452,7 +452,7 @@ class Program(Stage):
     @property
     def given_retriever(self) -> Any:
         """The retriever as it was given; None where there is none."""
-        held: NoCopy[Any] = vars(self).get("_retriever", NoCopy(None))
+        held: NoCopy[Any] = self.__dict__.get("_retriever", NoCopy(None))
         return held.value
 
     @property
@@ -533,7 +533,7 @@ class Program(Stage):
         values = named_values(saved["values"], "the settings of a state")
         given = {name: getattr(self, name) for name, value in own["values"].items() if value == OWN == values.get(name)}
         before = {name: predictor.signature for name, predictor in self.named_predictors()}
-        self.change(**{**read_values(self.Settings, values, given), "workers": self.workers})
+        self.change(**{**read_values(self.Settings, values, given, method=type(self).__name__), "workers": self.workers})
         after = {name: predictor.signature for name, predictor in self.named_predictors()}
         added = sorted(name for name in {*before, *after} if before.get(name) is not after.get(name))
         if added and not whole:

@@ -42,7 +42,7 @@ class Settings(declared.CommonSettings, BaseModel):
         """The same with other values; see `read`."""
         return self.read({**dict(self), **changes}, method)
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Copies of a program have its gate and the like in common."""
         return self
 

@@ -64,9 +64,9 @@ class Baseline(Program):
         then, now = self._fresh(before), self._fresh(self.settings)
         had, prompts = dict(self.named_predictors()), dict(then.named_predictors())
         lms = {id(one.lm): one.lm for one in had.values()}
-        for name in vars(then).keys() - vars(now).keys():
-            vars(self).pop(name, None)
-        vars(self).update(vars(now))
+        for name in then.__dict__.keys() - now.__dict__.keys():
+            self.__dict__.pop(name, None)
+        self.__dict__.update(now.__dict__)
         for name, new in self.named_predictors():
             if name in had and name in prompts and prompt_of(prompts[name].signature) == prompt_of(new.signature):
                 set_attribute_by_name(self, name, had[name])
@@ -80,8 +80,8 @@ class Baseline(Program):
     def _fresh(self, settings: Any) -> Self:
         """The program with the parts that some settings ask for, and nothing that it learned."""
         twin = object.__new__(type(self))
-        own = {name: value for name, value in vars(self).items() if not isinstance(value, dspy.Module)}
-        vars(twin).update({**own, "settings": settings})
+        own = {name: value for name, value in self.__dict__.items() if not isinstance(value, dspy.Module)}
+        twin.__dict__.update({**own, "settings": settings})
         twin.set_up()
         return twin
 

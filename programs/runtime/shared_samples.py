@@ -143,7 +143,7 @@ class SharedDraws:
         """
         twin: KEQA = program.deepcopy()
         if gate is not None:
-            twin.gate = gate
+            twin.change(gate=gate)
         twin.examination = SharedExamination(twin.examination, twin.gate, self)
         return twin
 

@@ -57,7 +57,7 @@ class ProgramFile(BaseModel):
     created: str
     settings: dict[str, Any]
     reference: _Reference | None
-    learned: dict[str, Any] | None
+    learned: dict[str, Any]
     files: dict[str, Any]
     signatures: dict[str, Any]
     predictors: dict[str, Any]

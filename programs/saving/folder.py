@@ -95,7 +95,7 @@ def save(program: Program | ModuleWrapper[Any], folder: str | Path, **about: Any
     program = program_within(program, "keqa.save")
     place = folder_of(folder)
     prompts = check_savable(program)
-    reference = program.reference if isinstance(program, KEQA) else None
+    reference: Any = program.reference if isinstance(program, KEQA) else None
     predictors = dict(program.named_predictors())
     parts = {name: detached(predictor).dump_state() for name, predictor in predictors.items()}
     checked_states(parts, predictors, {}, type(program).__name__)
@@ -288,13 +288,14 @@ def _loaded(
 ) -> Program:
     """The program that a folder describes, its files and prompts checked."""
     cls: Any = class_of_saved(state.method)
-    settings = read_values(cls.Settings, state.settings, given, embedder if isinstance(embedder, str) else None)
+    named = embedder if isinstance(embedder, str) else None
+    settings = read_values(cls.Settings, state.settings, given, named, state.method)
     program = _made(cls, settings, retriever, lms)
     _refuse(drift(state.signatures, _expected(program, state.signatures)), f"{folder} was compiled for other prompts: ")
     if stray := sorted(state.predictors.keys() - state.signatures.keys()):
         raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
     if (reference := reference_in(folder, state, embedder)) is not None:
-        program.reference = reference  # type: ignore[attr-defined]
+        program.reference = reference
     program.load_parts(state.predictors, dict(program.named_predictors()))
     program.learned = learned_from_json(state.learned)
     return program

@@ -52,7 +52,11 @@ def _written(name: str, value: Any) -> Any:
 
 
 def read_values(
-    settings: type[Settings], saved: Mapping[str, Any], given: Mapping[str, Any], embedder: str | None = None
+    settings: type[Settings],
+    saved: Mapping[str, Any],
+    given: Mapping[str, Any],
+    embedder: str | None = None,
+    method: str = "the program",
 ) -> dict[str, Any]:
     """The settings of a saved program, each of the right type and range.
 
@@ -61,6 +65,7 @@ def read_values(
         saved: What `settings_of` gave, from anywhere.
         given: Values that take the place of saved ones. A threshold takes the place of any gate.
         embedder: The embedding model that the user names, by which the settings' own is opened.
+        method: What messages call the method.
 
     Raises:
         ConfigurationError: One cannot be used, names a model that the user does not, or is a part that was not given.
@@ -69,7 +74,7 @@ def read_values(
     if unknown := sorted(set(saved) - set(settings.model_fields)):
         raise ConfigurationError(f"unknown settings {unknown!a:.200}: they are those of another version of KEQA")
     if strange := sorted(set(given) - set(settings.model_fields)):
-        raise ConfigurationError(f"it has no {strange[0]}; it has {', '.join(sorted(settings.model_fields))}")
+        raise ConfigurationError(f"{method} has no {strange[0]}; it has {', '.join(sorted(settings.model_fields))}")
     if given.get("threshold") is not None or "gate" in given:
         found.pop("gate", None)
     found = {name: value for name, value in found.items() if name not in given and (name, value) != ("threshold", None)}
@@ -77,12 +82,12 @@ def read_values(
         if value == OWN and name in ("gate", "similarity"):
             raise ConfigurationError(f"the program was compiled with a {name} of your own; give it again as {name}=…")
     if isinstance(found.get("model"), str):
-        raise ConfigurationError("a saved program holds its model, and opens no file")
+        raise ConfigurationError(f"a saved {method} holds its model, and opens no file")
     if found.get("similarity") is not None:
         found["similarity"] = _named_model(found["similarity"], embedder)
     if found.get("gate") is not None:
         found["gate"] = _gate(found["gate"])
-    return dict(settings.read({**found, **given}, "KEQA" if "gate" in settings.model_fields else "the program"))
+    return dict(settings.read({**found, **given}, method))
 
 
 def must_be_named(part: str, name: Any) -> str:

@@ -78,7 +78,8 @@ def _options() -> list[tuple[str, Any, Any]]:
     made: list[tuple[str, Any, Any]] = []
     for name, (hint, one) in about(KeqaSettings).items():
         of, *marks = get_args(hint) or (hint,)
-        kind, flag, shown = one.kind or of, name.replace("_", "-"), {"show_default": one.shown} if one.shown else {}
+        kind, flag = one.kind or of, name.replace("_", "-")
+        shown: dict[str, Any] = {"show_default": one.shown} if one.shown else {}
         if one.option and one.tuned:
             option = _setting(f"--{flag}/--no-{flag}", help=one.option, **shown)
             made.append((name, Annotated[bool | None, option], None))
@@ -87,7 +88,7 @@ def _options() -> list[tuple[str, Any, Any]]:
             made.append((name, Annotated[bool, _setting(flag, help=one.option)], False))
         elif one.option:
             least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Limits)), None)
-            limits = {} if least is None else {"min": kind(least)}
+            limits: dict[str, Any] = {} if least is None else {"min": kind(least)}
             made.append((name, Annotated[kind | None, _setting(help=one.option, **limits, **shown)], None))
     return made
 
@@ -103,7 +104,7 @@ _Declared: Any = make_dataclass(
 
 
 @dataclass(frozen=True)
-class KeqaOptions(_Declared):  # type: ignore[misc]
+class KeqaOptions(_Declared):
     """The settings of KEQA, of which other methods have some."""
 
     def settings(self) -> dict[str, Any]:

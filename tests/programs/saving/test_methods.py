@@ -16,7 +16,7 @@ from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct, Rowen
 from keqa.programs.registry import METHODS, arguments_of, load_class
 from keqa.programs.saving.folder import about
-from keqa.programs.saving.methods import compilable, name_of
+from keqa.programs.registry import compilable, name_of
 from keqa.programs.stages.answering import Answering
 from keqa.retrievers import Passage, build_index, open_index
 
