@@ -55,8 +55,9 @@ def own_choice(program: KEQA) -> dict[str, Any]:
 
 def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
     """The values that are tried, a program's own first; its own alone of settings that it does not use."""
-    if not isinstance(grid, Mapping) or (strange := sorted(grid.keys() - GRID.keys())):
-        raise ConfigurationError(f"grid must be values by setting, of {', '.join(GRID)}, not {strange or grid!r:.80}")
+    if not isinstance(grid, Mapping) or grid.keys() - GRID.keys():
+        strange = sorted(grid.keys() - GRID.keys()) if isinstance(grid, Mapping) else grid
+        raise ConfigurationError(f"grid must be values by setting, of {', '.join(GRID)}, not {strange!r:.80}")
     found: dict[str, tuple[Any, ...]] = {}
     own, used = own_choice(program), _used(program)
     for name, default in GRID.items():

@@ -114,9 +114,6 @@ class LearnedQuestions:
 NOTHING = LearnedQuestions()
 """That of a program that has learned from no question."""
 
-UNKNOWN = LearnedQuestions(complete=False)
-"""That of a program that does not say."""
-
 
 def learned_from_json(value: Any) -> LearnedQuestions:
     """Read what `LearnedQuestions.as_json` gave, which may come from a stranger.

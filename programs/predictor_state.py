@@ -207,7 +207,7 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
         for field in demo.keys() & signature.fields.keys():
             _check_shown(demo[field], signature.fields[field].annotation, f"{field} in a demonstration of {name}")
     _check_decisions(found["fields"], signature, name)
-    empty = {part: None if part == "lm" else [] for part in _EMPTY if part != "fields"}
+    empty: dict[str, Any] = {part: None if part == "lm" else [] for part in _EMPTY if part != "fields"}
     return {**empty, **{part: value for part, value in found.items() if value or part != "fields"}}
 
 
