@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from keqa.evaluation.risk import hold_risk
     from keqa.lms import Roles, build_lm, build_roles
     from keqa.optimize.compile import compile_program as compile
-    from keqa.optimize.dspy_bridge.trace_metric import optimizer_metric
+    from keqa.optimize.scoring import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
     from keqa.programs.keqa import KEQA
     from keqa.programs.records import QuestionRecord, Unanswered
@@ -117,7 +117,7 @@ _HOMES = {
         "keqa.evaluation.risk": "hold_risk",
         "keqa.lms": "Roles build_lm build_roles",
         "keqa.optimize.compile": "compile",
-        "keqa.optimize.dspy_bridge.trace_metric": "optimizer_metric",
+        "keqa.optimize.scoring": "optimizer_metric",
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
         "keqa.programs.keqa": "KEQA",
         "keqa.programs.records": "QuestionRecord Unanswered",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.demos.candidate import complete
+from keqa.optimize.judged import complete
 from keqa.programs.gates import Gate, Golds, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from keqa.data.example import Answered
 from keqa.data.question import AnswerType
 from keqa.data.quiz_references import Quiz, references, resolve
-from keqa.metrics.accuracy import agrees
+from keqa.metrics.accuracy import agrees, consistency_label, contains_answer
 from keqa.metrics.answers import f1
 from keqa.programs.records import QuestionRecord, QuizRecord
 from keqa.programs.stages.decomposition import is_the_question
@@ -27,14 +27,32 @@ class Settled:
     answer_type: AnswerType = "short"
     choices: tuple[str, ...] = ()
 
+    @classmethod
+    def whole(cls, example: Answered) -> Settled:
+        """A question as its own quiz."""
+        quiz = QuizRecord(index=1, text=example.question, resolved=example.question)
+        return cls(quiz, tuple(example.answers), example.answer_type, tuple(example.choices))
+
     def agrees(self, text: str) -> bool:
         """Whether an answer to the quiz is right, though perhaps in another form."""
         return agrees(text, self.golds, self.answer_type, self.choices)
 
+    def in_form(self, answer: str) -> str:
+        """The gold answer or alias that an answer comes closest to; the gold answer itself among equals."""
+        return max(self.golds, key=lambda gold: f1(answer, [gold], self.answer_type, self.choices))
+
+    def same(self, first: str, second: str) -> bool | None:
+        """Whether two answers mean the same; None where both are wrong, or no judge would be asked."""
+        return consistency_label(first, second, self.golds, self.answer_type, self.choices)
+
+    def told_by(self, passage: str) -> bool | None:
+        """Whether a passage states a gold answer; None for a yes, a no or a choice, which no passage has to hold."""
+        return contains_answer(passage, self.golds) if self.answer_type == "short" else None
+
 
 @dataclass(frozen=True)
 class GoldQuiz:
-    """A quiz that is asked by itself: a gold quiz with gold answers in the places of references, or a whole question."""
+    """A gold quiz, resolved by gold answers, or a whole question: what is asked by itself."""
 
     root: str
     quiz: str
@@ -52,11 +70,6 @@ class GoldQuiz:
     def parts(cls, example: Answered) -> list[GoldQuiz]:
         """The gold quizzes of a question."""
         return [cls(example.id, quiz, (gold,)) for quiz, gold in gold_quizzes(example)]
-
-
-def best_gold(text: str, golds: Sequence[str], answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
-    """The gold answer or alias that an answer comes closest to; the gold answer itself among equals."""
-    return max(golds, key=lambda gold: f1(text, [gold], answer_type, choices))
 
 
 def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:

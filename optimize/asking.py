@@ -7,27 +7,29 @@ asked the same question twice, a program with other demonstrations is.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 
 from keqa.data.example import Answered
+from keqa.data.question import question_digest
 from keqa.metrics.utility import Correctness
-from keqa.optimize.demos.candidate import DemoProvenance
 from keqa.optimize.failures import Failures, passing_cause
-from keqa.optimize.journal_keys import question_key
 from keqa.optimize.scoring import score_of
 from keqa.programs.fingerprint import digest, program_fingerprint
+from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
 from keqa.programs.record_redaction import lms_asked, record_without_secrets
 from keqa.programs.records import QuestionRecord, Record
-from keqa.programs.reference.utility_reference import leaving_out
 from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
+
+P = TypeVar("P", bound=Program)
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
@@ -82,6 +84,59 @@ class Trial:
     scores: tuple[float, ...] = ()
 
 
+class Origins:
+    """By digests, which training questions possible demonstrations come from: none is shown its own.
+
+    Where there are too few questions to hold some out, the same ones are learned from and chosen by.
+    """
+
+    def __init__(self) -> None:
+        self._roots: dict[str, dict[str, None]] = {}
+
+    def add(self, signature: Any, demo: Mapping[str, Any], example: Answered) -> None:
+        """Note where a demonstration comes from."""
+        roots = self._roots.setdefault(demonstration_digest(demo, signature), {})
+        roots[question_digest(example.question, example.choices)] = None
+
+    def known_to(self, program: Program) -> LearnedQuestions:
+        """What a program has learned from, with the origins of the demonstrations that it has."""
+        found: dict[str, list[str]] = {}
+        examples = dict(program.learned.train)
+        for predictor in program.predictors():
+            for demo in predictor.demos:
+                name = demonstration_digest(demo, predictor.signature)
+                # DSPy's optimizers take whole training examples, too.
+                roots = [
+                    *self._roots.get(name, ()),
+                    *([examples[demo["root"]]] if demo.get("root") in examples else []),
+                ]
+                found |= {name: roots} if roots else {}
+        return program.learned.and_from((), (), found)
+
+
+def without_own(program: P, example: Answered) -> P:
+    """The program itself, or a copy without the demonstrations that come from a question."""
+    learned, asked = program.learned, (example.question, example.choices)
+    return without_demos(program, lambda *shown: learned.hides(*asked, *shown)) if learned.demonstrations else program
+
+
+def without_demos(program: P, excluded: Callable[[Any, Any], bool]) -> P:
+    """The program itself, or a copy without some of its demonstrations, each told by itself and its signature."""
+    if not any(excluded(demo, predictor.signature) for predictor in program.predictors() for demo in predictor.demos):
+        return program
+    twin: P = program.deepcopy()
+    for predictor in twin.predictors():
+        predictor.demos = [demo for demo in predictor.demos if not excluded(demo, predictor.signature)]
+    return twin
+
+
+def state_of(program: Program) -> str:
+    """The name of what a program shows and how it works; what it learned from is in what it shows."""
+    bare = copy.copy(program)
+    bare.learned = NOTHING
+    return program_fingerprint(bare)
+
+
 @dataclass(frozen=True)
 class Asking:
     """How the steps of a compilation ask: all that they have in common."""
@@ -91,7 +146,7 @@ class Asking:
     in_flight: int = 8
     progress: Progress = silent
     failures: Failures = field(default_factory=Failures)
-    origins: DemoProvenance = field(default_factory=DemoProvenance)
+    origins: Origins = field(default_factory=Origins)
 
     def score(self, example: Answered, record: QuestionRecord | None) -> float:
         """How correct an answer is; 0 where there is none."""
@@ -99,11 +154,11 @@ class Asking:
 
     def tasks(self, program: Program, examples: Iterable[Answered], drawn: str = "") -> list[Task]:
         """What is to be asked of a program."""
-        state, found = program_fingerprint(program), []
+        state, found = state_of(program), []
         for one in examples:
-            whom = self.origins.without(program, one.id)
-            own = state if whom is program else program_fingerprint(whom)
-            key = question_key(own, one.question, one.answer_type, one.choices)
+            whom = without_own(program, one)
+            asked = digest([one.question, one.answer_type, list(one.choices)])
+            key = f"{state if whom is program else state_of(whom)}:{asked}"
             found.append(Task(one, whom, f"{key}:{drawn}" if drawn else key))
         return found
 
@@ -113,8 +168,8 @@ class Asking:
         return kept if kept is not None and (kept.steps is not None or not steps) else None
 
     def ask(self, task: Task, *, steps: bool) -> tuple[Outcome, list[Step] | None]:
-        """Ask a question, without what the utility reference holds of it; see `keqa.programs.runtime.batch.ask`."""
-        with leaving_out(task.example.id), dspy.context(trace=[] if steps else None):
+        """Ask a question; see `keqa.programs.runtime.batch.ask`."""
+        with dspy.context(trace=[] if steps else None):
             outcome = ask(task.program, 0, task.example)
             return outcome, _steps(task.program) if steps else None
 

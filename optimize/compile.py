@@ -1,6 +1,6 @@
 """Compiling a program against a train split: demonstrations or instructions, utility reference, settings.
 
-1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_bridge.optimizers`);
+1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_optimizers`);
 2. the utility reference (section 3.4), labelled by the program as step 1 left it;
 3. α, N_c, top-k, how tries are drawn and what is summarized, for F1 - λ · retrievals - μ · calls; and a boundary
    model, trained on what the language model answers from memory to the training questions, which decides instead of α
@@ -24,12 +24,10 @@ from typing import Any, TypeVar, cast
 
 import dspy
 
-from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
 from keqa.optimize.asking import Asking, Progress, silent
-from keqa.optimize.demos.candidate import DemoProvenance
 from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
@@ -40,7 +38,6 @@ from keqa.optimize.search_space import values_to_try
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import demonstration_digest
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper
 from keqa.storage.journal import Journal
@@ -201,6 +198,9 @@ def compile_program(
         from keqa.programs.saving.folder import check_sources
 
         check_sources(out, sources)
+    # What it learns from is noted at once: no question is shown what comes from it.
+    start: P = program.deepcopy()
+    start.learned = program.learned.and_from(parts.train, parts.val)
     with ExitStack() as stack:
         place = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
         journal = stack.enter_context(Journal.open(place / "questions.jsonl", fingerprint))
@@ -208,7 +208,7 @@ def compile_program(
         meter = Meter(journal)
         asking = Asking(journal, metric, chosen.in_flight, progress)
         steps = Steps(
-            before=program,
+            before=start,
             train=parts.train,
             val=parts.val,
             folder=place,
@@ -222,7 +222,6 @@ def compile_program(
                 compiled = cast("P", steps.run(meter.keep))
             finally:
                 meter.keep()
-    compiled = _remembering(compiled, program, parts, asking.origins)
     report = Report(
         optimizer=chosen.optimizer_name,
         trained_on=len(parts.train),
@@ -257,21 +256,6 @@ def compile_program(
 
 # Under this name the package exports it.
 compile = compile_program
-
-
-def _remembering(compiled: P, program: P, parts: Split, origins: DemoProvenance) -> P:
-    """The compiled program with the questions that it learned from, and those that its demonstrations come from."""
-    compiled = compiled.deepcopy() if compiled is program else compiled
-    digests = {one.id: question_digest(one.question, one.choices) for one in (*parts.val, *parts.train)}
-    demonstrations = {
-        demonstration_digest(demo, predictor.signature): [digests[root] for root in roots if root in digests]
-        for predictor in compiled.predictors()
-        for demo in predictor.demos
-        # DSPy's optimizers take whole training examples, too.
-        if (roots := [*origins.roots_of(demo), *([demo["root"]] if "root" in demo else [])])
-    }
-    compiled.learned = program.learned.and_from(parts.train, parts.val, demonstrations)
-    return compiled
 
 
 def _nested(module: Any) -> Program:

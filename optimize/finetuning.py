@@ -20,12 +20,10 @@ from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import Asking, Trace
-from keqa.optimize.demos.bootstrap import ClosedBookAnswers
-from keqa.optimize.demos.candidate import complete
-from keqa.optimize.demos.from_records import candidates
-from keqa.optimize.demos.from_traces import judges
-from keqa.optimize.dspy_bridge.trace_metric import sound_calls
+from keqa.optimize.bootstrap import possible
+from keqa.optimize.demos import judges
 from keqa.optimize.journal_keys import ROLES, lms_of
+from keqa.optimize.judged import judged, teaching
 from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
@@ -164,28 +162,19 @@ def right_calls(
     def add(name: str, call: Mapping[str, Any]) -> None:
         found[name].setdefault(digest([call[one] for one in predictors[name].signature.input_fields]), dict(call))
 
+    names = {id(predictor): name for name, predictor in predictors.items()}
     for trace in traces:
         if trace.record is None or trace.score < options.threshold:
             continue
-        made = [(predictors[name], inputs, dspy.Prediction(**said)) for name, inputs, said in trace.steps]
-        names = {id(predictor): name for name, predictor in predictors.items()}
-        for predictor, inputs, outputs in sound_calls(made, trace.example):
-            add(names[id(predictor)], complete(predictor.signature, {**dict(inputs), **dict(outputs)}))
+        made = [(predictors[name], inputs, said) for name, inputs, said in trace.steps]
+        for one in teaching(judged(made, trace.example)):
+            add(names[id(one.call[0])], one.fields)
     if isinstance(program, KEQA):
-        closed_book = ClosedBookAnswers(program, asking)
-        pools = candidates(
-            program,
-            traces,
-            metric=asking.metric,
-            threshold=options.threshold,
-            closed_book=closed_book,
-            failures=asking.failures,
-        )
         # Gold answers to quizzes that it never answered right are left out: an LM that is trained on facts that it does
         # not know learns to make up others.
-        for name, pool in pools.items():
-            for one in pool if name != "examination.quiz" else ():
-                add(name, one.demo)
+        for name, pool in possible(program, traces, asking, options.threshold).items():
+            for demo in pool if name != "examination.quiz" else ():
+                add(name, demo.demo)
     judging, rng = judges(program), random.Random(options.seed)
     return {
         name: _balanced(predictors[name].signature, list(some.values()), rng)

@@ -42,11 +42,6 @@ def example_key(example: Example) -> str:
     return f"{example.id} {digest(fields)}"
 
 
-def question_key(state: str, question: str, answer_type: str, choices: Any) -> str:
-    """The key of a question asked of a program."""
-    return f"{state}:{digest([question, answer_type, list(choices)])}"
-
-
 def lms_of(program: Program) -> RoleLMs | None:
     """The language models that a program has by role; None where ``dspy.settings.lm`` answers.
 

@@ -10,8 +10,7 @@ from dspy.teleprompt import Teleprompter
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.training import TrainingOptions
-from keqa.optimize.dspy_bridge.optimizers import OPTIMIZERS, check_optimizer
-from keqa.optimize.dspy_bridge.own_optimizer import check_own_optimizer, optimizer_settings
+from keqa.optimize.dspy_optimizers import OPTIMIZERS, check_optimizer, check_own_optimizer, optimizer_settings
 from keqa.programs.arguments import EMBEDDER, InFlight, Probability, checked, number, whole
 
 COST_PER_CALL = 0.002
@@ -38,7 +37,7 @@ class Options:
             of your own making, such as ``dspy.BootstrapFewShotWithRandomSearch(metric=...)``, which gets the metric of
             the compilation where it has none.
         reflection_lm: The language model that reflects (GEPA) or writes prompts (MIPROv2, SIMBA), or its model string.
-        budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_bridge.optimizers.optimize`.
+        budget: Of GEPA, MIPROv2 and SIMBA; see `keqa.optimize.dspy_optimizers.optimize`.
         demos: Demonstrations of a predictor.
         judge_demos: Demonstrations of the consistency judge.
         sets: Sets of demonstrations to score.

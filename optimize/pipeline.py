@@ -11,16 +11,14 @@ from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.asking import Asking, Trial
+from keqa.optimize.bootstrap import bootstrap
 from keqa.optimize.boundary.learn import learn, may_learn
 from keqa.optimize.boundary.train import Trained
-from keqa.optimize.demos.bootstrap import bootstrap
-from keqa.optimize.dspy_bridge.optimizers import optimize
-from keqa.optimize.dspy_bridge.reflection import ask_once
+from keqa.optimize.dspy_optimizers import ask_once, optimize
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.finetuning import Finetuned, apart, check_finetunable, finetune
 from keqa.optimize.options import UNREFLECTING, Options
-from keqa.optimize.reference.build import build_reference
-from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.search_space import Point, has_tunable_threshold
 from keqa.optimize.tuning import tune
 from keqa.programs.fingerprint import digest
@@ -121,7 +119,8 @@ class Steps:
             return self.before
         if options.optimizer == "finetune":
             return self._finetuned(own)
-        candidate = optimize(self.before, self.train, self.val, self.asking, options)
+        how = {"reflection_lm": options.reflection_lm, "budget": options.budget, "seed": options.seed}
+        candidate = optimize(self.before, self.train, self.val, self.asking, options.optimizer, **how)
         trial = self._score(candidate, options.optimizer_name)
         if trial.score <= own.score:
             self._keep(own)
@@ -149,7 +148,7 @@ class Steps:
 
     def _with_reference(self, program: KEQA) -> KEQA:
         """The program with a reference, unless it is worse with it beyond chance."""
-        labeller = Labeller(program, correctness=self.asking.metric, origins=self.asking.origins)
+        labeller = Labeller(program, correctness=self.asking.metric)
         fingerprint = labeller.fingerprint()
         with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
             entries = build_reference(labeller, self.train, replace(self.asking, journal=journal))

@@ -7,7 +7,7 @@ DSPy's, ``metric(example, prediction, trace)``, is about a whole question, with 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
+from keqa.optimize.judged import judged, teaching
 from keqa.programs.fingerprint import function_fingerprint
 from keqa.programs.prediction import AnswerPrediction
 
@@ -110,6 +111,75 @@ def score_of(metric: Correctness, example: Example, prediction: Any) -> float:
     if getattr(prediction, "unanswered", None) is not None:
         return 0.0
     return float(metric(answer, example.answers, example.answer_type, example.choices))
+
+
+OptimizerMetric = Callable[..., Any]
+"""``metric(example, prediction, trace=None, pred_name=None, pred_trace=None)``, as all of DSPy's optimizers call it."""
+
+
+def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMetric:
+    """Make a metric for DSPy's own optimizers. Exported as ``keqa.optimizer_metric``.
+
+    They take every call of a run that ended well for an example to follow. But a program gets to right answers by
+    detours: a quiz answered wrong from memory, or a passage judged wrong, would be learned as they are.
+
+    * To score, it gives the correctness of the answer.
+    * To bootstrap demonstrations, where it gets a trace, it says whether the run ended well, and takes out of the trace
+      the calls that are wrong as far as gold answers show. Calls of other modules than the program's stay as they are.
+    * To GEPA, which names a predictor, it gives the score with feedback on that predictor's call.
+
+    Args:
+        metric: Correctness of an answer, or a metric of DSPy's.
+        threshold: The score from which a run ended well.
+
+    Raises:
+        ConfigurationError: The metric has neither form.
+    """
+    correctness = as_metric(metric)
+
+    def scored(
+        example: Any, prediction: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> Any:
+        known = as_example(example)
+        if pred_name is not None:
+            return feedback_metric(correctness)(
+                example_for_metrics(known, example), prediction, trace, pred_name, pred_trace
+            )
+        score = score_of(as_metric(metric, [example]), known, prediction)
+        if trace is None:
+            return score
+        if isinstance(trace, MutableSequence):
+            trace[:] = [one.in_form for one in teaching(judged(trace, known))]
+        return score >= threshold
+
+    return scored
+
+
+def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
+    """The metric that GEPA needs: the score of the final answer, and what the call in question should have given."""
+
+    def scored(
+        gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
+    ) -> dspy.Prediction:
+        example, record = as_example_of(gold), getattr(pred, "record", None)
+        answer, score = getattr(pred, "answer", None), score_of(metric, example, pred)
+        parts = [one.sentence for one in judged(pred_trace, example, record)[:1]] if pred_trace and record else []
+        if record is not None and record.failure is not None:
+            parts.append(f"The question has no answer, since {record.failure.stage} failed: {record.failure.message}")
+        else:
+            golds = " or ".join(repr(one) for one in example.answers)
+            told = f"The program answered the question with {answer!r}; the gold answer is {golds}; the score is "
+            parts.append(f"{told}{score:.2f}.")
+        return dspy.Prediction(score=score, feedback=" ".join(part for part in parts if part))
+
+    return scored
+
+
+def as_example_of(gold: Any) -> Example:
+    """The example behind one that DSPy's optimizers carry about; see `example_for_metrics`."""
+    answers, choices = tuple(gold.answers), tuple(gold.choices)
+    parts = tuple(gold.quizzes), tuple(gold.quiz_answers)
+    return Example(gold.root, gold.question, answers, gold.answer_type, choices, *parts)
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:

@@ -17,14 +17,13 @@ from typing import Any
 from keqa.data.example import Answered
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.optimize.asking import Asking
+from keqa.optimize.asking import Asking, state_of, without_own
 from keqa.optimize.search_space import BOUNDARY, Point, own_choice, own_threshold, values_to_try
 from keqa.optimize.shared_session import SharedSession, WaveExamination
 from keqa.programs.boundary.model import BoundaryModel
-from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import IF_ANY, BoundaryGate, asks
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.shared_samples import SharedDraws
@@ -107,7 +106,7 @@ class _Search:
         self.twin.examination = WaveExamination(self.twin.examination, own, draws)
         reference = program.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
-        self.program, self.states = program, {"": program_fingerprint(program)}
+        self.program, self.states = program, {"": state_of(program)}
         self.valset = valset
         self.points: dict[tuple[Any, ...], Point] = {}
         count = {name: len(values) for name, values in self.values.items()}
@@ -174,8 +173,8 @@ class _Search:
 
     def _ask(self, numbered: tuple[int, Answered]) -> Outcome:
         position, example = numbered
-        program = self.asking.origins.without(self.twin, example.id)
-        state = self._state("" if program is self.twin else example.id)
+        program = without_own(self.twin, example)
+        state = self._state("" if program is self.twin else example.id, example)
         root = example.id if example.id in self.roots else ""
 
         def answered(**asked: Any) -> Any:
@@ -183,11 +182,10 @@ class _Search:
             session = SharedSession(program.bound, self.asking.journal, state, root)
             return run_blocking(lambda: program.run(session, checked))
 
-        with leaving_out(example.id):
-            return ask(answered, position, example)
+        return ask(answered, position, example)
 
-    def _state(self, root: str) -> str:
+    def _state(self, root: str, example: Answered) -> str:
         """What the program is without the demonstrations that come from a question."""
         if root not in self.states:
-            self.states[root] = program_fingerprint(self.asking.origins.without(self.program, root))
+            self.states[root] = state_of(without_own(self.program, example))
         return self.states[root]

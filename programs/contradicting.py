@@ -123,9 +123,9 @@ def _compared(
             same += left[begin:end]
         elif all(valued):
             values.append((here, there))
-            if _numeric(here) and _numeric(there):
-                beside = ([word for word in words if not is_value(word)] for words in (here, there))
-                others += max(len(content.intersection(_bag(words))) for words in beside)
+            # What stands beside a value in its place may make something else of it: “led by Anna” and “founded by Ben”.
+            beside = ([word for word in words if not is_value(word)] for words in (here, there))
+            others += max(len(content.intersection(_bag(words))) for words in beside)
         elif any(valued) and not since_when:
             return None
         elif not since_when and not _alike(here, there, content):

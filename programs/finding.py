@@ -23,7 +23,7 @@ def said(record: QuestionRecord) -> str:
     return f"{record.answer} {GUESS}" if record.guessed and record.answer else record.answer or ""
 
 
-def told(unanswered: Unanswered) -> list[tuple[str, list[str]]]:
+def lines_of(unanswered: Unanswered) -> list[tuple[str, list[str]]]:
     """What was asked, searched and read in vain, and what is known of the rest; never the guess.
 
     Args:

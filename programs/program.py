@@ -533,9 +533,8 @@ class Program(Stage):
         values = named_values(saved["values"], "the settings of a state")
         given = {name: getattr(self, name) for name, value in own["values"].items() if value == OWN == values.get(name)}
         before = {name: predictor.signature for name, predictor in self.named_predictors()}
-        self.change(
-            **{**read_values(self.Settings, values, given, method=type(self).__name__), "workers": self.workers}
-        )
+        found = read_values(self.Settings, values, given, method=type(self).__name__)
+        self.change(**{**found, "workers": self.workers})
         after = {name: predictor.signature for name, predictor in self.named_predictors()}
         added = sorted(name for name in {*before, *after} if before.get(name) is not after.get(name))
         if added and not whole:

@@ -16,6 +16,8 @@ _WORD = re.compile(r"[^\W_]+")
 _JOINS = re.compile(r"[\s.'’&/-]{1,2}")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _CJK_FUNCTION = re.compile(f"[{''.join(sorted(CHINESE))}]")
+# They tell the language of a question, and in any language they are nothing that it is about: one list serves both, for
+# a word that was left out of either would make a question of one language look like one of another.
 _QUESTION_WORDS = {
     "de": "wer was wann wo wie welche welcher welches welchen warum wieso wieviel wieviele wessen wem wen woher wohin",
     "en": "who what when where which whose how why is are does do did was were",

@@ -9,7 +9,7 @@ import dspy
 from dspy.utils.callback import with_callbacks
 
 from keqa.errors import InputError, NotInDocumentsError
-from keqa.programs.finding import said, told
+from keqa.programs.finding import lines_of, said
 from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import Unanswered
@@ -80,7 +80,9 @@ def _beginning(source: Mapping[str, str]) -> str:
 
 def _not_in_documents(unanswered: Unanswered) -> str:
     """The finding, with what was looked at in vain and what is known of the rest."""
-    return "\n".join([unanswered.message, *(line for first, others in told(unanswered) for line in (first, *others))])
+    return "\n".join(
+        [unanswered.message, *(line for first, others in lines_of(unanswered) for line in (first, *others))]
+    )
 
 
 def _failed(error: InputError | NotInDocumentsError | UnansweredError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from keqa.programs.records import FoundQuiz, MissingQuiz, QuizRecord, Unanswered, UnansweredKind
@@ -51,6 +52,10 @@ _language("ja", "文書にはありません：", "文書からは決められ�
           "見つかったものは{}に答えていません", "{}について出典が互いに矛盾しています", "わかっていること", "「{}」")
 _language("ar", "ليس في مستنداتك: ", "مستنداتك لا تحسم الأمر: ", "لم يُعثر على شيء عن {}",
           "لا شيء مما عُثر عليه يجيب عن {}", "المصادر يناقض بعضها بعضًا في {}", "المعروف", "«{}»")
+_PAGE = {"de": "Seite", "fr": "page", "es": "página", "it": "pagina", "pt": "página", "nl": "pagina", "pl": "strona",
+         "ru": "страница", "zh": "页", "ja": "ページ", "ar": "صفحة"}
+_SLIDE = {"de": "Folie", "fr": "diapositive", "es": "diapositiva", "it": "diapositiva", "pt": "diapositivo",
+          "nl": "dia", "pl": "slajd", "ru": "слайд", "zh": "幻灯片", "ja": "スライド", "ar": "شريحة"}
 # fmt: on
 
 
@@ -77,17 +82,30 @@ def unanswered_of(question: str, quizzes: Sequence[QuizRecord], last: QuizRecord
 
 def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[FoundQuiz] = ()) -> str:
     """A sentence or two that say what is missing, and what is known of the rest, in the language of the question."""
-    absent, unsettled, kinds, known, quote = _PARTS.get(language_of(question), _PARTS["en"])
+    language = language_of(question)
+    absent, unsettled, kinds, known, quote = _PARTS.get(language, _PARTS["en"])
     contradicted = all(one.kind == "sources contradict each other" for one in missing)
     listed = "; ".join(
         kinds[one.kind].format(quote.format(_short(one.asked)))
-        + (f" ({' / '.join(one.answers)})" if one.answers else "")
+        + (f" ({' / '.join(_said(answer, language) for answer in one.answers)})" if one.answers else "")
         for one in missing
     )
     rest = "; ".join(f"{_short(one.asked)} {_short(one.answer)}" for one in found)
-    stop, space = ("。", "") if "：" in absent else (".", " ")
+    # As the language has it: ": ", " : " or "：".
+    colon = absent[len(absent.rstrip(" :：")) :]
+    stop, space = ("。", "") if colon == "：" else (".", " ")
     message = f"{unsettled if contradicted else absent}{listed}{stop}"
-    return f"{message}{space}{known}: {rest}." if rest else message
+    return f"{message}{space}{known}{colon}{rest}{stop}" if rest else message
+
+
+def _said(answer: str, language: str) -> str:
+    """What a source says, with its place, in the marks and words of a language."""
+    said, between, place = answer.rpartition("” (")
+    if language not in _PAGE or not between:
+        return answer
+    for word, other in (("page", _PAGE[language]), ("slide", _SLIDE[language])):
+        place = re.sub(rf"(?<=, ){word} (?=\d)", f"{other} ", place)
+    return f"{_PARTS[language][-1].format(said.removeprefix('“'))} ({place}"
 
 
 def _short(text: str) -> str:

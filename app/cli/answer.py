@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from keqa.cli.record_tree import ANSWER_SOURCES, QUIZ_SOURCES, plain, record_tree
-from keqa.programs.finding import said, told
+from keqa.programs.finding import lines_of, said
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,7 +32,7 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
     from keqa.programs.sources import disagreements_of, sources_of
 
     parts: list[RenderableType] = [head(record)]
-    for line, beneath in told(record.unanswered) if record.unanswered is not None else ():
+    for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():
         parts += [plain(line), *(Padding(plain(one, "dim", whole=True), _INDENT, expand=False) for one in beneath)]
     if record.withheld is not None:
         parts.append(Text.assemble(("Withheld: ", "bold"), plain(record.withheld, "dim")))

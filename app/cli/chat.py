@@ -102,7 +102,7 @@ def _show(record: QuestionRecord) -> None:
     """The answer, what it was taken to be an answer to, and its sources."""
     from rich.text import Text
 
-    from keqa.programs.finding import said, told
+    from keqa.programs.finding import lines_of, said
     from keqa.programs.sources import sources_of
 
     shown = results()
@@ -110,7 +110,7 @@ def _show(record: QuestionRecord) -> None:
         shown.print(Text(f"→ {visible_line(record.standalone)}", "dim"), soft_wrap=True)
     style = "bold yellow" if record.guessed or record.unanswered is not None else "bold green"
     shown.print(Text(visible_line(said(record)), style), soft_wrap=True)
-    for line, beneath in told(record.unanswered) if record.unanswered is not None else ():
+    for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():
         shown.print(Text(visible_line(". ".join([line, *beneath])), "dim"), soft_wrap=True)
     names = dict.fromkeys(source.title or source.id for source in sources_of(record))
     if names:

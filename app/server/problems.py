@@ -86,7 +86,7 @@ def problem_of(error: Exception, lms: Sequence[Any]) -> Problem:
     if isinstance(error, InputError):
         return Problem(400, str(error))
     if isinstance(error, KeqaError):
-        code = "unanswered" if isinstance(error, StageError) else "failed"
+        code = "no_answer" if isinstance(error, StageError) else "failed"
         return Problem(502, str(without_secrets(str(error), lms)), "server_error", code, headers=_NOT_AGAIN)
     log_fault(error)
     message = "the server has a fault; its log says where"

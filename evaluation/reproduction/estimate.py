@@ -21,7 +21,7 @@ from keqa.metrics.answers import f1
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
-from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.reference import Labeller
 from keqa.optimize.split import Split
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost

@@ -23,8 +23,7 @@ from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking, Progress
 from keqa.optimize.compile import compile_program
 from keqa.optimize.metering import COUNTED, Meter
-from keqa.optimize.reference.build import build_reference
-from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.reference import Labeller, build_reference
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING

@@ -88,7 +88,7 @@ def train_prompted(
     reflection_lm: Any = None,
     budget: int = 200,
 ) -> Trained[PromptedModel]:
-    """Choose examples for a prompted boundary model, and let GEPA write its instruction where a reflecting LM is given."""
+    """Choose examples for a prompted boundary model; a reflecting LM, where given, writes its instruction by GEPA."""
     learned, rest = _divided(checked_quizzes(collected))
     examples = [_known(quiz, threshold) for quiz in learned]
     random.Random(seed).shuffle(examples)
@@ -129,7 +129,7 @@ def compile_prompted(
     model: PromptedModel, examples: Sequence[KnownQuiz], reflection_lm: Any, *, budget: int = 200, seed: int = 0
 ) -> PromptedModel:
     """Let GEPA write the instruction of a prompted boundary model; ``dspy.settings.lm`` is asked."""
-    from keqa.optimize.dspy_bridge.quiet import quiet
+    from keqa.optimize.dspy_optimizers import quiet
 
     wanted = [
         dspy.Example(**one.model_dump(exclude={"root"})).with_inputs("quiz", "answer_type", "choices")

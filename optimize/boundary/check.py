@@ -101,7 +101,7 @@ def draw_reliability(model: BoundaryModel, collected: Sequence[Collected], path:
 def _judged(
     model: BoundaryModel, collected: Sequence[Collected], roots: Sequence[str]
 ) -> tuple[list[CollectedQuiz], list[Reading], list[Judgement | None]]:
-    """What is left of what was collected, as the model comes to see it, and what it says; None where it cannot judge."""
+    """What is left of what was collected, as the model sees it, and what it says; None where it cannot judge."""
     known = set(roots)
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
     if not quizzes:

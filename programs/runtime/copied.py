@@ -51,7 +51,7 @@ class Copies:
 
     def found_in(self, text: str, *, names: bool = False) -> bool:
         """Whether a text was copied; see `refuse`."""
-        if self._left_out or is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false"):
+        if self._left_out or _needs_no_words(text):
             return False
         # The first word counts as well; the number of a reference is no number.
         named = names_of(f": {_REFERENCE.sub('', text)}")
@@ -66,3 +66,12 @@ class Copies:
         here = any(demo.issuperset(words) for words in copied for demo in self._shown)
         self._found |= here
         return here
+
+    def touched_by(self, text: str) -> bool:
+        """Whether a text has a word of the inputs, or needs none, so that it is about what was asked."""
+        words = content_words(text) or words_of(text)
+        return _needs_no_words(text) or any(stands_in(word, self._inputs) for word in words)
+
+
+def _needs_no_words(text: str) -> bool:
+    return is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false")

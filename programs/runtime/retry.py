@@ -116,7 +116,8 @@ def salvaged(
     reply = error.reply or ""
     line = first_line(reply, "answer")
     if copies is not None:
-        line = line or only_line(reply)
+        bare = None if line else only_line(reply)
+        line = bare if bare is not None and copies.touched_by(bare) else line
         line = None if line is None or copies.found_in(line) else line
     if line is not None:
         session.note(stage, error.cause, error.message, "took the first line of the answer", number)

@@ -222,7 +222,8 @@ class QuizFlow:
                 session=self.session,
             )
         except CallError as error:
-            return self._unread(error, quiz, fields), "passages"
+            self._unread(error, quiz, fields)
+            return None, "passages"
         if program.documents is not None and _tells(str(answer), text, choices, verdicts):
             fields["supported"], fields["support"] = await program.documents.acall(
                 text, answer, passages, answer_type, choices, quiz.index, session=self.session

@@ -8,7 +8,7 @@ import pytest
 from fixtures.marton import MARTON
 
 from keqa.data.example import Example
-from keqa.optimize.alignment import best_gold, gold_answers, gold_quizzes, settled_quizzes
+from keqa.optimize.alignment import Settled, gold_answers, gold_quizzes, settled_quizzes
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 QUESTION = "What is the birth date of the mayor of Marton?"
@@ -26,9 +26,9 @@ def record(*quizzes: tuple[str, str, str | None, list[int]], question: str = EXA
 
 
 def test_the_closest_alias_is_the_form_to_learn():
-    assert best_gold("1926-09-01", EXAMPLE.answers) == "1926-09-01"
-    assert best_gold("September 1926", EXAMPLE.answers) == "1 September 1926"
-    assert best_gold("nonsense", EXAMPLE.answers) == "1 September 1926"
+    assert Settled.whole(EXAMPLE).in_form("1926-09-01") == "1926-09-01"
+    assert Settled.whole(EXAMPLE).in_form("September 1926") == "1 September 1926"
+    assert Settled.whole(EXAMPLE).in_form("nonsense") == "1 September 1926"
 
 
 def test_gold_quizzes_are_resolved_by_gold_answers():
@@ -134,8 +134,8 @@ def test_a_choice_that_is_the_question_is_settled_as_one():
 
 
 def test_the_form_of_another_type_is_compared_as_its_type():
-    assert best_gold("b", ("Oslo", "Rome"), "choice", ("Oslo", "Rome")) == "Rome"
-    assert best_gold("No, never", ("yes", "no"), "yes/no") == "no"
+    assert Settled(None, ("Oslo", "Rome"), "choice", ("Oslo", "Rome")).in_form("b") == "Rome"
+    assert Settled(None, ("yes", "no"), "yes/no").in_form("No, never") == "no"
 
 
 def test_what_was_not_asked_or_not_answered_settles_nothing_further():

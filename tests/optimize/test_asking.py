@@ -14,8 +14,7 @@ from keqa.errors import StageError
 from keqa.metrics.answers import f1
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
-from keqa.optimize.demos.bootstrap import ClosedBookAnswers
-from keqa.optimize.demos.candidate import Candidate
+from keqa.optimize.bootstrap import ClosedBookAnswers
 from keqa.optimize.failures import Failed
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Degradation, QuestionRecord, QuizRecord
@@ -75,8 +74,9 @@ def test_a_question_is_asked_without_the_demonstrations_that_come_from_it(asking
     program = KEQA(None)
     demo = {"question": "Who?", "quizzes": ["Who?"]}
     program.decomposition.decompose.demos = [dspy.Example(**demo)]
-    asking.origins.add([Candidate(demo, "short", "c")])
-    own, other = asking.tasks(program, [CHOICE, replace(CHOICE, id="d")])
+    asking.origins.add(program.decomposition.decompose.signature, demo, CHOICE)
+    program.learned = asking.origins.known_to(program)
+    own, other = asking.tasks(program, [CHOICE, replace(CHOICE, question="Or which?")])
     assert (own.program.decomposition.decompose.demos, other.program) == ([], program)
     assert own.key != other.key
     assert own.key == asking.tasks(KEQA(None), [CHOICE])[0].key

@@ -7,13 +7,14 @@ import re
 import pytest
 from dspy.lm15 import AuthError, ServerError
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, InputError, StorageError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_bridge.student import Student
 from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
-from keqa.optimize.reference.entries import UtilityEntry
+from keqa.optimize.reference import UtilityEntry
 from keqa.optimize.scoring import example_for_metrics
+from keqa.optimize.student import Student
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
@@ -68,13 +69,25 @@ def test_what_makes_a_program_another(setting):
     assert program_fingerprint(program.deepcopy()) in seen
 
 
-def entry(root: str, quiz: str = "q", passage: str = "p") -> UtilityEntry:
-    return UtilityEntry(root=root, quiz=quiz, passage=passage, passage_id="1", helpful=True, gain=1.0, basis="question")
+def entry(root: str, quiz: str = "q", passage: str = "p", question: str = "") -> UtilityEntry:
+    return UtilityEntry(
+        root=root,
+        quiz=quiz,
+        passage=passage,
+        passage_id="1",
+        helpful=True,
+        gain=1.0,
+        basis="question",
+        question=question,
+    )
 
 
 def test_a_question_never_sees_its_own_entries_of_the_reference(setting, journal):
     world = setting(train=2)
-    entries = [entry(example.id, passage=f"passage of {example.id}") for example in world.train]
+    entries = [
+        entry(example.id, passage=f"passage of {example.id}", question=question_digest(example.question))
+        for example in world.train
+    ]
     world.program.picking.reference = UtilityReference().fit(entries)
     asked(world, journal, in_flight=1)
     judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]

@@ -12,14 +12,14 @@ import pytest
 from conftest import ScriptedRetriever
 from dspy.lm15 import ServerError
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, StorageError
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
 from keqa.optimize import tuning
-from keqa.optimize.asking import Asking
-from keqa.optimize.demos.candidate import Candidate, DemoProvenance
+from keqa.optimize.asking import Asking, Origins
 from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.reference.entries import UtilityEntry
+from keqa.optimize.reference import UtilityEntry
 from keqa.optimize.search_space import Point
 from keqa.optimize.shared_session import SharedSession
 from keqa.optimize.tuning import tune
@@ -249,15 +249,18 @@ def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_i
             helpful=True,
             gain=1.0,
             basis="question",
+            question=question_digest(one.question),
         )
         for one in world.train
     ]
     world.program.picking.reference = UtilityReference().fit(entries)
-    origins = DemoProvenance()
+    origins, quiz = Origins(), world.program.examination.quiz
     demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
-    origins.add(Candidate(demo, "text", one.id) for demo, one in zip(demos, world.train, strict=True))
-    world.program.examination.quiz.demos = [dspy.Example(**demo) for demo in demos]
-    tune(world.program, world.train, Asking(journal, f1, in_flight=1, origins=origins), grid=NOTHING)
+    for demo, one in zip(demos, world.train, strict=True):
+        origins.add(quiz.signature, demo, one)
+    quiz.demos = [dspy.Example(**demo) for demo in demos]
+    world.program.learned = origins.known_to(world.program)
+    tune(world.program, world.train, Asking(journal, f1, in_flight=1), grid=NOTHING)
     judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
     tried = [prompt for prompt in world.engine.prompts if "demo of t" in prompt]
     assert (len(judged), len(tried) > 0) == (4, True)

@@ -204,3 +204,11 @@ def test_a_rule_for_some_contradicts_none(scripted, second):
 
     lm, _ = scripted(reply)
     assert KEQA(lambda query: notes, lms=keqa.build_roles(lm))("What is the hotel limit?").answer == "140 euros"
+
+
+def test_other_verbs_beside_a_value_say_something_else():
+    letters = "A museum in Kinmouth shows letters about Robert Torman."
+    born = "1 September 1926 is the birth date of Robert Torman."
+    assert list(contradictions(born, letters, "When was Robert Torman born?", 0)) == []
+    founded, based = "Wiltec Motors was founded by Oda Pelsen.", "Wiltec Motors is based in Marmouth."
+    assert list(contradictions(founded, based, "When was Wiltec Motors founded?")) == []

@@ -12,7 +12,7 @@ import keqa
 from keqa.errors import ConfigurationError, NotInDocumentsError
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import UnansweredError
-from keqa.programs.records import MissingQuiz
+from keqa.programs.records import FoundQuiz, MissingQuiz
 from keqa.programs.stages.documents import words_lacking
 from keqa.programs.unanswered import message_of
 from keqa.retrievers.base import Passage
@@ -181,6 +181,31 @@ def test_it_is_said_in_the_language_of_the_question(question, begins):
     assert message_of(question, [MissingQuiz(quiz=0, asked=question, kind="nothing found")]).startswith(begins)
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            "Who leads it?",
+            "Your documents do not settle it: the sources contradict each other on “Who leads it?” "
+            "(“A, page 1” (a.md) / “B” (b.pdf, page 3)). Known: X? Y.",
+        ),
+        (
+            "Wer leitet es?",
+            "Ihre Dokumente entscheiden es nicht: die Quellen widersprechen sich bei „Wer leitet es?“ "
+            "(„A, page 1“ (a.md) / „B“ (b.pdf, Seite 3)). Bekannt: X? Y.",
+        ),
+        (
+            "谁领导它？",
+            "您的文档无法确定：关于“谁领导它？”，各来源相互矛盾 (“A, page 1” (a.md) / “B” (b.pdf, 页 3))。已知：X? Y。",
+        ),
+    ],
+)
+def test_nothing_of_the_message_is_in_another_language(asked, message):
+    said = ["“A, page 1” (a.md)", "“B” (b.pdf, page 3)"]
+    missing = MissingQuiz(quiz=1, asked=asked, kind="sources contradict each other", answers=said)
+    assert message_of(asked, [missing], [FoundQuiz(quiz=2, asked="X?", answer="Y", source="memory")]) == message
+
+
 def test_passages_that_were_kept_are_not_said_to_be_about_something_else(own):
     program, _ = own("Sabine Krüger leitet die Personalabteilung.", reply=replies(("Personal",)))
     (missing,) = program("Who is the head of human resources?").unanswered.missing
@@ -207,14 +232,14 @@ def test_what_the_documents_speak_of_is_read_and_not_remembered(own):
 
 
 def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
-    reply = replies(("works",), {SALARY: "Mercury (planet)", "Where": "bremen", "Does": "yes"})
+    reply = replies(("works",), {SALARY: "Jonas Mercury", "Where": "bremen", "Does": "yes"})
     program, engine = own("Jonas Albrecht works in Bremen.", reply=reply)
     record = program(SALARY).record
     assert record.unanswered.kind == "nothing supports an answer"
-    assert record.unanswered.guess == "Mercury (planet)"
+    assert record.unanswered.guess == "Jonas Mercury"
     assert record.unanswered.missing[0].why == "the passages kept (1) do not support what was drawn from them"
     # The guess stands in the story alone.
-    assert record.quizzes[0].support == "the passages lack “mercury planet”; judged: no"
+    assert record.quizzes[0].support == "the passages lack “mercury”; judged: no"
     assert "Mercury" not in record.unanswered.model_dump_json(exclude={"guess"})
     quiz = program("Where does Jonas Albrecht work?").record.quizzes[0]
     assert (quiz.supported, quiz.support) == (True, "the passages have its words")
@@ -223,7 +248,7 @@ def test_an_answer_that_no_passage_has_is_judged_and_not_given(own):
 
 
 def test_words_decide_where_what_the_judge_says_is_of_no_use(own):
-    told = replies(("works",), {SALARY: "Mercury (planet)", "Does": "yes"})
+    told = replies(("works",), {SALARY: "Jonas Mercury", "Does": "yes"})
 
     def reply(name, inputs, config):
         return {"support": "[]"} if name == "JudgeSupport" else told(name, inputs, config)
@@ -231,10 +256,17 @@ def test_words_decide_where_what_the_judge_says_is_of_no_use(own):
     program, _ = own("Jonas Albrecht works in Bremen.", reply=reply)
     record = program(SALARY).record
     assert record.unanswered.kind == "nothing supports an answer"
-    assert record.quizzes[0].support == "the passages lack “mercury planet”; the judge said nothing that can be read"
+    assert record.quizzes[0].support == "the passages lack “mercury”; the judge said nothing that can be read"
     said = "lack words of what was drawn from them, and the judge’s reply could not be read"
     assert record.unanswered.missing[0].why == f"the passages kept (1) {said}"
     assert program("Does Jonas Albrecht work?", answer_type="yes/no").answer == "yes"
+
+
+@pytest.mark.parametrize(("text", "asked"), [("Jonas Albrecht works in Bremen.", 0), ("Jonas Albrecht ist Lotse.", 1)])
+def test_nobody_is_asked_where_most_of_the_words_are_lacking(own, text, asked):
+    program, engine = own(text, reply=replies(("works", "Lotse"), {SALARY: "Mercury"}))
+    assert program(SALARY).record.unanswered.kind == "nothing supports an answer"
+    assert engine.count["JudgeSupport"] == asked
 
 
 @pytest.mark.parametrize(
@@ -356,6 +388,7 @@ def test_a_judge_that_errs_costs_a_call_and_not_the_answer(own):
         ("The answer is: CFO Ida Holm.", "CFO Ida Holm."),
         ("Ida Holm", "Ida Holm"),
         ("She is Ida Holm.\nSo it is said.", None),
+        ("Please add your comments.", None),
         ("```python", None),
         ("", None),
     ],
@@ -394,4 +427,4 @@ def test_a_line_that_was_copied_from_a_demonstration_is_asked_again_as_well(own)
 
     program, engine = own("Jonas Albrecht works in Bremen.", reply=reply)
     assert program(SALARY).record.answer_source == "unanswered"
-    assert engine.count["AnswerFromDocuments"] == 2
+    assert engine.count["AnswerFromDocuments"] == 5

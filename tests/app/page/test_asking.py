@@ -59,7 +59,9 @@ def test_a_follow_up(serving, server):
 
 def test_a_question_without_an_answer_ends_with_its_story(serve):
     with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
-        *_, end = events_of(serve(lm))
+        serving = serve(lm)
+        serving.answers._program.unanswered = "guess"
+        *_, end = events_of(serving)
     assert end["kind"] == "Failed"
     assert "failed" in end["message"]
     assert end["record"]["answer"] is None

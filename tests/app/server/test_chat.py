@@ -153,10 +153,12 @@ def test_a_choice(serving, server):
 def test_a_question_without_an_answer_is_an_error(serve, stream):
     with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
         serving = serve(lm)
+        # Over documents of one's own a reply that cannot be read is a finding.
+        serving.answers._program.unanswered = "guess"
         client = openai.OpenAI(base_url=f"{serving.url}/v1", api_key="none")
         with client, pytest.raises(openai.APIError) as error:
             list(client.chat.completions.create(model="keqa", messages=ASKED, stream=stream))
-    assert error.value.code == "unanswered"
+    assert error.value.code == "no_answer"
     assert "failed" in error.value.message
     # OpenAI's client makes no second attempt, which would be paid for again.
     assert serving.metric("keqa_questions_total", outcome="failed") == 1

@@ -6,7 +6,7 @@ import pytest
 
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.demos.bootstrap import bootstrap
+from keqa.optimize.bootstrap import bootstrap
 from keqa.optimize.options import Options
 from keqa.storage.journal import Journal
 

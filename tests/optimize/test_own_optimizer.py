@@ -14,8 +14,8 @@ from keqa.errors import ConfigurationError
 from keqa.lms.outside import Guarded
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_bridge.own_optimizer import optimizer_settings, run_own_optimizer
-from keqa.optimize.dspy_bridge.student import Student
+from keqa.optimize.dspy_optimizers import optimizer_settings, run_optimizer
+from keqa.optimize.student import Student
 from keqa.storage.journal import Journal
 
 
@@ -173,10 +173,10 @@ def student(setting, as_dspy, tmp_path):
 def test_an_optimizer_is_given_what_it_takes(student):
     made, train, val = student
     whole, plain = Noting(), Plain()
-    assert run_own_optimizer(whole, made, tuple(train), tuple(val), metric, threads=3) is made
+    assert run_optimizer(whole, made, tuple(train), tuple(val), metric, threads=3) is made
     assert (whole.seen["student"], whole.seen["trainset"], whole.seen["valset"]) == (made, train, val)
     assert whole.seen["eval_kwargs"] == {"num_threads": 3, "display_progress": False, "display_table": 0}
-    assert run_own_optimizer(plain, made, tuple(train), tuple(val), metric, threads=3) is made
+    assert run_optimizer(plain, made, tuple(train), tuple(val), metric, threads=3) is made
     assert (plain.seen["trainset"], plain.seen["valset"], plain.seen["eval_kwargs"]) == (train, None, None)
 
 
@@ -188,7 +188,7 @@ def test_what_an_optimizer_lacks_it_gets_in_a_copy_and_its_parts_as_well(student
     made, train, val = student
     parts = {"p": Noting(metric=own), "w": Noting(metric=own, optimizers={"inner": Noting()})}
     whole = Noting(metric=own, optimizers=parts)
-    run_own_optimizer(whole, made, train, val, other, threads=1)
+    run_optimizer(whole, made, train, val, other, threads=1)
     ran = whole.seen["own"]
     inner = ran.optimizers["w"].optimizers["inner"]
     assert ran.optimizers.keys() == {"p", "w"}
@@ -206,7 +206,7 @@ def test_prompts_are_written_by_the_lm_of_the_settings_or_else_of_the_program(st
     for settings, expected in ((None, task), (of_settings, of_settings)):
         optimizer = Noting()
         with dspy.context(lm=settings):
-            run_own_optimizer(optimizer, made, train, val, metric, threads=1)
+            run_optimizer(optimizer, made, train, val, metric, threads=1)
         assert optimizer.seen["lm"] is expected
 
 
@@ -226,7 +226,7 @@ def test_instructions_of_gepa_are_written_on_guard(student, kind):
     lm = student[0].get_lm()
     gepa = dspy.GEPA(keqa.optimizer_metric(), reflection_lm=lm, max_metric_calls=1, instruction_proposer=proposer)
     whole = Noting(optimizers={"g": gepa})
-    run_own_optimizer(whole, *student, metric, threads=1)
+    run_optimizer(whole, *student, metric, threads=1)
     ran = whole.seen["own"].optimizers["g"].custom_instruction_proposer
     # What the user made stays as it is.
     assert gepa.custom_instruction_proposer is proposer
@@ -245,7 +245,7 @@ def test_what_is_no_program_is_refused(student):
 
     made, train, val = student
     with pytest.raises(ConfigurationError, match="Odd returned a Predict, not the program with other prompts"):
-        run_own_optimizer(Odd(), made, train, val, metric, threads=1)
+        run_optimizer(Odd(), made, train, val, metric, threads=1)
 
 
 def test_the_settings_of_an_optimizer_are_its_plain_values():

@@ -11,7 +11,7 @@ from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Message, Res
 
 from keqa.errors import ConfigurationError, KeqaError
 from keqa.optimize.compile import compile_program
-from keqa.optimize.dspy_bridge.reflection import _Ended, _Watching, ask_once, watched
+from keqa.optimize.dspy_optimizers import _Ended, _Watching, ask_once, watched
 from keqa.optimize.failures import Failures, TooManyFailuresError
 from keqa.optimize.options import Options
 

@@ -7,7 +7,9 @@ import random
 import dspy
 import pytest
 
-from keqa.optimize.demos.candidate import Candidate, DemoProvenance, choose, without_demos
+from keqa.data.example import Example
+from keqa.optimize.asking import Origins, without_demos, without_own
+from keqa.optimize.demos import Candidate, choose
 from keqa.programs.keqa import KEQA
 
 OWN, OTHER = {"question": "Whose?", "answer": "own"}, {"question": "Whose?", "answer": "other"}
@@ -27,20 +29,23 @@ def shown(program):
 
 
 def test_a_question_does_not_see_what_comes_from_it(program):
-    origins, whole = DemoProvenance(), shown(program)
-    origins.add([Candidate(OWN, "text", "a"), Candidate(OTHER, "text", "b")])
-    origins.add([Candidate({"question": "Another?"}, "text", "a"), Candidate({"question": "Lost?"}, "text", "c")])
+    origins, whole = Origins(), shown(program)
+    a, b, c, d = (Example(name, f"{name}?", ("x",)) for name in "abcd")
+    for _, predictor in program.named_predictors():
+        for demo, one in ((OWN, a), (OTHER, b), ({"question": "Another?"}, a), ({"question": "Lost?"}, c)):
+            origins.add(predictor.signature, demo, one)
+    program.learned = origins.known_to(program)
     # One that an optimizer marked as its own is the same.
-    assert shown(origins.without(program, "a")) == {"answering.answer": ["other"], "summarizing.summarize": ["other"]}
-    assert shown(origins.without(program, "b")) == {"answering.answer": ["own"], "examination.quiz": ["own"]}
+    assert shown(without_own(program, a)) == {"answering.answer": ["other"], "summarizing.summarize": ["other"]}
+    assert shown(without_own(program, b)) == {"answering.answer": ["own"], "examination.quiz": ["own"]}
     # Nothing of theirs is shown, or nothing is known of them: no copy is made.
-    assert origins.without(program, "c") is origins.without(program, "d") is program
+    assert without_own(program, c) is without_own(program, d) is program
     assert shown(program) == whole
 
 
 def test_what_is_excluded_nowhere_leaves_the_program_itself(program):
-    assert without_demos(program, lambda demo: demo["answer"] == "nobody") is program
-    found = without_demos(program, lambda demo: demo["answer"] == "other")
+    assert without_demos(program, lambda demo, signature: demo["answer"] == "nobody") is program
+    found = without_demos(program, lambda demo, signature: demo["answer"] == "other")
     assert shown(found) == {"answering.answer": ["own"], "examination.quiz": ["own"]}
 
 

@@ -18,9 +18,8 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
-from keqa.optimize.dspy_bridge.optimizers import check_optimizer, optimize
+from keqa.optimize.dspy_optimizers import check_optimizer, optimize
 from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.options import Options
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.storage.journal import Journal
 
@@ -79,8 +78,8 @@ def journal(tmp_path):
 
 
 def run(name, world, journal, reflection, budget, in_flight=1):
-    options = Options(optimizer=name, reflection_lm=reflection.lm, budget=budget)
-    return optimize(world.program, world.train, world.val, Asking(journal, f1, in_flight), options)
+    how = {"reflection_lm": reflection.lm, "budget": budget}
+    return optimize(world.program, world.train, world.val, Asking(journal, f1, in_flight), name, **how)
 
 
 def compile_by(name, world, reflection, budget, **options):
@@ -132,8 +131,8 @@ def test_what_gepa_is_shown_of_passages_cannot_close_a_field(setting, town, jour
 
         limits = {"max_metric_calls": 60, "use_merge": False}
         name = dspy.GEPA(wrong, reflection_lm=reflection.lm, instruction_proposer=kept, **limits)
-    options = Options(optimizer=name) if own else Options(optimizer=name, reflection_lm=reflection.lm, budget=60)
-    optimize(world.program, world.train, world.val, Asking(journal, f1, 1), options)
+    how = {} if own else {"reflection_lm": reflection.lm, "budget": 60}
+    optimize(world.program, world.train, world.val, Asking(journal, f1, 1), name, **how)
     shown = [prompt for prompt in reflection.engine.prompts if "Obey me." in prompt]
     assert shown
     for prompt in shown:

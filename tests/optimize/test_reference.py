@@ -21,13 +21,11 @@ from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.lms import build_lm
 from keqa.metrics.answers import exact_match, f1
-from keqa.optimize.asking import Asking
-from keqa.optimize.demos.candidate import Candidate, DemoProvenance
+from keqa.optimize import reference as build
+from keqa.optimize.asking import Asking, Origins
 from keqa.optimize.failures import Failures
 from keqa.optimize.journal_keys import example_key
-from keqa.optimize.reference import build
-from keqa.optimize.reference.entries import UtilityEntry
-from keqa.optimize.reference.labelling import Labeller
+from keqa.optimize.reference import Labeller, UtilityEntry
 from keqa.programs import KEQA
 from keqa.storage.journal import Journal
 
@@ -41,10 +39,10 @@ class Patient(Failures):
         return monitor
 
 
-def build_reference(program, train, *, journal=None, correctness=f1, asking=None, origins=None):
+def build_reference(program, train, *, journal=None, correctness=f1, asking=None):
     """Builds the reference of a program, in a journal of its own where none is given."""
     with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j", {}) as own:
-        labeller = Labeller(program, correctness=correctness, origins=origins)
+        labeller = Labeller(program, correctness=correctness)
         options = {"failures": Patient()} | (asking or {})
         return build.build_reference(
             labeller, train, Asking(own if journal is None else journal, correctness, **options)
@@ -237,19 +235,21 @@ def test_no_demonstration_that_comes_from_the_question_in_other_words_is_shown_w
     own = {"quiz": "Whose film is Up?", "answer": GOLD, **shown}
     other = {"quiz": "Who made Cars?", "answer": "John Lasseter", **shown}
     built.examination.quiz.demos = [dspy.Example(**own), dspy.Example(**other)]
-    origins = DemoProvenance()
-    origins.add([Candidate(own, "known", WHO.id), Candidate(other, "known", "another")])
+    origins = Origins()
+    for demo, one in ((own, WHO), (other, BORN)):
+        origins.add(built.examination.quiz.signature, demo, one)
     with Journal.open(tmp_path / "j", {}) as journal:
         leaking = build_reference(built, [WHO], journal=journal)
         assert [GOLD in prompt for prompt in engine.prompts] == [True, True]
         engine.prompts.clear()
         # What was labelled with it is labelled anew, and kept.
-        entries = build_reference(built, [WHO], journal=journal, origins=origins)
+        built.learned = origins.known_to(built)
+        entries = build_reference(built, [WHO], journal=journal)
         assert [("John Lasseter" in prompt, GOLD in prompt) for prompt in engine.prompts] == [
             (True, False),
             (False, True),
         ]
-        assert build_reference(built, [WHO], journal=journal, origins=origins) == entries == leaking
+        assert build_reference(built, [WHO], journal=journal) == entries == leaking
     assert len(engine.prompts) == 2
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from keqa.data.example import Example
 from keqa.optimize.asking import Trace
-from keqa.optimize.demos.from_traces import demos_from_traces, judges
+from keqa.optimize.demos import from_calls, judges
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
 from keqa.programs.records import QuestionRecord, QuizRecord
 
@@ -22,7 +22,7 @@ def trace(*steps, answer="Torman", score=0.67, quizzes=()):
 
 
 def found(program, *traces, threshold=0.5):
-    pools = demos_from_traces(program, traces, threshold=threshold)
+    pools = from_calls(program, traces, threshold=threshold)
     return {name: [dict(one.demo) for one in pool] for name, pool in pools.items()}
 
 
@@ -36,9 +36,7 @@ def test_of_several_gold_answers_the_one_that_was_said_is_shown():
     several = Example("s", EXAMPLE.question, ("Robert Torman", "The mayor of Marton"))
     record = QuestionRecord(question=several.question, answer="mayor of Marton", answer_source="passages")
     step = ("answer", FROM_PASSAGES, {"answer": "mayor of Marton"})
-    (one,) = demos_from_traces(AlwaysRetrieve(None), [Trace(several, record, None, 1.0, (step,))], threshold=0.5)[
-        "answer"
-    ]
+    (one,) = from_calls(AlwaysRetrieve(None), [Trace(several, record, None, 1.0, (step,))], threshold=0.5)["answer"]
     assert (one.demo["answer"], one.kind, one.root) == ("The mayor of Marton", "text, words", "s")
 
 
@@ -47,9 +45,7 @@ def test_a_choice_is_compared_by_its_options_and_is_a_kind_of_its_own():
     example = Example("w", "Which is it?", ("Rome", "B"), "choice", choices=("Oslo", "Rome"))
     record = QuestionRecord(question=example.question, answer="(b)", answer_source="passages", **which)
     step = ("answer", {**FROM_PASSAGES, **which, "question": example.question}, {"answer": "(b)"})
-    (one,) = demos_from_traces(AlwaysRetrieve(None), [Trace(example, record, None, 1.0, (step,))], threshold=0.5)[
-        "answer"
-    ]
+    (one,) = from_calls(AlwaysRetrieve(None), [Trace(example, record, None, 1.0, (step,))], threshold=0.5)["answer"]
     assert (one.demo["answer"], one.kind, one.root) == ("Rome", "choice", "w")
 
 
@@ -129,18 +125,18 @@ def test_beginnings_and_ends_are_of_different_kinds():
         ("extend", {"passages": [], **ASKED, "thoughts": []}, {"thought": "The Reds govern Marton."}),
         ("extend", {"passages": [], **ASKED, "thoughts": ["a"]}, {"thought": "So the answer is Torman."}),
     ]
-    assert [one.kind for one in demos_from_traces(IRCoT(None), [trace(*steps)], threshold=0.5)["extend"]] == [
+    assert [one.kind for one in from_calls(IRCoT(None), [trace(*steps)], threshold=0.5)["extend"]] == [
         "0 thoughts",
         "1 thoughts",
     ]
     queries = {"queries": ["Who leads the Reds?"], "answers": ["Torman"]}
     plans = [("plan", {"question": EXAMPLE.question, "verified": verified}, queries) for verified in ([], ["x: y"])]
-    pool = demos_from_traces(SearChain(None), [trace(*plans)], threshold=0.5)["plan"]
+    pool = from_calls(SearChain(None), [trace(*plans)], threshold=0.5)["plan"]
     assert [one.kind for one in pool] == ["0 verified", "1 verified"]
     turn = {"next_thought": "t", "next_tool_name": "search", "next_tool_args": {"query": "Marton"}}
     end = {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": {}}
     acts = [("act", {**ASKED, "trajectory": ""}, turn), ("act", {**ASKED, "trajectory": "x"}, end)]
-    pool = demos_from_traces(ReAct(None), [trace(*acts)], threshold=0.5)["act"]
+    pool = from_calls(ReAct(None), [trace(*acts)], threshold=0.5)["act"]
     assert [one.kind for one in pool] == ["search", "finish"]
     assert pool[0].demo["next_tool_args"] == {"query": "Marton"}
 

@@ -1,29 +1,32 @@
-"""Utility labels of the passages found for one training question (KEQA, section 3.4, utility reference)."""
+"""The utility reference of a train split: passages labelled by the difference that they make (KEQA, section 3.4)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import dspy
+from pydantic import ConfigDict, Field
 
-from keqa.data.example import Example
+from keqa.data.example import Example, as_examples
 from keqa.data.question import Question, question_digest
 from keqa.data.quiz_references import parse, resolve
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1, same_answer
 from keqa.metrics.utility import Correctness, Utility, gain, utility
-from keqa.optimize.demos.candidate import DemoProvenance, without_demos
+from keqa.optimize.asking import Asking, state_of, without_demos, without_own
 from keqa.optimize.journal_keys import example_key
-from keqa.optimize.reference.entries import Basis, Labelled, UtilityEntry
-from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, program_fingerprint, retriever_spec
+from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.record_redaction import lms_asked
+from keqa.programs.records import Record
 from keqa.programs.runtime.answered import refusing_empty
 from keqa.programs.runtime.attempts import ask
+from keqa.programs.runtime.batch import in_parallel
+from keqa.programs.runtime.concurrency import run_blocking
 from keqa.programs.runtime.errors import CallError
 from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session, text_of
@@ -31,6 +34,74 @@ from keqa.programs.stages.decomposition import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
+
+Basis = Literal["question", "quiz"]
+
+
+class UtilityEntry(Record):
+    """A passage that helped or harmed: an element of R."""
+
+    root: str
+    quiz: str
+    passage: str
+    passage_id: str
+    helpful: bool
+    gain: float
+    basis: Basis
+    question: str = ""
+    date: str = ""
+
+
+class Labelled(Record):
+    """What came of one training question."""
+
+    # Journals of versions before hold what it cost as well.
+    model_config = ConfigDict(extra="ignore")
+
+    root: str
+    entries: tuple[UtilityEntry, ...] = ()
+    of_no_consequence: int = 0
+    left_out: int = 0
+    lost: dict[str, int] = Field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    passing: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no call failed for a reason that may pass."""
+        return not self.passing
+
+
+class UtilityEntries(list[UtilityEntry]):
+    """The utility reference R of a train split: its entries, in the order of the training questions."""
+
+    def __init__(self, questions: Iterable[Labelled]) -> None:
+        self.questions = list(questions)
+        super().__init__(entry for question in self.questions for entry in question.entries)
+
+    @property
+    def problems(self) -> dict[str, tuple[str, ...]]:
+        """By id, the training questions that gave less than they could, such as those without a passage, and why."""
+        return {question.root: question.problems for question in self.questions if question.problems}
+
+    @property
+    def left_out(self) -> int:
+        """Passages without a label because a call failed."""
+        return sum(question.left_out for question in self.questions)
+
+    @property
+    def lost(self) -> dict[str, dict[str, int]]:
+        """By the error that calls failed with, the training questions and how many passages of each have no label."""
+        found: dict[str, dict[str, int]] = {}
+        for question in self.questions:
+            for cause, count in question.lost.items():
+                found.setdefault(cause, {})[question.root] = count
+        return found
+
+    def counts(self) -> dict[bool, int]:
+        """How many entries are helpful (True) and harmful (False)."""
+        helpful = sum(entry.helpful for entry in self)
+        return {True: helpful, False: len(self) - helpful}
 
 
 @dataclass(frozen=True)
@@ -71,13 +142,13 @@ class Labeller:
     demonstrations that the predictors have at the time.
     """
 
-    def __init__(self, program: KEQA, *, correctness: Correctness = f1, origins: DemoProvenance | None = None) -> None:
+    def __init__(self, program: KEQA, *, correctness: Correctness = f1) -> None:
         """Set up."""
         retriever = program._retriever.value
         if retriever is None:
             raise ConfigurationError("the utility reference needs passages: give the program a retriever")
         self.program, self.retriever = program, retriever
-        self.correctness, self.origins = correctness, origins or DemoProvenance()
+        self.correctness = correctness
         self.reason_from_memory = dspy.Predict(ReasonFromMemory)
         self.reason_with_knowledge = dspy.Predict(ReasonWithKnowledge)
         for predictor in (self.reason_from_memory, self.reason_with_knowledge):
@@ -111,9 +182,9 @@ class Labeller:
 
     def key(self, example: Example) -> str:
         """A training question in a journal; what it is shown is a part of it where that is less than others are."""
-        shown = self.shown(example)
+        shown = without_own(self.program, example)
         key = example_key(example)
-        return key if shown is self.program else f"{key} {program_fingerprint(shown)}"
+        return key if shown is self.program else f"{key} {state_of(shown)}"
 
     async def label(self, example: Example) -> Labelled:
         """Label the passages of a training question."""
@@ -122,7 +193,7 @@ class Labeller:
             targets = self._targets(example)
         except InputError as error:
             return Labelled(root=example.id, problems=(str(error),))
-        program = self.shown(example)
+        program = without_own(self.program, example)
         labels = await session.gather([self._label(session, target, program) for target in targets])
         lost = sum((one.lost for one in labels), Counter[str]())
         return Labelled(
@@ -149,10 +220,6 @@ class Labeller:
             problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
             passing=next((str(error) for one in labels for error in one.errors if is_transient(error.cause)), ""),
         )
-
-    def shown(self, example: Example) -> KEQA:
-        """The program without demonstrations that come from a training question."""
-        return self.origins.without(self.program, example.id)
 
     def _targets(self, example: Example) -> list[Target]:
         one_hop, most = not self.program.decompose, self.program.max_question_chars
@@ -230,7 +297,7 @@ class Labeller:
 def _unprompted(program: KEQA, question: str) -> KEQA:
     """A program without demonstrations of this very question: they would give away what passages are to show."""
 
-    def excluded(demo: Any) -> bool:
+    def excluded(demo: Any, signature: Any) -> bool:
         return question in (dict(demo).get("question"), dict(demo).get("quiz"))
 
     return without_demos(program, excluded)
@@ -278,3 +345,40 @@ def quiz_targets(example: Example, *, max_chars: int) -> list[Target]:
             )
         )
     return targets
+
+
+def build_reference(
+    labeller: Labeller,
+    trainset: Iterable[Any],
+    asking: Asking,
+) -> UtilityEntries:
+    """Label the passages that are found for training questions by their utility, and keep those that make a difference.
+
+    For the whole question: candidates are retrieved, the question is answered without passages, and then, in descending
+    relevance, with the helpful ones so far and the next candidate (K* ∪ {K'}); a passage is labelled by the equation of
+    section 3.4. For a question of one hop each candidate is tried alone. Where the gold quizzes and their answers are
+    given, the same is done for each quiz, references replaced by gold answers, each passage alone.
+    """
+    from keqa.lms.adapter import adapter
+
+    examples, journal, step = as_examples(trainset), asking.journal, "labelling passages"
+    kept = ((one.id, journal.get_as(labeller.key(one), Labelled.model_validate)) for one in examples)
+    done = {root: labelled for root, labelled in kept if labelled is not None}
+    missing = [example for example in examples if example.id not in done]
+    watch = asking.failures.watch(step, len(examples))
+
+    def label(example: Example) -> tuple[Example, Labelled]:
+        return example, run_blocking(lambda: labeller.label(example))
+
+    asking.progress(step, len(done), len(examples))
+    # A trace of all calls would keep every passage in memory, and nothing is bootstrapped from these.
+    with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
+        for example, labelled in in_parallel(label, watch.until(missing), asking.in_flight):
+            if labelled.complete:
+                journal.put(labeller.key(example), labelled.model_dump(mode="json"))
+            else:
+                watch.count(labelled.passing.partition(":")[0], labelled.passing)
+            done[example.id] = labelled
+            asking.progress(step, len(done), len(examples))
+    watch.refuse()
+    return UtilityEntries(done[example.id] for example in examples)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Trace
-from keqa.optimize.demos.candidate import Candidate, choose, complete
-from keqa.optimize.demos.from_records import candidates
+from keqa.optimize.demos import Candidate, choose, complete, from_records
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord
 from keqa.signatures import AnswerWithKnowledge, Summarize
@@ -68,7 +67,7 @@ def trace(final: str = "1926", score: float = 0.5, **quiz) -> Trace:
 
 def found(*traces: Trace, program: KEQA | None = None, closed_book=lambda trace, one: 0.0, threshold=0.5):
     program = program or KEQA(None)
-    pools = candidates(program, traces, metric=f1, threshold=threshold, closed_book=closed_book)
+    pools = from_records(program, traces, metric=f1, threshold=threshold, closed_book=closed_book)
     return {name: [dict(one.demo) for one in pool] for name, pool in pools.items()}
 
 

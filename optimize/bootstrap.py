@@ -11,12 +11,10 @@ import dspy
 
 from keqa.data.example import Answered
 from keqa.optimize.alignment import Settled
-from keqa.optimize.asking import Asking, Trace, Trial
-from keqa.optimize.demos.candidate import Candidate, choose
-from keqa.optimize.demos.from_records import JUDGES, candidates
-from keqa.optimize.demos.from_traces import demos_from_traces, judges
+from keqa.optimize.asking import Asking, Origins, Trace, Trial, state_of
+from keqa.optimize.demos import Candidate, choose, from_calls, from_records, judges
 from keqa.optimize.options import Options
-from keqa.programs.fingerprint import digest, program_fingerprint
+from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import Record
@@ -46,9 +44,6 @@ def bootstrap(
 ) -> Bootstrapped:
     """Find demonstrations in what the program gets right on training questions.
 
-    What becomes one is decided by `keqa.optimize.demos.from_records` for KEQA, and for other programs, of whose parts
-    nothing is known, by `keqa.optimize.demos.from_traces`.
-
     A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
     set is half as large, since a small language model may do better with less to read. Other programs than KEQA may
     show all the passages that they found, so every third set of theirs is smaller still. The best is kept, and none
@@ -59,20 +54,12 @@ def bootstrap(
     steps = not isinstance(program, KEQA)
     best, trials = program, [asking.trial(program, "the program as it is", valset, steps=steps)]
     traces = asking.traces(program, trainset, "answering training questions", steps=steps)
-    if isinstance(program, KEQA):
-        pools = candidates(
-            program,
-            traces,
-            metric=asking.metric,
-            threshold=options.threshold,
-            closed_book=ClosedBookAnswers(program, asking),
-            failures=asking.failures,
-        )
-        judging = JUDGES
-    else:
-        pools, judging = demos_from_traces(program, traces, threshold=options.threshold), judges(program)
-    for pool in pools.values():
-        asking.origins.add(pool)
+    pools = possible(program, traces, asking, options.threshold)
+    signatures = {name: predictor.signature for name, predictor in program.named_predictors()}
+    judging, examples = judges(program), {one.id: one for one in trainset}
+    for name, pool in pools.items():
+        for one in pool:
+            asking.origins.add(signatures[name], one.demo, examples[one.root])
     tried: list[dict[str, list[Candidate]]] = []
     for number in range(options.sets if any(pools.values()) else 0):
         halved = number % (2 if isinstance(program, KEQA) else 3)
@@ -88,7 +75,7 @@ def bootstrap(
         if chosen in tried:
             continue
         tried.append(chosen)
-        candidate = with_demos(program, chosen)
+        candidate = with_demos(program, chosen, asking.origins)
         trials.append(asking.trial(candidate, f"demonstrations {number + 1}", valset))
         if trials[-1].score > max(trial.score for trial in trials[:-1]):
             best = candidate
@@ -99,7 +86,7 @@ def bootstrap(
         kept = {} if best is program else leading
         for name in leading if len(leading) > 1 else ():
             wanted = {other: some for other, some in leading.items() if (other in kept) != (other == name)}
-            candidate = with_demos(program, wanted)
+            candidate = with_demos(program, wanted, asking.origins)
             how = "without those of" if name in kept else "with those of"
             trials.append(asking.trial(candidate, f"{how} {name}", valset))
             if trials[-1].score > max(trial.score for trial in trials[:-1]):
@@ -107,12 +94,27 @@ def bootstrap(
     return Bootstrapped(best, trials, {name: len(pool) for name, pool in pools.items()})
 
 
-def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]]) -> P:
+def possible(program: Program, traces: Sequence[Trace], asking: Asking, threshold: float) -> dict[str, list[Candidate]]:
+    """All possible demonstrations, by the name of the predictor; what they lack is asked for."""
+    if not isinstance(program, KEQA):
+        return from_calls(program, traces, threshold=threshold)
+    return from_records(
+        program,
+        traces,
+        metric=asking.metric,
+        threshold=threshold,
+        closed_book=ClosedBookAnswers(program, asking),
+        failures=asking.failures,
+    )
+
+
+def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]], origins: Origins) -> P:
     """A copy of a program with demonstrations; predictors without any keep theirs."""
     copied: P = program.deepcopy()
     for name, predictor in copied.named_predictors():
         if chosen.get(name):
             predictor.demos = [dspy.Example(**one.demo) for one in chosen[name]]
+    copied.learned = origins.known_to(copied)
     return copied
 
 
@@ -132,7 +134,7 @@ class ClosedBookAnswers:
 
     def __init__(self, program: KEQA, asking: Asking) -> None:
         self.program, self.journal, self.metric = program, asking.journal, asking.metric
-        self.state = program_fingerprint(program)
+        self.state = state_of(program)
         self.watch = asking.failures.watch("answering closed book")
 
     def __call__(self, trace: Trace, one: Settled) -> float | None:

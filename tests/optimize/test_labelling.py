@@ -10,7 +10,7 @@ from fixtures.marton import MARTON
 from keqa.data.example import Example
 from keqa.data.question import Question
 from keqa.errors import InputError
-from keqa.optimize.reference.labelling import Target, _Labels, question_target, quiz_targets
+from keqa.optimize.reference import Target, _Labels, question_target, quiz_targets
 from keqa.programs.runtime.errors import CallError
 from keqa.retrievers.base import Passage
 

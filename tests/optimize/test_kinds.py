@@ -7,8 +7,7 @@ import pytest
 from keqa.data.example import Example
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Trace
-from keqa.optimize.demos.candidate import kind_of
-from keqa.optimize.demos.from_records import candidates
+from keqa.optimize.demos import from_records, kind_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, Degradation, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord
 
@@ -64,7 +63,7 @@ def story(example, final, score=1.0, **quiz):
 
 def pools(trace, closed_book=lambda trace, one: 0.0, **settings):
     program = KEQA(None, **{"decompose": False} | settings)
-    return candidates(program, [trace], metric=f1, threshold=0.5, closed_book=closed_book)
+    return from_records(program, [trace], metric=f1, threshold=0.5, closed_book=closed_book)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from keqa.data.example import Example
 from keqa.errors import RetrievalError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Trace
-from keqa.optimize.demos.from_records import candidates
+from keqa.optimize.demos import from_records
 from keqa.optimize.failures import Failed, Failures, TooManyFailuresError
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, QuestionRecord, QuizRecord, SampleRecord
@@ -39,7 +39,7 @@ class Pages:
 
 
 def candidates_of(program, *traces):
-    return candidates(program, traces, metric=f1, threshold=0.5, closed_book=lambda trace, one: 0.0)
+    return from_records(program, traces, metric=f1, threshold=0.5, closed_book=lambda trace, one: 0.0)
 
 
 def pools(program, *traces):
@@ -141,7 +141,7 @@ def test_right_answers_that_memory_has_as_well_are_no_reason_to_search():
     quiz = QuizRecord(index=1, text=MARTON.question, resolved=MARTON.question, answer="Torman", source="passages")
     right = Trace(MARTON, QuestionRecord(question=MARTON.question, quizzes=[quiz], answer="Torman"), None, 1.0)
     pages = Pages()
-    known = candidates(KEQA(pages, decompose=False), [right], metric=f1, threshold=0.5, closed_book=lambda *_: 1.0)
+    known = from_records(KEQA(pages, decompose=False), [right], metric=f1, threshold=0.5, closed_book=lambda *_: 1.0)
     assert (known["answering.answer"], pages.asked) == ([], [])
 
 
@@ -161,7 +161,7 @@ def test_searches_that_fail_are_told_and_end_what_cannot_succeed():
     def search(examples):
         traces = [failed(one) for one in examples]
         program = KEQA(Pages(), decompose=False)
-        return candidates(program, traces, metric=f1, threshold=0.5, closed_book=lambda *_: 0.0, failures=failures)
+        return from_records(program, traces, metric=f1, threshold=0.5, closed_book=lambda *_: 0.0, failures=failures)
 
     assert len(search([lost[0], MARTON, lost[1]])["answering.answer"]) == 1
     assert failures.found == [Failed("searching for what tells gold answers", 3, 2, "RetrievalError")]

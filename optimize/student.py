@@ -14,10 +14,10 @@ from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import Asking, Kept, Step
-from keqa.optimize.demos.candidate import Candidate
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.journal_keys import lms_of
 from keqa.programs.fingerprint import digest
+from keqa.programs.learned import LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.program import Program
 from keqa.programs.runtime.concurrency import NoCopy
@@ -75,7 +75,10 @@ class Student(dspy.Module):
             raise
         self._asked.value()
         steps, record = kept.steps or [], kept.record
-        self._asking.value.origins.add(Candidate({**inputs, **outputs}, name, root) for name, inputs, outputs in steps)
+        signatures = {name: predictor.signature for name, predictor in self.program.named_predictors()}
+        asked = Example(root, question, (), answer_type, tuple(choices))
+        for name, inputs, outputs in steps:
+            self._asking.value.origins.add(signatures[name], {**inputs, **outputs}, asked)
         self._replay(steps)
         if record is None:
             return AnswerPrediction(explanation="", sources=[], answer=None)
@@ -109,6 +112,7 @@ class Student(dspy.Module):
         """What the journal keeps of a question, asked where it keeps nothing."""
         asking, watch = self._asking.value, self._watch.value
         example = Example(root, question, (), answer_type, tuple(choices))
+        self.program.learned = self.known_to(self.program)
         (task,) = asking.tasks(self.program, [example], self._drawn)
         kept = asking.kept(task, steps=True)
         if kept is not None:
@@ -128,6 +132,10 @@ class Student(dspy.Module):
         for name, inputs, outputs in steps:
             if PREFIX + name in predictors:
                 trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
+
+    def known_to(self, program: Program) -> LearnedQuestions:
+        """What a program has learned from, where it may show calls that were made here."""
+        return self._asking.value.origins.known_to(program)
 
     def get_lm(self) -> Any:
         """The language model of the task, from which optimizers make theirs."""

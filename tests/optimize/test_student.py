@@ -10,9 +10,9 @@ from dspy.lm15 import AuthError
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
-from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_bridge.student import Student
+from keqa.optimize.asking import Asking, without_own
 from keqa.optimize.scoring import example_for_metrics
+from keqa.optimize.student import Student
 from keqa.storage.journal import Journal
 
 
@@ -51,8 +51,9 @@ def test_a_question_is_answered_once_noted_and_counted(setting, student):
     # What its own calls may become is not shown to it.
     demo = next({**inputs, **dict(outputs)} for predictor, inputs, outputs in trace if "quiz" in inputs)
     wrapped.program.examination.quiz.demos = [dspy.Example(**demo)]
-    assert asking.origins.without(wrapped.program, "t0").examination.quiz.demos == []
-    assert asking.origins.without(wrapped.program, "t1") is wrapped.program
+    wrapped.program.learned = wrapped.known_to(wrapped.program)
+    own, other = (without_own(wrapped.program, one) for one in world.train)
+    assert (own.examination.quiz.demos, other) == ([], wrapped.program)
     assert asking.failures.found == []
 
 

@@ -1,1 +1,0 @@
-"""Demonstrations: where they come from, and which of them serve best."""

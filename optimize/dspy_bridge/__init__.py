@@ -1,1 +1,0 @@
-"""DSPy's own optimizers over the program."""

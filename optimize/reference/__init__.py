@@ -1,1 +1,0 @@
-"""Building the utility reference from a train split (KEQA, section 3.4)."""
