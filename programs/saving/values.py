@@ -56,7 +56,7 @@ def read_values(
     saved: Mapping[str, Any],
     given: Mapping[str, Any],
     embedder: str | None = None,
-    method: str = "the program",
+    method: str = "program",
 ) -> dict[str, Any]:
     """The settings of a saved program, each of the right type and range.
 
