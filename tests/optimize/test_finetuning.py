@@ -94,7 +94,7 @@ def test_options_of_training_are_those_of_finetune() -> None:
         Options(training={"epochs": 2})
     with pytest.raises(ConfigurationError, match="no option 'epoch' of training"):
         Options(optimizer="finetune", training={"epoch": 2})
-    with pytest.raises(ConfigurationError, match="asks none"):
+    with pytest.raises(ConfigurationError, match="has none"):
         Options(optimizer="finetune", reflection_lm="keqa/tiny")
 
 
