@@ -22,15 +22,15 @@ MOVED = {
     "keqa.programs.utility_reference": "keqa.programs.reference.utility_reference",
     "keqa.redaction": "keqa.storage.redaction",
     "keqa.reports": "keqa.evaluation.reports",
-    "keqa.reports.brief": "keqa.evaluation.reports.summary",
+    "keqa.reports.brief": "keqa.evaluation.reports.questions",
     "keqa.reports.write": "keqa.evaluation.reports.write",
-    "keqa.retrievers.facts": "keqa.retrievers.opening",
+    "keqa.retrievers.facts": "keqa.retrievers.engines",
     "keqa.runs": "keqa.evaluation",
     "keqa.runs.cache": "keqa.evaluation.call_cache",
     "keqa.runs.compare": "keqa.evaluation.compare",
     "keqa.runs.lines": "keqa.evaluation.records",
     "keqa.runs.methods": "keqa.programs.registry",
-    "keqa.runs.reading": "keqa.evaluation.reading",
+    "keqa.runs.reading": "keqa.evaluation.run_file",
     "keqa.runs.runner": "keqa.evaluation.evaluate",
 }
 """Where the modules are now that a program of a user may import."""

@@ -51,7 +51,7 @@ BEFORE = {
 }
 """The settings of the program as it was before there were boundary models."""
 
-GATES = ("votes", "certainty", "probability", "always", "never", "oracle", "random")
+GATES = ("votes", "certainty", "probability", "always", "never", "oracle")
 
 
 def main(

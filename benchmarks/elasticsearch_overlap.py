@@ -27,7 +27,7 @@ from keqa.retrievers import Retriever, build_index, open_index, read_corpus
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
 from keqa.retrievers.elasticsearch.address import parse_address
 from keqa.retrievers.elasticsearch.client import connect
-from keqa.retrievers.elasticsearch.lifecycle import Indexes
+from keqa.retrievers.elasticsearch.generation import Generations
 
 CORPUS = "2wikimultihopqa/2wikimultihopqa_corpus.json"
 QUESTIONS = ("2wikimultihopqa/dev.json", "2wikimultihopqa/dev_nocontext.json")
@@ -77,9 +77,9 @@ def remove(address: str) -> None:
     """Remove the index and whatever an interrupted load left of it."""
     target = parse_address(address)
     client = connect(target)
-    indexes = Indexes(client, target)
-    for data in indexes.found(f"{target.name}*"):
-        indexes.remove(data)
+    generations = Generations(client, target)
+    for data in generations.found(f"{target.name}*"):
+        generations.remove(data)
     client.close()
 
 

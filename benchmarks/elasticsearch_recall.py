@@ -30,14 +30,13 @@ from keqa.errors import KeqaError
 from keqa.retrievers import Passage, open_index
 from keqa.retrievers.dense import LOCAL
 from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.index import open_files
-from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, loading
-from keqa.retrievers.elasticsearch.vectors import as_sent
+from keqa.retrievers.dense.index import dense_manifest, open_files
+from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, writing
+from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
 
 ENGINES = ("bm25", "dense", "hybrid")
 _POINT = 0.01
 _ENCODED_AGAIN = 32
-_VECTORS = "vectors.npy"
 
 
 def stored_vectors(folder: Path) -> Callable[[Encoder, Sequence[Passage]], list[list[float]]]:
@@ -46,19 +45,21 @@ def stored_vectors(folder: Path) -> Callable[[Encoder, Sequence[Passage]], list[
     Raises:
         AssertionError: The first passages are not given the vectors that they have there.
     """
-    files = open_files(folder)
-    rows = np.load(folder / files.manifest.data / _VECTORS, mmap_mode="r")
-    row_of = {files.passage(row).id: row for row in range(len(files))}
+    opened, store = open_files(folder)
+    key_of = dense_manifest(opened).encoder.key_of
+    row_of = {key: row for row, key in enumerate(store.keys.tolist())}
     checked = False
 
-    def encoded(encoder: Encoder, passages: Sequence[Passage]) -> list[list[float]]:
+    def encoded(encoder: Encoder, passages: Sequence[Passage]) -> list[dict[str, list[float]]]:
         nonlocal checked
-        found = np.stack([rows[row_of[passage.id]] for passage in passages])
+        if not passages:
+            return []
+        found = np.stack([store.rows[row_of[key_of(passage)]] for passage in passages])
         if not checked:
             again = encoder.passages(passages[:_ENCODED_AGAIN])
             np.testing.assert_allclose(again, found[:_ENCODED_AGAIN], atol=1e-4)
             checked = True
-        return [as_sent(row) for row in found]
+        return [{VECTOR: as_sent(row)} for row in found]
 
     return encoded
 
@@ -68,7 +69,7 @@ def on_cluster(case: Case, url: str, folder: Path, model: str = LOCAL) -> dict[s
     address = index_address(url, f"keqa-recall-{uuid.uuid4().hex[:12]}")
     dense = f"{dense_address(address_and_model(address)[0])}@{model}"
     try:
-        with patch.object(loading, "encoded", stored_vectors(folder)):
+        with patch.object(writing, "encoded", stored_vectors(folder)):
             load_index(case.passages, address, model=model)
         return {
             name: case.recall(open_index(where))

@@ -149,7 +149,7 @@ class Campaign:
             raise TimeOverError
 
     def _check(self, method: str) -> None:
-        from keqa.evaluation.reading import read_run
+        from keqa.evaluation.run_file import read_run
 
         sound, faulty = read_run(self._path(method, STAGES[0])), read_run(self.folder / "before" / f"{method}.jsonl")
         retried = read_run(self._path(method, STAGES[2]))

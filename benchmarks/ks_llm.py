@@ -290,8 +290,8 @@ def ask_testbed(
 
 
 def _testbed_table(paths: Sequence[Path], limit: int) -> Table:
-    from keqa.evaluation.reading import read_run
     from keqa.evaluation.reproduction.ks_llm_tables import selection_recall
+    from keqa.evaluation.run_file import read_run
 
     table = Table("row", "EM", "F1", "selection recall", "seconds", "failed", title=f"{limit} questions of the testbed")
     for path in paths:

@@ -52,8 +52,8 @@ MODEL = "made/up"
 # What a command loads when it gets to its index.
 LOADED = {
     "embedded": ("tantivy", "keqa.retrievers.tantivy_build"),
-    "dense": ("faiss", "keqa.retrievers.dense.changing"),
-    "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.changing"),
+    "dense": ("faiss", "keqa.retrievers.dense.index"),
+    "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.writing"),
 }
 CHANGES: dict[str, Callable[[str, str], Any]] = {
     "add": lambda address, path: add_files(address, [path]),

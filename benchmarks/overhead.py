@@ -25,7 +25,7 @@ from rich.table import Table
 
 from keqa.lms import build_lm
 from keqa.lms.adapter import adapter
-from keqa.lms.served import quiet_litellm
+from keqa.lms.direct import quiet_litellm
 from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
 from keqa.signatures import AnswerQuiz

@@ -15,6 +15,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from keqa.data.example import Example
 from keqa.errors import KeqaError
 from keqa.metrics.retrieval import macro_recall_at_k
 from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
-from keqa.retrievers.dense import DenseManifest
+from keqa.retrievers.engines import facts_of
 from keqa.retrievers.text import clean_text, one_line
 
 ENGINES = ("bm25", "dense", "hybrid")
@@ -137,8 +138,10 @@ def prepared(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
         yield "bm25", bm25
     if "dense" not in engines and "hybrid" not in engines:
         return
-    there = DenseManifest.read(folder / "dense")
-    if there is None or there.source_hash != manifest.source_hash:
+    there = None
+    with suppress(KeqaError):
+        there = facts_of(folder / "dense")[0]["source_hash"]
+    if there != manifest.source_hash:
         started, first = time.monotonic(), [-1]
 
         def progress(done: int, of: int) -> None:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from keqa.evaluation.reading import iter_lines
+from keqa.evaluation.run_file import iter_lines
 from keqa.testbed.testbed import Testbed
 
 

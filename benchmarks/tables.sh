@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws Tables 1 to 5, Figures 3 to 5 and the gates' figures of the KEQA paper, on the testbed, beside them what the
-# KBM papers report of retrieval and random gates, and KS-LLM's methods.
+# KBM papers report of retrieval, and KS-LLM's methods.
 #
 #   bash benchmarks/tables.sh [OUT] [QUESTIONS] [SMALLER_LM]
 #
@@ -21,7 +21,7 @@ TOPK=(keqa:top_k=5 keqa:top_k=10 keqa:top_k=15 keqa:top_k=20
     keqa-full:top_k=5 keqa-full:top_k=10 keqa-full:top_k=15 keqa-full:top_k=20)
 # Together from the beginning: gate-probability needs draws with token probabilities.
 GATES=(gate-votes gate-always gate-never gate-oracle gate-certainty gate-lexical gate-confidence gate-probability
-    gate-prompt gate-random gate-random:like=gate-certainty gate-random:like=gate-prompt
+    gate-prompt
     gate-certainty:form=by_types,over=types,threshold=9/10 gate-certainty:form=plain,over=types,threshold=9/10)
 KS_LLM=(standard standard-doc cot-doc ks-q ks-t ks-s ks-llm:evidence_sentences=1 ks-llm ks-llm:evidence_sentences=3
     ks-llm:evidence_sentences=5)

@@ -109,16 +109,7 @@ class Benchmark:
         return self._collect(rows, str(file), sample, seed)
 
     def from_rows(self, rows: Iterable[Mapping[str, Any]], *, sample: int | None = None, seed: int = 0) -> Loaded:
-        """Convert records that a program holds, in the layout of the files or of the hub.
-
-        Args:
-            rows: The records.
-            sample: How many questions; all of them by default.
-            seed: Of the sample.
-
-        Raises:
-            InputError: None of them can be used.
-        """
+        """Convert records that a program holds, in the layout of the files or of the hub."""
         numbered = (Row(None, number, row, "example") for number, row in enumerate(rows, start=1))
         return self._collect(numbered, f"the data given for {self.name}", sample, seed)
 
@@ -157,11 +148,7 @@ class Benchmark:
 
 
 def pick_split(asked: str | None, available: tuple[str, ...], title: str) -> str:
-    """Find a split under any of its usual names; the first where none is asked for.
-
-    Raises:
-        InputError: There is no such split.
-    """
+    """Find a split under any of its usual names; the first where none is asked for."""
     if asked is None:
         return available[0]
     for name in (asked, *_ALSO.get(asked, ())):

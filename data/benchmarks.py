@@ -8,23 +8,12 @@ from __future__ import annotations
 
 import re
 
-from keqa.data import (
-    choices,
-    freshqa,
-    hotpotqa,
-    musique,
-    open_domain,
-    rgb,
-    squad,
-    strategyqa,
-    triviaqa,
-    webqa,
-)
+from keqa.data import choices, multi_hop, open_domain, reading
 from keqa.data.benchmark import Benchmark
 from keqa.errors import ConfigurationError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_MODULES = (open_domain, triviaqa, squad, freshqa, hotpotqa, musique, strategyqa, choices, webqa, rgb)
+_MODULES = (open_domain, multi_hop, choices, reading)
 
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in _MODULES for benchmark in module.BENCHMARKS}
 """Every benchmark by its name."""

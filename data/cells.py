@@ -34,15 +34,7 @@ _FRACTION = re.compile(r"-?[0-9]{1,15}\.0")
 
 
 def values_of(column: str, cell: str) -> Any:
-    """What a cell that is not empty says.
-
-    Args:
-        column: Its name.
-        cell: As the file has it.
-
-    Returns:
-        The text of the cell; or the list that it is, or that it is split into.
-    """
+    """What a cell that is not empty says."""
     if column != "answer" and column not in LISTS:
         return cell
     found = listed(cell)
@@ -55,9 +47,6 @@ def listed(cell: str) -> list[Any] | None:
     """The list of texts and numbers that a cell is as a whole; None where it is anything else.
 
     What is missing in the list, as ``null`` and ``nan``, stays in it, so that it is refused by its place.
-
-    Args:
-        cell: As JSON, Python or NumPy writes a list, or anything else.
     """
     text = cell.strip()
     if not (text.startswith("[") and text.endswith("]")):
@@ -81,10 +70,6 @@ def fractions_of_wholes(header: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
     It does so where a number of the column is missing, for a whole number of its cannot be. So these are the columns of
     which a cell is empty and every other one ends in ``.0``; elsewhere a fraction is what somebody wrote.
-
-    Args:
-        header: Names of the columns.
-        rows: Their cells; they are read only as far as they can matter.
     """
     left = {name: place for place, name in enumerate(header) if name in WHOLE}
     empty: set[str] = set()

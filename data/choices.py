@@ -1,8 +1,7 @@
-"""Options: OpenBookQA, MMLU, CMMLU, C-Eval, XieZhi and MLEC-QA.
+"""Options: OpenBookQA, MMLU, CMMLU and MLEC-QA.
 
-OpenBookQA is of Mihaylov et al. (2018), MMLU of Hendrycks et al. (2021), CMMLU of Li et al. (2023), C-Eval of Huang et
-al. (2023), XieZhi of Gu et al. (2024), MLEC-QA of Li et al. (2021). The layouts of the last three are as their authors
-document them; no file of theirs was at hand when this was written.
+OpenBookQA is of Mihaylov et al. (2018), MMLU of Hendrycks et al. (2021), CMMLU of Li et al. (2023), MLEC-QA of Li et
+al. (2021), whose layout is as the authors document it; no file of theirs was at hand when this was written.
 """
 
 from __future__ import annotations
@@ -65,23 +64,6 @@ def _cmmlu(record: Mapping[str, Any]) -> Example:
     return replace(example, id=f"{field(record, 'subject', str)}/{index}")
 
 
-def _ceval(record: Mapping[str, Any]) -> Converted:
-    """A row of C-Eval; its id is subject and number. The answers of its test set are not published."""
-    if record.get("answer") in (None, ""):
-        return LeftOut("without a published answer")
-    example = _choice(record.get("question"), _lettered(record), record["answer"])
-    return replace(example, id=f"{field(record, 'subject', str)}/{field(record, 'id', str)}")
-
-
-def _xiezhi(record: Mapping[str, Any]) -> Example:
-    """A line of XieZhi: its options are one text with a line for each, and its answer is the text of one of them."""
-    # Some of the published lines have a quotation mark too many at their end.
-    text = field(record, "options", str).removesuffix('"\n').strip("\n")
-    answer = field(record, "answer", str)
-    fields = {"question": record.get("question"), "choices": text.split("\n"), "answers": (answer,)}
-    return make({**fields, "answer_type": "choice"})
-
-
 def _mlec(record: Mapping[str, Any]) -> Converted:
     """A question of MLEC-QA, with up to five options; one that needs its image or table is left out."""
     if record.get("qimage"):
@@ -106,15 +88,13 @@ def _mlec_rows(path: Path, split: str | None) -> Iterator[Row]:
             yield _with_subject(row, _SPLIT.sub("", file.stem))
 
 
-def _subjects(
-    read: Callable[[Path], Iterator[Row]], usual: str = "test"
-) -> Callable[[Path, str | None], Iterator[Row]]:
+def _subjects(read: Callable[[Path], Iterator[Row]]) -> Callable[[Path, str | None], Iterator[Row]]:
     """Reads a subject's table, or all tables in a folder, or in its folder for the split."""
 
     def rows(path: Path, split: str | None) -> Iterator[Row]:
         folder = path if split is None else path / split
-        if split is None and (path / usual).is_dir():
-            folder = path / usual
+        if split is None and (path / "test").is_dir():
+            folder = path / "test"
         if split == "train" and not folder.is_dir() and (path / _MMLU_TRAIN).is_dir():
             folder = path / _MMLU_TRAIN
         files = sorted(folder.glob("*.csv")) if folder.is_dir() else [path] if split is None else []
@@ -184,27 +164,6 @@ BENCHMARKS = (
         convert=_mmlu,
     ),
     _CMMLU,
-    _CMMLU.peer(
-        "ceval",
-        "C-Eval",
-        expected="a CSV table with id, question, A, B, C, D and answer; or a folder of one for each subject",
-        rows=_subjects(lambda file: table(file, look_for=("id", "question", *_LETTERS)), usual="val"),
-        convert=_ceval,
-    ),
-    Benchmark(
-        "xiezhi",
-        "XieZhi",
-        files={
-            "test": "xiezhi_spec_chn/xiezhi.v1.json",
-            "inter": "xiezhi_inter_chn/xiezhi.v1.json",
-            "train": "xiezhi_train_chn/xiezhi.v1.json",
-        },
-        has=("choices",),
-        language="zh",
-        licence="CC BY-NC-SA 4.0 (no commercial use)",
-        expected="lines of JSON objects with question, options (one text, a line for each) and answer",
-        convert=_xiezhi,
-    ),
     Benchmark(
         "mlec",
         "MLEC-QA",

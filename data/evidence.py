@@ -60,11 +60,7 @@ class ContextPassage:
 
 
 def one_text(value: Any, what: str) -> str:
-    """A text of the evidence on one line; a list of sentences as one text.
-
-    Raises:
-        InputError: It is neither text nor a list of texts.
-    """
+    """A text of the evidence on one line; a list of sentences as one text."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | dict):
         parts = list(value)
         if all(isinstance(part, str) for part in parts):

@@ -75,18 +75,7 @@ _KEPT = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop
 
 
 def as_examples(items: Iterable[Any]) -> list[Example]:
-    """Turn what a program holds into examples.
-
-    Args:
-        items: `Example`, `keqa.testbed.testbed.TestbedQuestion`, ``dspy.Example``, mappings or other objects, each
-            with `question` and `answer` or `answers`, and where wanted `id`, `answer_type`, `choices`, `quizzes` and
-            `quiz_answers`. Without an id, one is made from the question. Evidence and kind are kept where the item
-            is an `Example`. ``NaN`` is nothing, as None is, and of a number in a list or an answer ``3.0`` is ``3``.
-
-    Raises:
-        InputError: One of them cannot be used, or two have the same id; the message says which.
-            `keqa.data.own.sort_examples` leaves such ones out instead.
-    """
+    """Turn what a program holds into examples."""
     refuse_table(items, "keqa")
     examples: dict[str, Example] = {}
     for number, item in enumerate(items, start=1):
@@ -101,16 +90,7 @@ def as_examples(items: Iterable[Any]) -> list[Example]:
 
 
 def as_example(item: Any, *, unanswerable: bool = False) -> Example:
-    """Turn one item into an example; see `as_examples`.
-
-    Args:
-        item: See there.
-        unanswerable: Whether it may be a question that its documents do not answer: one whose `answer` is None, or that
-            is marked with a true `unanswerable` and has no answer. Nothing can be learned from such a one.
-
-    Raises:
-        InputError: It cannot be used.
-    """
+    """Turn one item into an example; see `as_examples`."""
     given = _given(item)
     marked = _is_marked(given.get("unanswerable"))
     for missing, names in (("question", ("question",)), ("answer", ("answer", "answers"))):

@@ -16,15 +16,7 @@ _SPACE = " \t\r\n"
 
 
 def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
-    """Yield the elements of the list that a file consists of.
-
-    Args:
-        path: The file, in UTF-8.
-        chunk: Bytes to read at first; an element that is longer is read in growing steps.
-
-    Raises:
-        InputError: The file cannot be read or is no such list; the message names element and line.
-    """
+    """Yield the elements of the list that a file consists of."""
     with open_binary(path) as stream:
         text = _Text(path, stream, chunk)
         text.take("[", "a list is expected", 1)

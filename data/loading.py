@@ -63,12 +63,6 @@ def read_records(
     """Convert rows one at a time.
 
     Of the question of an example only the hash is kept, as a sample may be drawn from many more than memory holds.
-
-    Args:
-        rows: The records with their places.
-        convert: From a record to an example or the reason it is left out; raises `InputError` where it is malformed.
-        own: Whether they are a user's own. Those may be any object, and a question that came before is a problem even
-            under another id; a benchmark's records are mappings, and its ids distinguish its questions.
     """
     ids: dict[str, tuple[str, int]] = {}
     questions: dict[int, str] = {}
@@ -108,17 +102,6 @@ def collect(
     """Sort what was read into examples, problems and what is left out.
 
     Only the sample is held in memory, so that a large file costs what its sample does.
-
-    Args:
-        found: As `read_records` gives it.
-        source: The file or data set, where it must hold something to ask.
-        expected: What a record looks like, for messages.
-        sample: How many questions to take; see `sampled`.
-        seed: Of the sample.
-
-    Raises:
-        InputError: Nothing of `source` can be used, which is what a file of another format looks like; or `sample` is
-            below 1.
     """
     if sample is not None and sample < 1:
         raise InputError(f"sample must be at least 1, not {sample}")
@@ -149,11 +132,6 @@ def sampled(examples: Iterable[Example], count: int, seed: int) -> list[Example]
     """Draw questions by a hash of seed and id: the order of the file does not matter, only which ids it has.
 
     A larger sample begins with the smaller one of the same seed; where there are fewer questions, all are taken.
-
-    Args:
-        examples: To draw from.
-        count: How many.
-        seed: Another one draws another sample.
     """
 
     def place(example: Example) -> bytes:

@@ -1,23 +1,27 @@
-"""Questions without passages: NQ-open, TriviaQA and WebQuestions.
+"""Questions without passages: NQ-open, TriviaQA, WebQuestions and FreshQA; and TriviaQA with its evidence files.
 
 NQ-open is of Kwiatkowski et al. (2019) and Lee et al. (2019), TriviaQA of Joshi et al. (2017), WebQuestions of Berant
-et al. (2013).
+et al. (2013), FreshQA of Vu et al. (2023): questions whose answers change, and questions with false premises.
+
+The archive of TriviaQA's authors holds the questions in ``qa`` and a text file for each document in
+``evidence/wikipedia`` and ``evidence/web``. Each pair of a question and a document is an example of its own, whose id
+is the question's and the document's, as the authors' scripts write it: ``tc_40--Los_Angeles.txt``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, one_text
+from keqa.data.benchmark import Benchmark, HubSource, pick_split, whole
+from keqa.data.evidence import ContextPassage, PassageRole, one_text
 from keqa.data.example import Example
-from keqa.data.records import field, items, make, usable
-from keqa.data.rows import Row, json_document, json_list
+from keqa.data.records import Converted, LeftOut, field, is_polar, items, make, usable
+from keqa.data.rows import Row, json_document, json_list, table
 from keqa.errors import InputError
-from keqa.retrievers.readers.common import plain_suffix
+from keqa.retrievers.readers.common import plain_suffix, read_whole
 
 # WebQuestions writes its answers as (list (description "Jazmyn Bieber") (description London)).
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()"]+))\)')
@@ -80,6 +84,129 @@ def _webquestions(record: Mapping[str, Any]) -> Example:
     return make({"id": record.get("qId"), "question": question, "answers": answers})
 
 
+_LARGEST = 16 << 20
+_LISTS = (("EntityPages", "wikipedia"), ("SearchResults", "web"))
+_QUESTION, _PAGE = "QuestionPartOfVerifiedEval", "DocPartOfVerifiedEval"
+_UNVERIFIED = LeftOut("not verified")
+
+
+def _archive(path: Path) -> Iterator[Row]:
+    """A row for each pair of a question and a document, with the document's text."""
+    document = json_document(path)
+    records = document.get("Data") if isinstance(document, Mapping) else None
+    if not isinstance(records, list):
+        raise InputError(f"{path}: an object with the list Data is expected, as in the folder qa of TriviaQA's archive")
+    verified = document.get("VerifiedEval") is True
+    evidence = path.parent.parent / "evidence"
+    for number, record in enumerate(records, start=1):
+        if not isinstance(record, Mapping):
+            yield Row(path, number, InputError(f"an object is expected, not {type(record).__name__}"), "question")
+        elif verified and record.get(_QUESTION) is not True:
+            yield Row(path, number, {"left_out": _UNVERIFIED}, "question")
+        else:
+            yield from (
+                Row(path, number, value, "question") for value in _documents(record, evidence, verified=verified)
+            )
+
+
+def _documents(record: Mapping[str, Any], evidence: Path, *, verified: bool) -> Iterator[Any]:
+    """The pairs of a question, or the errors that keep some of them from being read."""
+    found = 0
+    for name, folder in _LISTS:
+        try:
+            pages = items(record, name) if name in record else ()
+        except InputError as error:
+            yield error
+            continue
+        for page in pages:
+            found += 1
+            if verified and page.get(_PAGE, True) is not True:
+                yield {"left_out": _UNVERIFIED}
+                continue
+            try:
+                file = field(page, "Filename", str)
+                text = _document(evidence / folder, file)
+            except InputError as error:
+                yield error
+            else:
+                yield {**record, "document": (file, page.get("Title") or "", text), "verified": verified}
+    if not found:
+        yield InputError(f"there is no document: neither {_LISTS[0][0]} nor {_LISTS[1][0]} names one")
+
+
+def _document(folder: Path, file: str) -> str:
+    """An evidence file, which a record names: it lies inside its folder, of the web's files within one more."""
+    place = PurePosixPath(file)
+    if place.is_absolute() or ".." in place.parts or "\\" in file or ":" in file or "\0" in file or not place.parts:
+        raise InputError(f"Filename {file[:80]!r} leads out of the folder of evidence")
+    try:
+        return read_whole(folder / place, _LARGEST).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{folder / place}: not UTF-8 ({error.reason})") from error
+
+
+def _with_document(record: Mapping[str, Any]) -> Converted:
+    if isinstance(record.get("left_out"), LeftOut):
+        return _UNVERIFIED
+    # Of JSON nothing is a tuple.
+    if not isinstance(record.get("document"), tuple):
+        raise InputError("it comes without its document: load the file of the authors' archive, beside its evidence")
+    file, title, text = record["document"]
+    gold = field(record, "Answer", dict)
+    role: PassageRole = "supporting" if record["verified"] else "unknown"
+    return make(
+        {
+            "id": f"{field(record, 'QuestionId', str)}--{file}",
+            "question": record.get("Question"),
+            "answers": usable(gold.get("Value"), gold.get("Aliases"), gold.get("HumanAnswers")),
+            "context": (ContextPassage(one_text(title, "Title"), one_text(text, "the document"), role),),
+        }
+    )
+
+
+_RC = Benchmark(
+    "triviaqa-rc",
+    "TriviaQA with evidence files",
+    files={
+        "dev": "qa/wikipedia-dev.json",
+        "web-dev": "qa/web-dev.json",
+        "train": "qa/wikipedia-train.json",
+        "web-train": "qa/web-train.json",
+    },
+    has=("aliases", "context"),
+    licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",
+    expected="a file of the folder qa of the authors' archive triviaqa-rc, whose folder evidence lies beside qa",
+    rows=whole(_archive),
+    convert=_with_document,
+)
+
+
+_KINDS = ("fact_type", "num_hops")
+"""What KBM distinguishes questions by: how fast the answer changes (its Table 2), and the hops to it (its Table 3)."""
+
+
+def _freshqa(record: Mapping[str, Any]) -> Example:
+    """Its kind is such as ``fast-changing; one-hop``. Gold answers that are yes or no decide how it is scored only."""
+    answers = usable([record.get(f"answer_{number}") or "" for number in range(10)])
+    return make(
+        {
+            "id": field(record, "id", str),
+            "question": record.get("question"),
+            "answers": answers,
+            "scored_as": "yes/no" if all(is_polar(answer) for answer in answers) else "",
+            "kind": "; ".join(filter(None, (str(record.get(name) or "").strip() for name in _KINDS))),
+        }
+    )
+
+
+def _freshqa_rows(path: Path, split: str | None) -> Iterator[Row]:
+    """The rows of one split of the table, ``test`` by default; the questions of ``dev`` are for development."""
+    wanted = pick_split(split, ("test", "dev"), "FreshQA")
+    for row in table(path, look_for=("id", "split", "question", "answer_0")):
+        if not isinstance(row.value, Mapping) or row.value["split"].strip().lower() == wanted:
+            yield row
+
+
 BENCHMARKS = (
     Benchmark(
         "nq",
@@ -111,5 +238,22 @@ BENCHMARKS = (
         licence="CC BY 4.0",
         expected="a JSON list of objects with qId, qText and answers, or with url, utterance and targetValue",
         convert=_webquestions,
+    ),
+    _RC,
+    _RC.peer(
+        "triviaqa-verified",
+        "TriviaQA-verified",
+        files={"dev": "qa/verified-wikipedia-dev.json", "web-dev": "qa/verified-web-dev.json"},
+    ),
+    Benchmark(
+        "freshqa",
+        "FreshQA",
+        files={"test": "freshqa.csv", "dev": "freshqa.csv"},
+        splits_itself=True,
+        has=("aliases",),
+        licence="Apache-2.0; the answers change, so name the edition that you used",
+        expected="a CSV table with id, split, question and answer_0 to answer_9",
+        rows=_freshqa_rows,
+        convert=_freshqa,
     ),
 )

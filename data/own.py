@@ -36,29 +36,12 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0,
 
     A question that its documents do not answer has ``"answer": null`` (JSONL only, for an empty cell may be a slip), or
     ``"unanswerable": true`` and no answer.
-
-    Args:
-        path: The file.
-        sample: How many questions; all of them by default.
-        seed: Of the sample.
-        unanswerable: Whether such questions are taken. Where they are not, nothing can be learned from them, and they
-            are among those that cannot be used.
-
-    Returns:
-        The examples; a line that cannot be used, and a question or id that came before, are named and left out.
-
-    Raises:
-        InputError: The file cannot be read, is of another format, or holds nothing that can be used.
     """
     return collect(iter_examples(path, unanswerable=unanswerable), source=str(path), sample=sample, seed=seed)
 
 
 def iter_examples(path: Path | str, *, unanswerable: bool = False) -> Iterator[Example | Problem]:
-    """The examples of a file as `read_examples` reads it, one in memory at a time, and what is wrong between them.
-
-    Raises:
-        InputError: The file cannot be read or is of another format.
-    """
+    """The examples of a file as `read_examples` reads it, one in memory at a time, and what is wrong between them."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is not there, or is no file")
@@ -73,14 +56,7 @@ def iter_examples(path: Path | str, *, unanswerable: bool = False) -> Iterator[E
 
 
 def sort_examples(items: Iterable[Any]) -> Loaded:
-    """Sort what a program holds into examples and problems; see `keqa.data.example.as_examples` for what it takes.
-
-    Returns:
-        The examples; one that cannot be used, and a question or id that came before, are named and left out.
-
-    Raises:
-        InputError: They are a table in memory, whose rows are to be given.
-    """
+    """Sort what a program holds into examples and problems; see `keqa.data.example.as_examples` for what it takes."""
     refuse_table(items, "keqa")
     return collect(_read(Row(None, number, item, "example") for number, item in enumerate(items, start=1)))
 

@@ -44,11 +44,7 @@ _BAD = {"Cc", "Cs"}
 
 
 def check_text(value: object, what: str) -> str:
-    """A text, cleaned.
-
-    Raises:
-        InputError: It is no text, or empty.
-    """
+    """A text, cleaned."""
     if not isinstance(value, str):
         raise InputError(f"the {what} must be text, not {type(value).__name__}")
     text = clean(value)
@@ -58,11 +54,7 @@ def check_text(value: object, what: str) -> str:
 
 
 def check_answer_type(value: object) -> AnswerType:
-    """The kind of answer that is named.
-
-    Raises:
-        InputError: There is no such kind.
-    """
+    """The kind of answer that is named."""
     kinds: tuple[AnswerType, ...] = get_args(AnswerType)
     for kind in kinds:
         if value == kind:
@@ -99,11 +91,7 @@ class Question:
     def check(
         cls, question: object, answer_type: object, choices: object, max_chars: int, history: object = ()
     ) -> Question:
-        """Check and clean what was asked; see `turns` for `history`. None is what is not given.
-
-        Raises:
-            InputError: It cannot be asked.
-        """
+        """Check and clean what was asked; see `turns` for `history`. None is what is not given."""
         text = check_text(question, "question")
         if len(text) > max_chars:
             raise InputError(f"the question has {len(text):,} characters; at most {max_chars:,} are allowed")
@@ -135,18 +123,7 @@ class Question:
 
 
 def turns(history: object) -> list[str]:
-    """The earlier questions in their order, each with its answer, on a line each.
-
-    Args:
-        history: The turns: each a line that holds both, a pair of question and answer, or a mapping with ``question``
-            and ``answer``, whose answer may be missing. Also a ``dspy.History`` of such mappings.
-
-    Returns:
-        The last `MOST_TURNS`, without those that are empty.
-
-    Raises:
-        InputError: It is something else.
-    """
+    """The earlier questions in their order, each with its answer, on a line each."""
     given = getattr(history, "messages", history)
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise InputError(f"history must be a list of earlier questions with their answers, not {type(given).__name__}")

@@ -62,13 +62,7 @@ def plain(text: str) -> str:
 
 
 def place_of(question: str, choices: Sequence[str], index: int) -> str:
-    """Which quiz of which question it is, whatever the answers are that it refers to.
-
-    Args:
-        question: The text of the question.
-        choices: Its options, for many questions differ in them only.
-        index: The quiz's number.
-    """
+    """Which quiz of which question it is, whatever the answers are that it refers to."""
     return json.dumps([question, list(choices), index])
 
 
@@ -120,15 +114,7 @@ def resolvable(quizzes: Sequence[Quiz]) -> set[int]:
 
 
 def resolve(quiz: Quiz, answers: Mapping[int, str | None]) -> str | None:
-    """Put answers in the places of references, in one pass, so that a ``#1`` within an answer stays what it is.
-
-    Args:
-        quiz: The quiz.
-        answers: Answers by number; None where a quiz has none.
-
-    Returns:
-        The text without references, or None where an answer is missing.
-    """
+    """Put answers in the places of references, in one pass, so that a ``#1`` within an answer stays what it is."""
     if any(answers.get(number) is None for number in quiz.depends_on):
         return None
     return _REFERENCE.sub(lambda match: str(answers[_number(match[1])]), quiz.text)

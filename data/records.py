@@ -47,11 +47,7 @@ def field(record: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -
 
 
 def items(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """A field that is a list of objects.
-
-    Raises:
-        InputError: It is missing or something else.
-    """
+    """A field that is a list of objects."""
     found = field(record, name, (list, tuple))
     if not all(isinstance(one, Mapping) for one in found):
         raise InputError(f"{name} must be a list of objects")

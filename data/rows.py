@@ -40,9 +40,6 @@ def json_list(path: Path) -> Iterator[Row]:
     """The records of a JSON list, or of JSON lines: many copies of a benchmark have one for the other.
 
     One record is in memory at a time; HotpotQA's train file would take gigabytes at once.
-
-    Raises:
-        InputError: The file cannot be read, is no JSON, or holds no list of records.
     """
     with open_binary(path) as stream:
         try:
@@ -76,11 +73,7 @@ def json_lines(path: Path) -> Iterator[Row]:
 
 
 def json_document(path: Path) -> Any:
-    """A JSON file, read as a whole.
-
-    Raises:
-        InputError: It cannot be read or is malformed; the message names the line.
-    """
+    """A JSON file, read as a whole."""
     data = read_whole(path, _LARGEST)
     try:
         return json.loads(data.removeprefix(codecs.BOM_UTF8))
@@ -97,13 +90,6 @@ def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, l
     """The cells of each row of a CSV file with the line that it begins on; blank rows are passed over.
 
     A malformed row is its error.
-
-    Args:
-        path: The file.
-        delimiter: What parts the cells; by default what its first line shows.
-
-    Raises:
-        InputError: The file cannot be read.
     """
     lines: Iterator[str] = (line for _, line in read_lines(path))
     if delimiter is None:
@@ -126,17 +112,7 @@ def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, l
 
 
 def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[Row]:
-    """The rows of a CSV file as mappings from column to cell.
-
-    Args:
-        path: The file.
-        header: The columns of a file that has no header line.
-        look_for: Columns that the header line must have. Lines before it are passed over, as FreshQA's begins with
-            notes.
-
-    Raises:
-        InputError: The file cannot be read, or none of the first ten lines is the header.
-    """
+    """The rows of a CSV file as mappings from column to cell."""
     names = None if header is None else list(header)
     for number, cells in csv_cells(path, ","):
         if isinstance(cells, InputError):

@@ -12,15 +12,7 @@ _ROWS: Final = (("to_dicts", "to_dicts()"), ("to_pylist", "to_pylist()"), ("to_d
 
 
 def refuse_table(items: Any, who: str) -> None:
-    """Refuse a table where a list of questions is expected.
-
-    Args:
-        items: What was given.
-        who: Who takes the list, for the message.
-
-    Raises:
-        InputError: It is a table of pandas, polars or pyarrow; the message says how to give its rows.
-    """
+    """Refuse a table where a list of questions is expected."""
     if isinstance(items, type) or not hasattr(items, "columns"):
         return
     rows = next((written for method, written in _ROWS if callable(getattr(items, method, None))), None)

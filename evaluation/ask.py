@@ -18,22 +18,7 @@ from keqa.storage.redaction import without_secrets
 
 
 def ask(program: Program, example: Example, kind: str = "") -> RunLine:
-    """Ask a method a question.
-
-    Args:
-        program: The method.
-        example: The question with its gold answers.
-        kind: The question's shape, where it is known.
-
-    Returns:
-        The line, of a question that failed as well.
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong, which no other question would escape.
-        MissingExtraError: A package is missing.
-        Exception: A method, retriever or language model has a fault. It says nothing about the question, so that it
-            must not be counted as an answer that failed; a note on it names the question.
-    """
+    """Ask a method a question; a question that failed has its line as well."""
     with oracle_log(example) as log:
         outcome = ask_program(program, 0, example)
     # That the documents do not say it is a finding, also where the program was to raise it.
@@ -58,21 +43,16 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
 
 
 def scores_of(answer: str | None, example: Example, *, declined: bool = False) -> dict[str, float]:
-    """Every score that an answer has, from 0 to 1.
+    """Every score that an answer has, from 0 to 1; None, of a failed question, scores 0.
 
-    Args:
-        answer: None for a failed question, which scores 0.
-        example: The question with its gold answers.
-        declined: Whether it says that the documents do not say it. That is right exactly where the question is
-            unanswerable, as in SQuAD 2.0, whatever words it shares with a gold answer.
-
-    Returns:
-        ``em``, ``f1`` and ``contains``, and for yes/no questions and choices ``accuracy``; by the benchmark's own rule
-        where the example says so.
+    They are ``em``, ``f1`` and ``contains``, and for yes/no questions and choices ``accuracy``; by the benchmark's own
+    rule where the example says so. To decline is right exactly where the question is unanswerable, as in SQuAD 2.0,
+    whatever words the answer shares with a gold one.
     """
+    answer_type = example.scored_as or example.answer_type
     if example.unanswerable or declined:
         right = float(declined and example.unanswerable)
-        judged = (example.scored_as or example.answer_type) not in ("short", "hotpotqa")
+        judged = answer_type not in ("short", "hotpotqa")
         return dict.fromkeys(("em", "f1", "contains", *(["accuracy"] if judged else [])), right)
     if example.scored_as == "hotpotqa":
         kind = "yes/no" if hotpotqa.is_verdict(example.answers) else "short"
@@ -81,16 +61,13 @@ def scores_of(answer: str | None, example: Example, *, declined: bool = False) -
             "f1": hotpotqa.f1(answer, example.answers),
             "contains": float(contains_answer(answer, example.answers, kind)),
         }
-    answer_type = example.scored_as or example.answer_type
     asked = (example.answers, answer_type, example.choices)
     scores = {
         "em": float(exact_match(answer, *asked)),
         "f1": f1(answer, *asked),
         "contains": float(contains_answer(answer, *asked)),
     }
-    if answer_type != "short":
-        scores["accuracy"] = accuracy(answer, *asked)
-    return scores
+    return scores if answer_type == "short" else {**scores, "accuracy": accuracy(answer, *asked)}
 
 
 def _declines(record: QuestionRecord | None, example: Example) -> bool:
@@ -101,7 +78,7 @@ def _declines(record: QuestionRecord | None, example: Example) -> bool:
 def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) -> Failure:
     if record is not None and record.failure is not None:
         return record.failure
-    stage = error.stage if isinstance(error, StageError) else "ask"
-    cause = error.cause if isinstance(error, StageError) else type(error).__name__
-    message = error.message if isinstance(error, StageError) else str(error)
+    stage, cause, message = "ask", type(error).__name__, str(error)
+    if isinstance(error, StageError):
+        stage, cause, message = error.stage, error.cause, error.message
     return Failure(stage=stage, cause=cause, message=without_secrets(message, lms_asked(program)))

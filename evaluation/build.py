@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.judged import complete
 from keqa.programs.gates import Gate, Golds, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
@@ -44,7 +43,6 @@ class Parts:
         program: Folder of a compiled program, or of several; see `program_of`.
         draws: Shared by the gates.
         golds: For the oracle gate.
-        matched: In the place of a random gate without a share of its own: it retrieves as often as another run did.
         own: By a method's name, arguments for that one alone that take the place of its defaults.
         embedder: The embedding model that compiled programs may open; see `keqa.load`.
         prepare: Called with the specification of each program that is made, and the program, before it is asked.
@@ -56,18 +54,13 @@ class Parts:
     program: Folders = None
     draws: SharedDraws | None = None
     golds: Golds | None = None
-    matched: Gate | None = None
     own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     embedder: str | None = None
     prepare: Callable[[Spec, Program], object] | None = None
 
 
 def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
-    """By a method's name, the arguments that it is given for a language model: the one that ships speaks English only.
-
-    Args:
-        lm: The language model of the task role; the one that ships where None.
-    """
+    """By a method's name, arguments that it is given for a language model: the one that ships speaks English only."""
     return _ONE_LANGUAGE if lm in (None, "keqa/tiny") else {}
 
 
@@ -85,34 +78,29 @@ def make(spec: Spec, parts: Parts) -> Program:
             program is another method's.
         ConfigurationError: It lacks a part, or its settings cannot work.
     """
-    program = _made(spec, parts)
+    check_arguments(spec)
+    program = _baseline_program(spec, parts) if spec.method.target != TARGET else _gated(spec, parts)
     if parts.prepare is not None:
         parts.prepare(spec, program)
     return program
 
 
-def _made(spec: Spec, parts: Parts) -> Program:
+def _gated(spec: Spec, parts: Parts) -> Program:
+    """KEQA or what is made of it, with its own gate, another one, or one on shared draws."""
     method = spec.method
-    check_arguments(spec)
-    if method.target != TARGET:
-        return _baseline_program(spec, parts)
-    if method.gate is not None and not method.gate.shares_draws:
-        return _keqa(spec, parts, gate=_gate_of(spec, method.gate, parts))
-    program = _keqa(spec, parts)
     if method.gate is None:
-        return program
+        return _keqa(spec, parts)
+    if not method.gate.shares_draws:
+        return _keqa(spec, parts, gate=_gate_of(spec, method.gate, parts))
     if parts.draws is None:
         raise ConfigurationError(f"{method.name} needs draws that the gates share")
+    program = _keqa(spec, parts)
     own = method.gate is VoteGate and not spec.arguments and type(program.examination.gate) is VoteGate
     return parts.draws.sharing(program, None if own else _gate_of(spec, method.gate, parts))
 
 
 def given(spec: Spec, parts: Parts) -> dict[str, Any]:
-    """The arguments that a method is made with, its own defaults left out.
-
-    Raises:
-        InputError: It has no argument of a name that its specification gives, or not with such a value.
-    """
+    """The arguments that a method is made with, its own defaults left out."""
     check_arguments(spec)
     known = takes(spec.method)
     own = {} if spec.method.gate is not None else dict(spec.arguments)
@@ -175,14 +163,6 @@ def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
         if parts.golds is None:
             raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
         arguments["golds"] = parts.golds
-    if spec.method.matches and "threshold" not in arguments:
-        if parts.matched is None:
-            raise ConfigurationError(
-                f"{spec.method.name} needs the share of quizzes to retrieve for: {spec.method.name}:threshold=0.4. Or "
-                "put gate-votes or keqa beside it in a comparison, whose ratio it then matches, or any method NAME "
-                f"with {spec.method.name}:like=NAME"
-            )
-        return parts.matched
     lacking = [name for name in required(cls) if name not in arguments]
     if lacking:
         raise ConfigurationError(f"{spec.method.name} needs its {lacking[0]}: {spec.method.name}:{lacking[0]}=…")
@@ -212,6 +192,8 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
         return [], NOTHING
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
+    from keqa.optimize.judged import complete
+
     made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
     origins = {
         demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(
@@ -223,20 +205,10 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
 
 
 def program_of(method: Method, folders: Folders) -> Path | None:
-    """The compiled program that serves a method.
+    """The folder of the compiled program that serves a method; None where the method is used as it is.
 
     A program serves the method that it was compiled for. That of a KEQA serves what is made of KEQA as well: ablations,
-    gates, and reasoning with its demonstrations.
-
-    Args:
-        method: Which.
-        folders: Of several each serves its own method. A single one has to be this method's, or a KEQA's.
-
-    Returns:
-        Its folder; None where the method is used as it is.
-
-    Raises:
-        InputError: The only program is another method's, two serve one method, or there is none in a folder.
+    gates, and reasoning with its demonstrations. A single one has to be this method's, or a KEQA's.
     """
     found, wanted = _by_method(folders), _compiled_as(method)
     if isinstance(folders, Path) and not found.keys() & {wanted, "keqa"}:
@@ -248,20 +220,12 @@ def program_of(method: Method, folders: Folders) -> Path | None:
 
 
 def served_by(method: Method, folders: Folders) -> str:
-    """The method that the program was compiled for that serves a method; empty where none does.
-
-    Raises:
-        InputError: As in `program_of`.
-    """
+    """The method that the program was compiled for that serves a method; empty where none does."""
     return "" if program_of(method, folders) is None else _compiled_as(method)
 
 
 def check_programs(specs: Sequence[Spec], folders: Folders) -> None:
-    """Refuse a compiled program that serves none of the methods.
-
-    Raises:
-        InputError: There is such a one; or as in `program_of`.
-    """
+    """Refuse a compiled program that serves none of the methods."""
     wanted = {_compiled_as(spec.method) for spec in specs}
     for name, folder in _by_method(folders).items():
         if name not in wanted:

@@ -23,7 +23,7 @@ from keqa.storage.closing import Closing
 from keqa.storage.sqlite_store import SqliteStore
 
 _FORMAT = "keqa-calls-1"
-_REPLIES = ("ModelResponse", "TextCompletionResponse")
+_REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}
 # They say how a call is sent, not what is asked; synchronous and awaited calls ask the same.
 _NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
 _again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
@@ -85,23 +85,10 @@ class CallCache(Closing):
 
     It replaces `dspy.cache` while it is `installed`, and keeps samples that gates share as
     `keqa.programs.runtime.shared_samples.DrawStore`.
-
-    Attributes:
-        path: The file; None where no call is kept, so that each is made, and shared samples last as long as
-            the process.
-        hits: Calls answered from it.
-        misses: Calls that it could have answered, had they been made before.
     """
 
     def __init__(self, path: Path | str | None) -> None:
-        """Open a cache, or begin one.
-
-        Args:
-            path: See above; its folder is made where it is missing.
-
-        Raises:
-            InputError: The file is something else, or cannot be used.
-        """
+        """Open a cache, or begin one."""
         self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
         self.path = self._file.path
         self.hits = self.misses = 0
@@ -116,11 +103,7 @@ class CallCache(Closing):
     # meter of the call, as they are what the answer takes.
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
-        """The answer to a request as DSPy reads it, or None.
-
-        Raises:
-            StorageError: The file cannot be read.
-        """
+        """The answer to a request as DSPy reads it, or None."""
         if self.path is None or _again.get() or not _settled(request):
             return None
         key = _key_of(request, ignored_args_for_cache_key)
@@ -142,11 +125,7 @@ class CallCache(Closing):
         ignored_args_for_cache_key: Sequence[str] = (),
         enable_memory_cache: bool = True,
     ) -> None:
-        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.runtime.forgetting`.
-
-        Raises:
-            StorageError: The file cannot be written. What was kept before stays.
-        """
+        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.runtime.forgetting`."""
         if self.path is not None and _settled(request):
             kept = _as_kept(value)
             if kept is not None:
@@ -203,45 +182,26 @@ def _as_dspy_reads(kept: dict[str, Any]) -> Any:
         return {**kept["record"], "usage": {}}
     import litellm
 
-    return getattr(litellm, kept["kind"])(**{**kept["reply"], "usage": None})
+    # Its kind names what is called with the rest.
+    return getattr(litellm, _REPLIES[kept["kind"]])(**{**kept["reply"], "usage": None})
 
 
 def is_sound(key: str, kept: Any) -> bool:
-    """Whether `_as_kept` may have written a value, which may come from elsewhere with the file that it is in.
-
-    Args:
-        key: Of the value; those of samples that gates share are looked at where they are read.
-        kept: The value.
-    """
+    """Whether `_as_kept` may have written a value; shared samples are looked at where they are read."""
     if key.startswith("draws:"):
         return isinstance(kept, dict)
-    if not isinstance(kept, dict) or not _is_usage(kept.get("usage")):
-        return False
     try:
-        if kept.keys() == {"record", "usage"}:
+        reply = _as_dspy_reads(kept)
+        counts = [kept["usage"].get(name) or 0 for name in ("prompt_tokens", "completion_tokens")]
+        if "record" in kept:
             from dspy.clients.call_result import CallResult
 
-            return bool(_texts(CallResult.load(_as_dspy_reads(kept)).outputs))
-        # Its kind names what is called with the rest.
-        return kept.keys() == {"reply", "kind", "usage"} and kept["kind"] in _REPLIES and _replies(_as_dspy_reads(kept))
+            texts = [one.get("text") if isinstance(one, dict) else one for one in CallResult.load(reply).outputs]
+        else:
+            messages = [getattr(one, "message", None) or one for one in reply.choices]
+            texts = [getattr(one, "content", getattr(one, "text", None)) for one in messages]
     except Exception:
         # By a record of another shape DSPy and LiteLLM raise errors of any kind.
         return False
-
-
-def _is_usage(usage: Any) -> bool:
-    if not isinstance(usage, dict):
-        return False
-    counts = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
-    return all(count is None or (type(count) is int and count >= 0) for count in counts)
-
-
-def _texts(outputs: Any) -> bool:
-    texts = [one.get("text") if isinstance(one, dict) else one for one in outputs]
-    return bool(texts) and all(isinstance(text, str) for text in texts)
-
-
-def _replies(reply: Any) -> bool:
-    """Whether a client's reply has a text in each of its choices."""
-    choices = [getattr(one, "message", None) or one for one in reply.choices]
-    return _texts([getattr(one, "content", getattr(one, "text", None)) for one in choices])
+    sound = bool(texts) and all(isinstance(text, str) for text in texts)
+    return sound and all(type(count) is int and count >= 0 for count in counts)

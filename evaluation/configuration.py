@@ -23,15 +23,7 @@ _LONGEST = 80
 
 
 def describe(program: Program) -> dict[str, Any]:
-    """Describe what a program's answers depend on.
-
-    Args:
-        program: Any method.
-
-    Returns:
-        Its class, settings, prompts, language models, index and utility reference, as JSON. No address and no
-        key is in it.
-    """
+    """Its class, settings, prompts, language models, index and utility reference, as JSON without address and key."""
     retriever = getattr(getattr(program, "_retriever", None), "value", None)
     described = {
         "keqa": version("keqa"),

@@ -13,7 +13,7 @@ from keqa.evaluation.build import Parts
 from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_testbed
-from keqa.evaluation.reading import iter_lines
+from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, build_roles
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.programs.registry import METHODS, Spec
@@ -34,19 +34,7 @@ AS_IT_COMES = {
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What one method scored and spent.
-
-    Attributes:
-        method: Its name.
-        f1_scores: One score a question, in the order of the questions; a failed question scores 0.
-        em_scores: Likewise for exact match.
-        retrievals: Searches a question.
-        calls: LM requests a question, those answered from a cache included.
-        seconds: Wall time of all questions.
-        failed: Questions without an answer.
-        touched: By question, whether a failure decided something: it failed, or was answered although a call failed and
-            the answer may hang on it. Nothing was touched where it is empty.
-    """
+    """What one method scored and spent."""
 
     method: str
     f1_scores: tuple[float, ...]
@@ -59,12 +47,7 @@ class MethodResult:
 
     @classmethod
     def of(cls, row: Row, seconds: float) -> MethodResult:
-        """What a run says.
-
-        Args:
-            row: Of a comparison.
-            seconds: Wall time of all questions.
-        """
+        """What a run says that took so long."""
         lines = [(line.scores["f1"], line.scores["em"], line.touched) for line in iter_lines(row.path)]
         f1_scores, em_scores, touched = zip(*lines, strict=True)
         tally = row.tally
@@ -128,20 +111,9 @@ def ask_all(
     only: Collection[str] = (*AS_IT_COMES, COMPILED),
     progress: Callable[[str], None] = lambda method: None,
 ) -> Iterator[MethodResult]:
-    """Ask every question of every method of the demo; see `keqa.evaluation.compare.compare`.
+    """Ask every question of some methods of the demo, by the names of their rows; KEQA compiled comes last.
 
     No call is kept, so that the seconds of a second run are as true as those of the first.
-
-    Args:
-        questions: What to ask.
-        retriever: The passages that all methods search.
-        lms: The language models that all methods ask.
-        program: Folder of the compiled program.
-        only: The methods, by the names of their rows.
-        progress: Called with the method's name after each question.
-
-    Yields:
-        The methods as they end, KEQA last.
     """
     plain = [Spec(METHODS[name], {}, label) for label, name in AS_IT_COMES.items() if label in only]
     compiled = [Spec(METHODS["keqa"], {}, COMPILED)] if COMPILED in only else []
@@ -168,15 +140,7 @@ def ask_all(
 
 
 def run_demo(questions: int = 60, progress: Callable[[str], None] = lambda method: None) -> DemoResult:
-    """Run the demo: test questions of the default testbed, with the LM that ships with the package.
-
-    Args:
-        questions: How many test questions; the shapes come in turn.
-        progress: Called with the method's name after each question.
-
-    Raises:
-        InputError: The testbed has fewer questions.
-    """
+    """Run the demo: so many test questions of the default testbed, with the LM that ships with the package."""
     testbed = Testbed()
     if not 2 <= questions <= len(testbed.test):
         raise InputError(

@@ -28,13 +28,7 @@ Source: TypeAlias = Callable[[Example], Parts]
 
 @dataclass
 class Made:
-    """What became of the questions.
-
-    Attributes:
-        written: So many documents were written now.
-        there: So many were in the file before.
-        without: Why a question has no document, by its id.
-    """
+    """How many documents were written now and were there before, and by id why a question has none."""
 
     written: int = 0
     there: int = 0
@@ -47,11 +41,7 @@ def from_memory(stage: Generation) -> Source:
 
 
 def from_contexts(example: Example) -> Parts:
-    """The passages that come with a question, in their order; none of their roles is given.
-
-    Raises:
-        InputError: It has none.
-    """
+    """The passages that come with a question, in their order; none of their roles is given."""
     if not example.context:
         raise InputError("no passages come with it")
     return tuple((passage.title, passage.text) for passage in example.context)
@@ -78,22 +68,10 @@ def make_documents(
     in_flight: int = 8,
     progress: Callable[[Made], None] = lambda made: None,
 ) -> Made:
-    """Write a document for each question that has none in the file yet.
+    """Write a document for each question that has none in the file yet; the file holds documents of one origin.
 
     A line is on the disk when its document is there, and a last line that a kill cut off is written again. Questions
-    without a document are counted and left to the next time.
-
-    Args:
-        examples: What `keqa.data.example.as_example` takes.
-        source: Where documents come from.
-        path: The file; see `keqa.retrievers.documents`.
-        origin: What the lines say that the source is; the file holds documents of one origin.
-        in_flight: How many questions are in work at once.
-        progress: Called after each question, one call at a time.
-
-    Raises:
-        InputError: Two questions have one id, the file is of another origin or of other questions, or is in use.
-        ConfigurationError: A key, model or setting is wrong, which no question would escape.
+    without a document are counted and left to the next time. Progress is told after each question.
     """
     asked: dict[str, Example] = {}
     for number, item in enumerate(examples, start=1):

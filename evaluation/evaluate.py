@@ -18,9 +18,8 @@ from keqa.evaluation.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.gold_quizzes import with_golds
 from keqa.evaluation.overlap import learned_from, refuse_overlap
-from keqa.evaluation.records import RunHeader, RunLine, content_of
+from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
-from keqa.evaluation.run_settings import RunSettings
 from keqa.evaluation.tally import Tally
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.program import Program
@@ -72,8 +71,8 @@ def evaluate(
     """Ask a program questions and keep one line a question in a run file.
 
     The line is written when its question ends. Called again with the same file, it asks what is left, so that work is
-    neither lost nor done twice when a run is stopped, however hard. At the end the lines are in the order of the
-    questions. A question that fails is kept as failed, with the error's type, and is no wrong answer.
+    neither lost nor done twice when a run is stopped, however hard. A question that fails is kept as failed, with the
+    error's type, and is no wrong answer.
 
     Only ids are held in memory where `examples` can be gone through twice: a list, or an object whose iterator reads
     a file.
@@ -106,7 +105,7 @@ def evaluate(
             asked, its own demonstrations and utility labels are not shown.
 
     Returns:
-        The sums over all lines of the file. `keqa.evaluation.reading.read_run` reads the lines.
+        The sums over all lines of the file. `keqa.evaluation.run_file.read_run` reads them in order.
 
     Raises:
         InputError: A question cannot be used, two have one id, the file is that of another run, or the program learned
@@ -172,20 +171,13 @@ def evaluate(
                 progress(tally)
                 del GLOBAL_HISTORY[:-_HISTORY]
         outages.refuse()
-        file.finish()
     return tally
 
 
 class _Outages(FailureMonitor):
-    """Ends a run by so many questions in succession that fail for a reason that may pass."""
+    """Ends a run by so many questions in succession that fail for a reason that may pass; by none where that is 0."""
 
     def __init__(self, most: int, tally: Tally) -> None:
-        """Set up.
-
-        Args:
-            most: So many end it; 0 for none.
-            tally: Of the run.
-        """
         if most < 0:
             raise InputError(f"stop_after_outages must be at least 0, not {most}")
         super().__init__("asking", tally.questions)

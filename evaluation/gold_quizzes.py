@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -25,15 +25,10 @@ _TESTBED = "testbed"
 
 @dataclass
 class OracleLog:
-    """What the oracle was asked during one question, and which gold answers it had.
-
-    Attributes:
-        example: The question.
-        answers: The gold answers by resolved quiz, of the quizzes for which there are any; None where it was not asked.
-    """
+    """The question in work, and by resolved quiz the gold answers that the oracle had; None where it was not asked."""
 
     example: Example
-    answers: dict[str, list[str]] | None = field(default=None)
+    answers: dict[str, list[str]] | None = None
 
 
 _log: ContextVar[OracleLog | None] = ContextVar("keqa_oracle_log", default=None)
@@ -53,28 +48,23 @@ def oracle_log(example: Example) -> Iterator[OracleLog]:
 def golds_of(examples: Iterable[Any]) -> _Golds:
     """The gold answers of the quizzes of examples, for `keqa.programs.gates.OracleGate`."""
     golds: dict[str, tuple[str, ...]] = {}
-    for item in examples:
-        example = as_example(item, unanswerable=True)
+    for example in (as_example(item, unanswerable=True) for item in examples):
         if example.answers:
             golds[plain(example.question)] = example.answers
-        answers = {number: answer for number, answer in enumerate(example.quiz_answers, start=1)}
-        for quiz in parse(example.quizzes):
-            text = resolve(quiz, answers) if answers else None
-            if text is not None:
-                golds[plain(text)] = (answers[quiz.index],)
+        golds |= {text: (answer,) for text, _, answer in _gold_facts(example)}
     return _Golds(golds)
 
 
+def _gold_facts(example: Any) -> Iterator[tuple[str, int, str]]:
+    """The plain text of each gold quiz that can be resolved, with its number and its answer."""
+    answers = dict(enumerate(example.quiz_answers, start=1))
+    for quiz in parse(example.quizzes) if answers else ():
+        if (text := resolve(quiz, answers)) is not None:
+            yield plain(text), quiz.index, answers[quiz.index]
+
+
 def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, list[str]] | None:
-    """The gold answers of a question's examined quizzes by resolved text, as the oracle gate finds them.
-
-    Args:
-        example: The question; only its own gold quizzes are looked at.
-        record: What became of it.
-
-    Returns:
-        Those that are known; None where none is.
-    """
+    """The gold answers of a question's examined quizzes by resolved text, as its own gold quizzes have them."""
     if not gold_quizzes(example):
         return None
     found = ((text, gold_answers(text, example)) for text in _examined(record))
@@ -82,12 +72,7 @@ def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, l
 
 
 def with_golds(line: RunLine, dataset: str) -> RunLine:
-    """A line with all gold answers of its quizzes that reports read.
-
-    Args:
-        line: As it was asked, with what its own question and the oracle know.
-        dataset: The name of the data set that it is of.
-    """
+    """A line with all gold answers of its quizzes that reports read: beside its own those of the oracle or testbed."""
     if dataset == _TESTBED:
         golds = {text: [gold for gold in _golds_of_testbed()(text) if gold] for text in _examined(line.record)}
     else:
@@ -103,11 +88,16 @@ def _examined(record: QuestionRecord | None) -> Iterator[str]:
 
 
 @cache
-def _golds_of_testbed() -> _Golds:
+def _of_testbed() -> list[Any]:
     from keqa.testbed.testbed import Testbed
 
     world = Testbed()
-    return golds_of([*world.train, *world.dev, *world.test])
+    return [*world.train, *world.dev, *world.test]
+
+
+@cache
+def _golds_of_testbed() -> _Golds:
+    return golds_of(_of_testbed())
 
 
 @cache
@@ -117,17 +107,8 @@ def known_on_testbed() -> Mapping[str, bool]:
     It knows what it was trained on often, and neither what it never saw nor what it saw out of date. What it saw
     sometimes is left out.
     """
-    from keqa.testbed.testbed import Testbed
-
-    world = Testbed()
-    found: dict[str, bool] = {}
-    for question in (*world.train, *world.dev, *world.test):
-        answers = {number: answer for number, answer in enumerate(question.quiz_answers, start=1)}
-        for quiz, tier in zip(parse(question.quizzes), question.tiers, strict=True):
-            text = resolve(quiz, answers)
-            if text is not None and tier != "sometimes":
-                found[plain(text)] = tier == "often"
-    return found
+    tiers = ((text, one.tiers[number - 1]) for one in _of_testbed() for text, number, _ in _gold_facts(one))
+    return {text: tier == "often" for text, tier in tiers if tier != "sometimes"}
 
 
 class _Golds:
@@ -146,7 +127,5 @@ class _Golds:
         if found is None and log is not None:
             found = gold_answers(quiz, log.example)
         if log is not None:
-            log.answers = log.answers or {}
-            if found is not None:
-                log.answers[quiz] = list(found)
+            log.answers = (log.answers or {}) | ({} if found is None else {quiz: list(found)})
         return ("",) if found is None else found

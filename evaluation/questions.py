@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -41,18 +41,7 @@ _TESTBED: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Questions:
-    """What a run asks.
-
-    Attributes:
-        dataset: Name of the data set, without a folder.
-        split: Part of it; empty where it has none, or the usual one is meant.
-        seed: Of the sample.
-        examples: Can be gone through more than once.
-        problems: What of the data cannot be used, and why.
-        settings: By a method's name, the arguments that it is given for these questions unless others are asked for;
-            see `keqa.evaluation.build.Parts`. They are in the run's header.
-        left_out: How many sound questions of the data are not asked, by reason; they are in the run's header.
-    """
+    """What a run asks."""
 
     dataset: str
     split: str
@@ -64,11 +53,7 @@ class Questions:
 
 
 def of_testbed(split: str = "test", limit: int | None = None) -> Questions:
-    """The testbed's questions, whose four shapes come in turn.
-
-    Raises:
-        InputError: There is no such split, or it has fewer questions.
-    """
+    """The testbed's questions, whose four shapes come in turn."""
     from keqa.testbed.testbed import Testbed
 
     if split not in ("train", "dev", "test"):
@@ -88,27 +73,19 @@ def of_name(
     seed: int = 0,
     limit: int | None = None,
 ) -> Questions:
-    """The questions of a benchmark or of the user's own file.
+    """The questions of a benchmark or of the user's own file: the first so many of a sample, which the seed draws.
 
-    The user's own JSON lines are read each time they are iterated over, and not kept; of other data the sample is.
-
-    Args:
-        name: A benchmark of `keqa.data.load`, as a name or as ``NAME:PATH``, or a .jsonl or .csv file.
-        folder: The benchmark's files; from the hub by default.
-        split: Part of the benchmark.
-        sample: So many, drawn by the seed.
-        seed: Of the sample; it matters where one is drawn only.
-        limit: The first so many, of the sample where one is drawn.
-
-    Raises:
-        InputError: There are no such questions, or none can be used.
+    The name is a benchmark of `keqa.data.load`, also as ``NAME:PATH``, whose files are in the folder or else from the
+    hub, or a .jsonl or .csv file. The user's own JSON lines are read each time they are iterated over, and not kept; of
+    other data the sample is.
     """
     seed = seed if sample is not None else 0
     own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()
     if own and split is None:
-        lines = _Lines(Path(name))
+        lines, problems = _lines(Path(name))
         found: Iterable[Example] = lines if sample is None else sampled(lines, sample, seed)
-        return Questions(Path(name).name, "", seed, _First(found, limit) if limit else found, lines.problems())
+        first = found if limit is None else _Again(lambda: islice(found, limit))
+        return Questions(Path(name).name, "", seed, first, problems)
     source = name if folder is None else f"{name}:{folder}"
     loaded = load(source, split=split, sample=sample, seed=seed, unanswerable=True)
     benchmark, named, _ = name.partition(":")
@@ -125,17 +102,9 @@ def of_training(
 ) -> Questions:
     """Questions of benchmarks to learn from, each marked as of one hop or several, as its data set is.
 
-    The utility reference labels the passages of each by its own rule (section 3.4 of the KEQA paper).
-
-    Args:
-        sources: Benchmarks, each as ``NAME`` from the hub or as ``NAME:PATH``. Of several, the name stands before each
-            id, so that no two questions have one.
-        split: Which part of folders and of the hub, ``train`` by default; a file is one split.
-        sample: So many of each, drawn by the seed; all by default.
-        seed: Of the samples.
-
-    Raises:
-        InputError: A name is no benchmark's or there twice, there is no such split, or nothing can be used.
+    The utility reference labels the passages of each by its own rule (section 3.4 of the KEQA paper). Each source is
+    ``NAME``, from the hub, or ``NAME:PATH``; of several, the name stands before each id, so that no two questions have
+    one. The split is that of folders and of the hub, ``train`` by default; a file is one split.
     """
     names = [source.partition(":")[0].strip().lower() for source in sources]
     for name in names:
@@ -158,16 +127,7 @@ def of_training(
 
 
 def without_learned(questions: Questions, learned: LearnedQuestions, most: int) -> Questions:
-    """A sample without what a program learned from.
-
-    Args:
-        questions: So many more than are wanted as were learned from; a larger sample holds the smaller.
-        learned: What was learned from.
-        most: How many are wanted.
-
-    Raises:
-        InputError: All of them were learned from.
-    """
+    """So many of a sample without what a program learned from; a larger sample holds the smaller."""
     kept: list[Any] = []
     passed = 0
     for one in questions.examples:
@@ -183,31 +143,25 @@ def without_learned(questions: Questions, learned: LearnedQuestions, most: int) 
     return replace(questions, examples=kept, left_out=left_out)
 
 
-class _First:
-    """The first so many, each time."""
+@dataclass(frozen=True)
+class _Again:
+    """Examples that can be gone through more than once, one in memory at a time."""
 
-    def __init__(self, examples: Iterable[Example], count: int) -> None:
-        self._examples, self._count = examples, count
-
-    def __iter__(self) -> Iterator[Example]:
-        return islice(iter(self._examples), self._count)
-
-
-class _Lines:
-    """The examples of a file of JSON lines, one in memory at a time; what cannot be used is passed over."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        if next(iter(self), None) is None:
-            details = "".join(f"\n  {problem}" for problem in self.problems()[:5])
-            raise InputError(f"{path} holds no question that can be used{details}")
+    begin: Callable[[], Iterator[Example]]
 
     def __iter__(self) -> Iterator[Example]:
-        return (found for found in self._read() if isinstance(found, Example))
+        return self.begin()
 
-    def _read(self) -> Iterator[Example | Problem]:
-        return iter_examples(self.path, unanswerable=True)
 
-    def problems(self) -> list[str]:
-        """Why lines are passed over."""
-        return [str(found) for found in self._read() if isinstance(found, Problem)]
+def _lines(path: Path) -> tuple[_Again, list[str]]:
+    """The examples of a file of JSON lines, and why lines are passed over."""
+
+    def read() -> Iterator[Example | Problem]:
+        return iter_examples(path, unanswerable=True)
+
+    usable = _Again(lambda: (found for found in read() if isinstance(found, Example)))
+    problems = [str(found) for found in read() if isinstance(found, Problem)]
+    if next(iter(usable), None) is None:
+        details = "".join(f"\n  {problem}" for problem in problems[:5])
+        raise InputError(f"{path} holds no question that can be used{details}")
+    return usable, problems

@@ -6,73 +6,148 @@
       {"header": {"format": 3, "method": "keqa", "label": "keqa", "dataset": "testbed", "ids": [...], ...}}
       {"id": "test-0", "question": "...", "answer": "...", "scores": {...}, "record": {...}, "error": null, ...}
 
-Everything that compares methods reads these files alone, with `keqa.evaluation.reading`. Lines are in the order in
-which questions finished while a run is on, and in the order of the header's ids once it has ended.
+Everything that compares methods reads these files alone, with `keqa.evaluation.run_file`. A file is only appended to:
+of two headers, and of two lines of one question, the later one stands.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from keqa.data.question import AnswerType
-from keqa.evaluation.run_settings import RunSettings
 from keqa.metrics.answers import is_abstention
+from keqa.programs.arguments import exact
+from keqa.programs.gates import VoteGate
+from keqa.programs.gates.registry import GATES
 from keqa.programs.records import Failure, QuestionRecord
+from keqa.retrievers.engines import ENGINES
 
 Line = TypeVar("Line")
 """A line of a run file, in full or in brief."""
 
 FORMAT = 3
-"""Version of the layout of a run file: 2 since language models are described with all their settings, 3 since each line
-holds the gold answers of its quizzes."""
+"""Version of the layout of a run file."""
 
-GOLDS_SINCE = 3
-"""From this version on a line holds all gold answers of its quizzes that reports read."""
+_HYBRID = {"HybridRetriever": "hybrid"}
+_Count = Annotated[int, Field(ge=0)]
 
-READABLE = (1, 2, FORMAT)
-"""Versions that can be read; a file of an earlier one cannot be resumed."""
 
-_SELDOM = (
-    "choices",
-    "golds",
-    "quiz_golds",
-    "compiled",
-    "demonstrations",
-    "left_out",
-    "learned_from",
-    "learned_unknown",
-)
+class _Described(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _as_described(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what nobody gave, so that a file holds what `keqa.evaluation.configuration.describe` says."""
+        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
+
+
+class ModelSettings(_Described):
+    """A language model by name, and whatever else its replies depend on; see `keqa.programs.fingerprint.lm_spec`."""
+
+    model: str | None = None
+
+
+class IndexSettings(_Described):
+    """A retriever by its class and name, and whatever else says what it finds."""
+
+    kind: str | None = None
+    name: JsonValue = None
+
+
+class RunSettings(_Described):
+    """Everything that the answers of a run depend on; docs/run-files.md says what each field of a run file is."""
+
+    keqa: str = ""
+    program: str = ""
+    settings: dict[str, JsonValue] = {}
+    prompts: str = ""
+    learned: str | None = None
+    reference: dict[str, JsonValue] | str | None = None
+    models: dict[str, ModelSettings] = {}
+    index: IndexSettings | None = None
+    arguments: dict[str, JsonValue] = {}
+    golds: JsonValue = None
+
+    @property
+    def gate(self) -> str | None:
+        """What decides whether a quiz is known, with its form where it has several; None where nothing is examined."""
+        written = self.settings.get("gate")
+        if self.settings.get("examine") is False or not written:
+            return None
+        if not isinstance(written, Mapping):
+            return str(written)
+        name = str(written.get("kind", ""))
+        kind = GATES[name].kind if name in GATES else name.removesuffix("Gate")
+        return " ".join([kind, *(str(written[part]) for part in ("form", "over", "of") if part in written)])
+
+    @property
+    def threshold(self) -> float | None:
+        """α of the vote gate (Figure 4); None with another gate."""
+        return _number(self.settings) if self.gate == VoteGate.kind else None
+
+    @property
+    def gate_threshold(self) -> float | None:
+        """What the gate compares with, whichever it is: α of the vote, of the random gate its share of quizzes."""
+        if self.settings.get("examine") is False:
+            return None
+        gate = self.settings.get("gate")
+        # A gate of its own is written with its threshold; that of the vote is a setting by itself.
+        return _number(gate if isinstance(gate, Mapping) else self.settings)
+
+    @property
+    def top_k(self) -> int | None:
+        """Passages retrieved before picking (Figure 5)."""
+        found = self.settings.get("top_k")
+        return found if isinstance(found, int) else None
+
+    @property
+    def retriever(self) -> str | None:
+        """BM25 or another kind of retriever (Table 3)."""
+        if self.index is None:
+            return None
+        titles = _HYBRID | {engine.retriever: engine.title for engine in ENGINES.values()}
+        # Without a kind the name is all there is; with one, the data set distinguishes two corpora of one kind.
+        named = titles.get(self.index.kind, self.index.kind) if self.index.kind else self.index.name
+        return str(named) if named else None
+
+    @property
+    def lm(self) -> str | None:
+        """The language model of the task role (Table 4)."""
+        task = self.models.get("task")
+        return task.model or None if task is not None else None
+
+    @property
+    def lacks_reference(self) -> bool:
+        """Whether passages are found and judged one by one, and the judge is shown no examples."""
+        variant = self.reference.get("variant") if isinstance(self.reference, dict) else self.reference
+        shown = variant != "none" if self.reference else False
+        return self.settings.get("pick") is True and self.index is not None and not shown
+
+
+def _number(settings: Mapping[str, JsonValue]) -> float | None:
+    try:
+        return float(exact(settings["threshold"]))
+    except (KeyError, ValueError):
+        return None
 
 
 class _Written(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    def seldom(self, *names: str) -> dict[str, Any]:
+        """As JSON, without those of some fields that hold their defaults."""
+        fields = type(self).model_fields
+        absent = {name for name in names if getattr(self, name) == fields[name].default}
+        return self.model_dump(mode="json", exclude=absent)
+
 
 class RunHeader(_Written):
-    """What was run.
-
-    Attributes:
-        format: `FORMAT` of the version that wrote it.
-        method: The method's name, such as ``keqa`` or ``ircot``; see `keqa.programs.registry`.
-        label: The name of this run among others, and of its file.
-        dataset: The data set's name: ``testbed``, a benchmark, or the name of the user's own file.
-        split: Which part of it; empty where it has none.
-        seed: Of the sample.
-        ids: The questions asked, in the order in which the finished file holds them.
-        configuration: What the answers depend on. No key and no address is in it.
-        fingerprint: A hash of all of that but the ids; a file is resumed under the same one only.
-        command: How to run it again, without secrets and addresses.
-        compiled: The method whose compiled program served, such as ``keqa``; empty where the method was used as it is.
-        demonstrations: How many each predictor is shown, by its name; None in files that do not say.
-        left_out: How many sound questions of the data were not asked, by reason, such as ``unanswerable``.
-        learned_from: Those of the ids whose questions the program had learned from; see `keqa.evaluation.overlap`.
-        learned_unknown: Whether the program was compiled and does not say what it learned from.
-    """
+    """What was run."""
 
     format: int = FORMAT
     method: str
@@ -85,35 +160,14 @@ class RunHeader(_Written):
     fingerprint: str
     command: str = ""
     compiled: str = ""
-    demonstrations: dict[str, Annotated[int, Field(ge=0)]] | None = None
-    left_out: dict[str, Annotated[int, Field(ge=0)]] = {}
+    demonstrations: dict[str, _Count] = {}
+    left_out: dict[str, _Count] = {}
     learned_from: list[str] = []
     learned_unknown: bool = False
 
 
 class RunLine(_Written):
-    """One question and what became of it.
-
-    Attributes:
-        id: The question's, unique within the data set.
-        question: Its text.
-        answers: The gold answer first, then its aliases; none of a question that the documents do not answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        kind: The question's shape where the data say: one hop, bridge, comparison and so on; else empty. One of
-            several kinds names them all, such as ``fast-changing; one-hop``.
-        answer: None exactly where the question failed, which is not the same as a wrong answer.
-        scores: Of an answer: ``em``, ``f1``, ``contains``, and for yes/no questions and choices ``accuracy``, each
-            from 0 to 1. To decline is right where there is no gold answer, and to say that the documents do not say it
-            wrong where there is one. Of a failed question they are there and 0, so that it can be counted either way.
-        record: Everything that happened, cost included; None where the question could not even be asked.
-        error: Why there is no answer.
-        seconds: Wall time of the question.
-        choices: The options of a choice.
-        golds: By resolved text, the gold answers of those of its quizzes for which the oracle gate had any; None where
-            that gate did not decide.
-        quiz_golds: By resolved text, the gold answers of its examined quizzes as far as the data have them, whatever
-            gate decided; None where they have none. See `keqa.evaluation.gold_quizzes`.
-    """
+    """One question and what became of it."""
 
     id: str
     question: str
@@ -128,6 +182,11 @@ class RunLine(_Written):
     choices: list[str] = []
     golds: dict[str, list[str]] | None = None
     quiz_golds: dict[str, list[str]] | None = None
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer is right: by exact match, which of yes/no questions and choices is their accuracy."""
+        return self.scores.get("em", self.scores.get("accuracy", 0.0)) >= 1
 
     @property
     def failed(self) -> bool:
@@ -156,6 +215,11 @@ class RunLine(_Written):
         return self.answer is not None and (self.unanswered or is_abstention(self.answer, self.choices or self.answers))
 
     @property
+    def answered(self) -> bool:
+        """Whether it has an answer that does not say so."""
+        return self.answer is not None and not self.declined
+
+    @property
     def unanswered(self) -> bool:
         """Whether the finding was that the documents do not say it."""
         return self.record is not None and self.record.unanswered is not None
@@ -163,9 +227,7 @@ class RunLine(_Written):
     @property
     def content(self) -> int:
         """A hash that shows within a process whether a question is still the same; see `content_of`."""
-        # Lines that do not have the choices by themselves have them in the record.
-        choices = self.choices or (self.record.choices if self.record is not None else [])
-        return content_of(self.question, self.answers, self.answer_type, choices)
+        return content_of(self.question, self.answers, self.answer_type, self.choices)
 
 
 def content_of(question: str, answers: Sequence[str], answer_type: str, choices: Sequence[str] = ()) -> int:
@@ -175,12 +237,7 @@ def content_of(question: str, answers: Sequence[str], answer_type: str, choices:
 
 @dataclass(frozen=True)
 class RunOf(Generic[Line]):
-    """A run file in memory.
-
-    Attributes:
-        header: What was run.
-        lines: In the order of the file.
-    """
+    """A run file in memory: what was run, and the questions that were asked, in the order of the header's ids."""
 
     header: RunHeader
     lines: list[Line]
@@ -201,20 +258,14 @@ class Run(RunOf[RunLine]):
 
 
 def header_line(header: RunHeader) -> bytes:
-    """The first line of a run file."""
-    return _line({"header": _without_absent(header)})
+    """A line of a run file that says what is run: the first one, or one that replaces it."""
+    seldom = ("compiled", "demonstrations", "left_out", "learned_from", "learned_unknown")
+    return _line({"header": header.seldom(*seldom)})
 
 
 def run_line(line: RunLine) -> bytes:
-    """A further line of a run file."""
-    return _line(_without_absent(line))
-
-
-def _without_absent(written: _Written) -> dict[str, Any]:
-    """As JSON; what most questions or runs do not have is left out where it is not there."""
-    fields = type(written).model_fields
-    absent = {name for name in _SELDOM if name in fields and getattr(written, name) == fields[name].default}
-    return written.model_dump(mode="json", exclude=absent)
+    """A further line of a run file; it begins with its id."""
+    return _line(line.seldom("choices", "golds", "quiz_golds"))
 
 
 def _line(value: Any) -> bytes:

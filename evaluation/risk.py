@@ -8,9 +8,8 @@ from typing import Any
 
 from keqa.errors import InputError
 from keqa.evaluation.configuration import describe, differences
-from keqa.evaluation.reading import iter_lines, read_header
-from keqa.evaluation.records import RunHeader
-from keqa.evaluation.run_settings import RunSettings
+from keqa.evaluation.records import RunHeader, RunSettings
+from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.optimize.abstention import Held, Outcome, calibrate
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within
@@ -57,12 +56,6 @@ def outcomes_of(run_file: Path | str) -> list[Outcome]:
     """The questions of a run that say what its program can: answered, untouched by failures, not learned from.
 
     An answer that was withheld counts as it would have been given.
-
-    Args:
-        run_file: Of any method.
-
-    Raises:
-        InputError: It cannot be read, or its program learned from questions that it does not name.
     """
     header = read_header(run_file)
     if header.learned_unknown:
@@ -79,17 +72,7 @@ def outcomes_of(run_file: Path | str) -> list[Outcome]:
 
 
 def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Iterable[str]) -> None:
-    """Refuse to evaluate on questions that a threshold was calibrated on.
-
-    Args:
-        run_file: What it was calibrated on.
-        dataset: Of the questions that are to be asked.
-        split: Of them.
-        ids: Of them.
-
-    Raises:
-        InputError: Some of them are in the run file.
-    """
+    """Refuse to evaluate on questions that a threshold was calibrated on."""
     header = read_header(run_file)
     common = set(ids) & set(header.ids) if (header.dataset, header.split) == (dataset, split) else set()
     if common:

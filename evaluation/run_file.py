@@ -1,41 +1,118 @@
-"""A run file while it is written: begun, resumed after a kill, and put into order at the end."""
+"""Run files on the disk, which are only appended to: read, begun, and resumed after a kill."""
 
 from __future__ import annotations
 
-import os
+import json
+import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
-from keqa.evaluation.reading import LONGEST_LINE, iter_lines, places, read_header
-from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
+from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, header_line, run_line
 from keqa.storage.appending import append
 from keqa.storage.closing import Closing
-from keqa.storage.folders import sync_folder
 from keqa.storage.locking import open_locked
-from keqa.storage.private import new_file, private_folder
+from keqa.storage.private import private_folder
+from keqa.storage.untrusted import reasons
 
 _MAGIC = b'{"header": '
+_HEADER = re.compile(rb'\{"header": ?\{')
+_ID = re.compile(rb'\{"id": ?("(?:[^"\\]|\\.)*")')
+
+
+def read_header(path: Path | str) -> RunHeader:
+    """Read what was run."""
+    return _scan(Path(path))[0]
+
+
+def read_run(path: Path | str) -> Run:
+    """Read a run file, finished or not."""
+    return Run(read_header(path), list(iter_lines(path)))
+
+
+def iter_lines(path: Path | str) -> Iterator[RunLine]:
+    """Read the questions of a run file one by one, in the order of the header; of two lines of one the later stands.
+
+    A last line without an end was cut off by a kill, and is left out.
+    """
+    return (line for _, line in placed_lines(path))
+
+
+def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
+    """The same with their places, as ranges of bytes."""
+    path = Path(path)
+    _, places, _ = _scan(path)
+    with _reading(path), path.open("rb") as stream:
+        for number, place in places.values():
+            stream.seek(place.start)
+            try:
+                yield place, RunLine.model_validate_json(stream.read(len(place)))
+            except ValidationError as error:
+                raise _damaged(path, number, reasons(error)) from error
+
+
+def _scan(path: Path) -> tuple[RunHeader, dict[str, tuple[int, range]], int]:
+    """The header, by id the number and place of each question's line in the header's order, and the end of the last."""
+    header, places, end = None, {}, 0
+    with _reading(path), path.open("rb") as stream:
+        for number, data in enumerate(stream, start=1):
+            if header is not None and not data.endswith(b"\n"):
+                break
+            if header is None or _HEADER.match(data):
+                header = _header(path, number, data)
+            elif (found := _ID.match(data)) is None:
+                raise _damaged(path, number, "it does not begin with its id")
+            else:
+                places[json.loads(found[1])] = number, range(end, end + len(data))
+            end += len(data)
+    if header is None:
+        raise InputError(f"{path} is no run file: its first line holds no header")
+    order = {name: place for place, name in enumerate(header.ids)}
+    return header, dict(sorted(places.items(), key=lambda one: order.get(one[0], len(order)))), end
+
+
+def _header(path: Path, number: int, data: bytes) -> RunHeader:
+    try:
+        written = json.loads(data)["header"]
+        version = written["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"{path} is no run file: its first line holds no header") from error
+    if version != FORMAT:
+        raise InputError(f"{path} has format {version!r}, and this version of KEQA reads {FORMAT}: run it again")
+    try:
+        return RunHeader.model_validate(written)
+    except ValidationError as error:
+        raise InputError(f"{path}, line {number}: the header is damaged: {reasons(error)}") from error
+
+
+def _damaged(path: Path, number: int, reason: str) -> InputError:
+    return InputError(
+        f"{path}, line {number}: the line is damaged ({reason}); delete it, and the run asks its question again"
+    )
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = "it is missing" if isinstance(error, FileNotFoundError) else error.strerror or error
+        raise InputError(f"{path} cannot be read: {reason}") from error
 
 
 class RunFile(Closing):
-    """Keeps each question's line as soon as it is there; of what it holds, only the place of each line is in memory.
-
-    Attributes:
-        path: The file.
-        header: What is run.
-    """
+    """A run file while it is written: keeps each question's line as soon as it is there. Use `open`."""
 
     def __init__(self, path: Path, header: RunHeader, stream: FileIO) -> None:
-        """Use `open` instead."""
         self.path, self.header = path, header
         self._stream = stream
-        self._places: dict[str, range] = {}
-        self._open_again: set[str] = set()
+        self._done: set[str] = set()
         self._failed: set[str] = set()
         self._lock = threading.Lock()
 
@@ -49,18 +126,7 @@ class RunFile(Closing):
         retry_failed: bool = False,
         found: Callable[[RunLine], None] = lambda line: None,
     ) -> RunFile:
-        """Begin a file, or resume one.
-
-        Args:
-            path: The file; its folder is made where it is missing.
-            header: What is run; the file must have been begun under the same fingerprint.
-            asked: By id, `RunLine.content` of every question, so that one that has changed since is not passed over.
-            retry_failed: Whether failed questions count as not asked, and impaired ones (`RunLine.impairments`) too.
-            found: Called with each line that stands.
-
-        Raises:
-            InputError: The file is no run file, is that of another run, is damaged, in use or cannot be written.
-        """
+        """Begin a file, or resume one."""
         with _writing(path):
             private_folder(path.parent)
             file = cls(path, header, _held(path))
@@ -73,42 +139,26 @@ class RunFile(Closing):
 
     def _read(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
         with self.path.open("rb") as stream:
-            first = stream.readline(LONGEST_LINE)
+            first = stream.readline()
         if not first.endswith(b"\n"):
             if not (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
                 raise InputError(f"{self.path} is no run file; name another folder or label")
             self._stream.truncate(0)
             append(self._stream, header_line(self.header))
             return
-        before = read_header(self.path)
+        before, _, end = _scan(self.path)
         self._compare(before)
-        amiss: dict[str, range] = {}
-        end = len(first)
-        for place, line in places(self.path):
+        for line in iter_lines(self.path):
             self._check(line, asked)
-            self._places[line.id] = place
-            end = place.stop
-            self._failed.discard(line.id)
-            # Such a question may have been asked again, and then the later line stands.
-            if line.failed or line.impairments:
-                amiss[line.id] = place
+            if retry_failed and line.touched:
                 self._failed |= {line.id} if line.failed else set()
             else:
-                amiss.pop(line.id, None)
+                self._done.add(line.id)
                 found(line)
         self._stream.truncate(end)
-        if retry_failed:
-            self._open_again = set(amiss)
-        else:
-            for line in self._lines_at(amiss.values()):
-                found(line)
         now = self.header
-        if (before.ids, before.learned_from, before.learned_unknown) != (
-            now.ids,
-            now.learned_from,
-            now.learned_unknown,
-        ):
-            self._rewrite()
+        if any(getattr(before, name) != getattr(now, name) for name in ("ids", "learned_from", "learned_unknown")):
+            append(self._stream, header_line(now))
 
     def _check(self, line: RunLine, asked: Mapping[str, int]) -> None:
         if line.id not in asked:
@@ -122,19 +172,7 @@ class RunFile(Closing):
                 "name another folder or label"
             )
 
-    def _lines_at(self, places: Iterable[range]) -> Iterator[RunLine]:
-        with self.path.open("rb") as stream:
-            for place in places:
-                stream.seek(place.start)
-                yield RunLine.model_validate_json(stream.read(len(place)))
-
     def _compare(self, before: RunHeader) -> None:
-        if before.format != self.header.format:
-            raise InputError(
-                f"{self.path} was written by an earlier version of KEQA, whose files hold less of what answers depend "
-                "on, or of quizzes. It can be read and compared, and is resumed by that version only: name another "
-                "folder or label"
-            )
         if before.fingerprint == self.header.fingerprint:
             return
         changed = "; ".join(differences(before, self.header)) or "it was written by another version of KEQA"
@@ -145,7 +183,7 @@ class RunFile(Closing):
 
     def __contains__(self, name: str) -> bool:
         """Whether a question needs not to be asked any more."""
-        return name in self._places and name not in self._open_again
+        return name in self._done
 
     def again(self, name: str) -> bool:
         """Whether a question has failed before and is asked again.
@@ -153,87 +191,25 @@ class RunFile(Closing):
         One that was impaired has not: what it was answered by is sound, and no cache keeps what failed, so that only
         that is asked again.
         """
-        return name in self._open_again and name in self._failed
+        return name in self._failed and name not in self._done
 
     def add(self, line: RunLine) -> None:
-        """Keep a question's line; a kill does not take it any more. Safe to call from many threads.
-
-        Raises:
-            InputError: The file cannot be written. What was kept before stays.
-        """
-        data = run_line(line)
-        with self._lock:
-            with _writing(self.path):
-                start = append(self._stream, data)
-            self._places[line.id] = range(start, start + len(data))
-            self._open_again.discard(line.id)
-
-    def finish(self) -> None:
-        """Put the lines into the order of the ids, once all questions were asked.
-
-        Raises:
-            InputError: The file cannot be written. The lines stay as they are.
-        """
-        if len(self._places) < len(self.header.ids):
-            return
-        end = len(header_line(self.header))
-        for name in self.header.ids:
-            if self._places[name].start != end:
-                break
-            end = self._places[name].stop
-        else:
-            # Nothing to move, and no line of an earlier attempt to drop.
-            if end == self._stream.seek(0, os.SEEK_END):
-                os.fsync(self._stream.fileno())
-                return
-        with _writing(self.path):
-            self._rewrite()
-
-    def _rewrite(self) -> None:
-        """Replace the file by one with this header and the standing lines in order, whole or not at all."""
-        temporary = self.path.with_name(f".{self.path.name}.new")
-        moved: dict[str, range] = {}
-        with self.path.open("rb") as old, new_file(temporary) as new:
-            new.write(header_line(self.header))
-            for name in self.header.ids:
-                if name in self._places:
-                    place = self._places[name]
-                    old.seek(place.start)
-                    start = new.tell()
-                    moved[name] = range(start, start + new.write(old.read(len(place))))
-            new.flush()
-            os.fsync(new.fileno())
-        self._stream.close()
-        temporary.replace(self.path)
-        sync_folder(self.path.parent)
-        self._stream, self._places = _held(self.path), moved
+        """Keep a question's line; a kill does not take it any more. Safe to call from many threads."""
+        with self._lock, _writing(self.path):
+            append(self._stream, run_line(line))
+            self._done.add(line.id)
 
     def close(self) -> None:
         """Close the file, so that it can be opened again."""
         self._stream.close()
 
 
-def empty(path: Path) -> None:
-    """Take everything out of a run file, so that it begins again.
-
-    Raises:
-        InputError: It is in use, or cannot be written.
-    """
-    with _writing(path), _held(path) as stream:
-        stream.truncate(0)
-
-
 def forget_unasked(path: Path) -> None:
-    """Remove a run file that holds no question, so that nobody takes it for a run.
-
-    Raises:
-        InputError: It is in use, or cannot be written.
-    """
-    if not path.exists():
-        return
-    with _writing(path), _held(path):
-        if next(iter_lines(path), None) is None:
-            path.unlink()
+    """Remove a run file that holds no question, so that nobody takes it for a run."""
+    if path.exists():
+        with _writing(path), _held(path):
+            if next(iter_lines(path), None) is None:
+                path.unlink()
 
 
 @contextmanager

@@ -12,27 +12,7 @@ from keqa.programs.records import Cost
 
 @dataclass
 class Tally:
-    """Sums over the lines of a run.
-
-    A failed question scores 0 in the means, and is counted by itself as well.
-
-    Attributes:
-        questions: How many there are to ask.
-        done: How many were asked, in this run or before.
-        asked: How many were asked in this run.
-        failed: How many of `done` have no answer.
-        causes: What the failed ones failed with, by the class name of the error.
-        impaired: How many were answered although a failure decided something; see `RunLine.impairments`.
-        impairments: What failed on the way to them, by the class name of the error, each once a question.
-        scores: Sums by the name of the score.
-        scored: Over how many questions each sum goes.
-        untouched_scores: The same sums over the questions that no failure touched: neither failed nor impaired.
-        untouched_scored: Over how many questions each of these goes.
-        learned_from: How many of `questions` the program had learned from; see `keqa.evaluation.overlap`.
-        learned_unknown: Whether that is not known.
-        declining: What was answered and what declined, rightly or not.
-        cost: Of all questions; see `keqa.programs.records.Cost`.
-    """
+    """Sums over the lines of a run. A failed question scores 0 in the means, and is counted by itself as well."""
 
     questions: int
     done: int = 0
@@ -41,9 +21,9 @@ class Tally:
     causes: Counter[str] = field(default_factory=Counter)
     impaired: int = 0
     impairments: Counter[str] = field(default_factory=Counter)
-    scores: Counter[str] = field(default_factory=Counter)
+    scores: dict[str, float] = field(default_factory=dict)
     scored: Counter[str] = field(default_factory=Counter)
-    untouched_scores: Counter[str] = field(default_factory=Counter)
+    untouched_scores: dict[str, float] = field(default_factory=dict)
     untouched_scored: Counter[str] = field(default_factory=Counter)
     learned_from: int = 0
     learned_unknown: bool = False
@@ -60,18 +40,18 @@ class Tally:
             self.impaired += 1
             self.impairments.update(passing)
         self.declining.add(
-            answered=line.answer is not None and not line.declined,
-            right=line.scores.get("em", 0.0) >= 1,
+            answered=line.answered,
+            right=line.right,
             declined=line.declined,
             found=line.unanswered,
             unanswerable=not line.answers,
         )
-        for name, score in line.scores.items():
-            self.scores[name] += score  # type: ignore[assignment]
-            self.scored[name] += 1
-            if not line.touched:
-                self.untouched_scores[name] += score  # type: ignore[assignment]
-                self.untouched_scored[name] += 1
+        sums = [(self.scores, self.scored)]
+        sums += [] if line.touched else [(self.untouched_scores, self.untouched_scored)]
+        for scores, scored in sums:
+            for name, score in line.scores.items():
+                scores[name] = scores.get(name, 0.0) + score
+                scored[name] += 1
         if line.record is not None:
             self.cost += line.record.cost
 

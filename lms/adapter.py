@@ -7,10 +7,9 @@ marker, spaces lost in a marker, ``completed`` on the line of the last value, co
 is named twice the last value counts: what a reply quotes is not what it says (see `keqa.signatures.markers`).
 """
 
-import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, cast, get_args, get_origin
 
 import dspy
@@ -20,6 +19,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import TypeAdapter
 
 from keqa.signatures.markers import sections, without_completed
+from keqa.storage.untrusted import parse_json
 
 MAX_REPLY_CHARS = 200_000
 """Longer replies are not read."""
@@ -38,7 +38,6 @@ class PatientChatAdapter(dspy.ChatAdapter):
     """
 
     def __init__(self) -> None:
-        """Without DSPy's fallback to JSON."""
         super().__init__(use_json_adapter_fallback=False)
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
@@ -62,31 +61,12 @@ class PatientChatAdapter(dspy.ChatAdapter):
         return found
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
-        """Read a reply.
-
-        Args:
-            signature: What was asked.
-            completion: The reply.
-
-        Returns:
-            A value for each output field.
-
-        Raises:
-            AdapterParseError: A field is missing, or its value is not of its type; or the reply is longer than
-                `MAX_REPLY_CHARS`.
-        """
-
-        def refused(message: str | None = None, fields: dict[str, Any] | None = None) -> AdapterParseError:
-            return AdapterParseError(
-                adapter_name=type(self).__name__,
-                signature=signature,
-                lm_response=completion,
-                message=message,
-                parsed_result=fields,
-            )
-
+        """Read a reply."""
+        refused = partial(
+            AdapterParseError, adapter_name=type(self).__name__, signature=signature, lm_response=completion
+        )
         if len(completion) > MAX_REPLY_CHARS:
-            raise refused(f"the reply has {len(completion):,} characters; at most {MAX_REPLY_CHARS:,} are read")
+            raise refused(message=f"the reply has {len(completion):,} characters; at most {MAX_REPLY_CHARS:,} are read")
         fields: dict[str, Any] = {}
         for name, text in _values(signature, completion).items():
             annotation = signature.output_fields[name].annotation
@@ -94,10 +74,10 @@ class PatientChatAdapter(dspy.ChatAdapter):
                 fields[name] = _typed(_value(_unfenced(text), annotation), annotation)
             except Exception as error:
                 # The parsers of JSON and Python that DSPy reads values with fail on hostile text in any way they like.
-                raise refused(f"{name} is not of its type: {type(error).__name__}: {error}") from error
+                raise refused(message=f"{name} is not of its type: {type(error).__name__}: {error}") from error
         fields = apply_output_field_defaults(signature, fields)
         if fields.keys() != signature.output_fields.keys():
-            raise refused(fields=fields)
+            raise refused(parsed_result=fields)
         return fields
 
 
@@ -107,11 +87,7 @@ def adapter() -> PatientChatAdapter:
 
 
 def only_blocks(adapter: Any) -> bool:
-    """Whether an adapter asks in a way of its own in its blocking call alone, as the one that ``dspy.Refine`` makes.
-
-    Args:
-        adapter: Any of DSPy's interface, or None.
-    """
+    """Whether an adapter asks in a way of its own in its blocking call alone, as the one that ``dspy.Refine`` makes."""
     asking = (kind for kind in type(adapter).__mro__ if "__call__" in vars(kind) or "acall" in vars(kind))
     own = next(asking, None)
     return own is not None and "acall" not in vars(own)
@@ -137,7 +113,7 @@ def _values(signature: type[dspy.Signature], reply: str) -> dict[str, str]:
 def _unfenced(value: str) -> str:
     """A value without a code fence around it, or without half of one that was around the whole reply."""
     lines = value.strip().splitlines() or [""]
-    fences = sum(1 for line in lines if _FENCE.match(line))
+    fences = sum(map(bool, map(_FENCE.match, lines)))
     if len(lines) > 1 and fences and _FENCE.match(lines[-1]) and (fences % 2 or _FENCE.match(lines[0])):
         del lines[-1]
         if fences % 2 == 0:
@@ -165,16 +141,4 @@ def _typed(value: str, annotation: Any) -> Any:
     brackets = sum(value.count(bracket) for bracket in "[]{}()")
     if annotation is str or (len(value) <= _REPAIRED_CHARS and brackets <= _REPAIRED_BRACKETS):
         return parse_value(value, annotation)
-    loaded = json.loads(value)
-    if _depth(loaded) > _REPAIRED_BRACKETS:
-        raise ValueError(f"more than {_REPAIRED_BRACKETS} levels")
-    return TypeAdapter(annotation).validate_python(loaded)
-
-
-def _depth(value: Any) -> int:
-    """How many lists and mappings a value has within one another."""
-    depth, level = 0, [value]
-    while level:
-        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
-        depth, level = depth + bool(inner), [item for items in inner for item in items]
-    return depth
+    return TypeAdapter(annotation).validate_python(parse_json(value, "it", max_depth=_REPAIRED_BRACKETS))

@@ -24,11 +24,7 @@ _HELPERS = 32
 
 
 class Background:
-    """One event loop for the process, in a thread that ends with it.
-
-    Attributes:
-        name: Of its thread.
-    """
+    """One event loop for the process, in a thread that ends with it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -58,14 +54,7 @@ class Background:
         return self._thread is threading.current_thread()
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine to its end from blocking code, in a copy of the caller's context.
-
-        Args:
-            main: Makes the coroutine.
-
-        Returns:
-            What it returns.
-        """
+        """Run a coroutine to its end from blocking code, in a copy of the caller's context."""
         if self.is_here():
             # Blocking code that the loop itself calls, such as a callback, must not wait for the loop.
             context = contextvars.copy_context()
@@ -80,14 +69,7 @@ class Background:
             raise
 
     async def awaited(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """As `run`, from a coroutine of any event loop; where that is cancelled, so is what it waits for.
-
-        Args:
-            main: Makes the coroutine.
-
-        Returns:
-            What it returns.
-        """
+        """As `run`, from a coroutine of any event loop; where that is cancelled, so is what it waits for."""
         if self.is_here():
             return await main()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(main(), self.loop))

@@ -23,47 +23,48 @@ from urllib.parse import urlsplit
 
 from dspy.utils.exceptions import LMServerError, LMTransportError
 
-from keqa.lms import background
+from keqa.lms.background import questions, requests
 from keqa.lms.faults import UNREADABLE
-from keqa.storage.replies import ReplyTooLargeError, Unpacker
+from keqa.storage.replies import ReplyTooLargeError, Unpacker, bound_litellm
 
 if TYPE_CHECKING:
     import aiohttp
 
+# What is sent as it is given.
 _SENT = frozenset(
-    (
-        *("messages", "temperature", "max_tokens", "top_p", "n", "stop", "seed", "logprobs", "top_logprobs"),
-        *("presence_penalty", "frequency_penalty"),
-    )
+    "messages temperature max_tokens top_p n stop seed logprobs top_logprobs presence_penalty frequency_penalty".split()
 )
-"""What is sent as it is given."""
-_KEPT = frozenset(
-    ("model", "api_base", "api_key", "timeout", "rollout_id", "litellm_trace_id", "additional_drop_params", "cache")
-)
-"""What is not sent, or says where to."""
+# What is not sent, or says where to.
+_KEPT = frozenset("model api_base api_key timeout rollout_id litellm_trace_id additional_drop_params cache".split())
 PROVIDERS = ("openai", "hosted_vllm")
 """Whose models a server of one's own may have."""
 # Who sets one of these wants LiteLLM to see each call or to change it, or to connect in a way of its own.
 _HOOKS = (
-    *("callbacks", "success_callback", "failure_callback", "input_callback", "headers", "organization", "cache"),
-    *("drop_params", "modify_params", "aclient_session", "ssl_certificate", "ssl_security_level"),
-)
+    "callbacks success_callback failure_callback input_callback headers organization cache drop_params modify_params "
+    "aclient_session ssl_certificate ssl_security_level"
+).split()
 _VARIABLES = (
-    *("OPENAI_ORGANIZATION", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "SSL_VERIFY", "SSL_CERTIFICATE"),
-    *("SSL_SECURITY_LEVEL", "LITELLM_DROP_PARAMS", "LITELLM_MODIFY_PARAMS"),
-)
+    "OPENAI_ORGANIZATION OPENAI_ORG_ID OPENAI_PROJECT_ID SSL_VERIFY SSL_CERTIFICATE SSL_SECURITY_LEVEL "
+    "LITELLM_DROP_PARAMS LITELLM_MODIFY_PARAMS"
+).split()
 _KEPT_OPEN = 4.0
 """Seconds that an idle connection is kept; the servers of vLLM and others close theirs after five."""
 _clients: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 _inherited: list[Any] = []
 
 
-def is_direct(request: Mapping[str, Any]) -> bool:
-    """Whether a request can be sent as it is.
+def quiet_litellm() -> Any:
+    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
 
-    Args:
-        request: The settings of a call with ``model``, as LiteLLM would get them; without its messages.
-    """
+    litellm.suppress_debug_info = True
+    bound_litellm()
+    return litellm
+
+
+def is_direct(request: Mapping[str, Any]) -> bool:
+    """Whether a request can be sent as it is."""
     # Nobody has set anything in a library that is not there yet.
     litellm = sys.modules.get("litellm")
     return (
@@ -77,21 +78,16 @@ def is_direct(request: Mapping[str, Any]) -> bool:
 
 
 def is_plain(model: str) -> bool:
-    """Whether a model is one of which LiteLLM knows nothing but its provider: neither prices nor oddities.
-
-    Args:
-        model: Its string.
-    """
+    """Whether a model is one of which LiteLLM knows nothing but its provider: neither prices nor oddities."""
     provider, _, name = model.partition("/")
     return provider in PROVIDERS and bool(name) and not {name, model} & _priced()
 
 
 def _is_own(model: str, api_base: str | None) -> bool:
     """Whether a model is one of a server of the user's."""
-    if not api_base or not is_plain(model):
-        return False
-    parts = urlsplit(api_base)
-    return not (parts.query or parts.fragment or parts.path.rstrip("/").endswith("/completions"))
+    parts = urlsplit(api_base or "")
+    asked = parts.query or parts.fragment or parts.path.rstrip("/").endswith("/completions")
+    return bool(api_base) and is_plain(model) and not asked
 
 
 def _priced() -> Set[str]:
@@ -116,16 +112,7 @@ def _packaged() -> Set[str]:
 
 
 async def complete(request: Mapping[str, Any]) -> Any:
-    """Send a request, and read the reply as LiteLLM does.
-
-    Args:
-        request: As LiteLLM would get it; see `is_direct`.
-
-    Raises:
-        LMTransportError: There is no connection, or it was lost.
-        LMServerError: What was sent is no reply.
-        Exception: LiteLLM's own, of what the server refused or of a reply that is none.
-    """
+    """Send a request, and read the reply as LiteLLM does."""
     import aiohttp
 
     # Its import takes seconds, in which the server may answer.
@@ -151,22 +138,18 @@ async def complete(request: Mapping[str, Any]) -> Any:
         raise LMServerError(str(error), model=model, status=200, provider_code=UNREADABLE) from error
     except (aiohttp.ClientError, OSError) as error:
         raise LMTransportError(f"{type(error).__name__}: {error}", model=model, provider=provider) from error
+    body_sent = _read(sent)
     if status != 200:
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        refused = _refused(status, sent, headers, provider)
-        raise _of_litellm(refused, provider, body["model"]) from refused
-    reply = _read(sent)
-    if not isinstance(reply, dict):
+        raise _refused(status, sent, body_sent, response.headers, model)
+    if not isinstance(body_sent, dict):
         text = "the server answered with what is no reply"
         raise LMServerError(text, model=model, status=200, provider_code=UNREADABLE)
-    return (await loading)(reply)
+    return (await loading)(body_sent)
 
 
 @functools.cache
 def _converter() -> Callable[[Any], Any]:
     """What reads a reply as LiteLLM does."""
-    from keqa.lms.served import quiet_litellm
-
     litellm = quiet_litellm()
     from litellm.litellm_core_utils.llm_response_utils.convert_dict_to_response import convert_to_model_response_object
 
@@ -183,27 +166,22 @@ def _read(sent: bytes) -> Any:
         return None
 
 
-def _refused(status: int, sent: bytes, headers: Mapping[str, str], provider: str) -> Exception:
-    """What a server refused, as the client of LiteLLM would raise it."""
+def _refused(status: int, sent: bytes, body: Any, headers: Mapping[str, str], model: str) -> Exception:
+    """What LiteLLM makes of a refusal that its client meets; it chooses the class by status, code and words."""
+    import litellm
     from litellm.llms.openai.common_utils import OpenAIError
 
-    body = _read(sent)
+    provider, _, name = model.partition("/")
     error: Exception = OpenAIError(
         status_code=status,
         message=f"Error code: {status} - {sent.decode(errors='replace') if body is None else body}",
-        headers=dict(headers),
+        headers={name.lower(): value for name, value in headers.items()},
         body=body.get("error", body) if isinstance(body, dict) else body,
     )
-    return error
-
-
-def _of_litellm(error: Exception, provider: str, name: str) -> Exception:
-    """What LiteLLM makes of a client's error; it chooses the class by status, code and words."""
-    import litellm
-
     try:
         litellm.exception_type(model=name, original_exception=error, custom_llm_provider=provider)
     except Exception as raised:
+        raised.__cause__ = error
         return raised
     return error
 
@@ -214,7 +192,7 @@ async def _client() -> AsyncIterator[aiohttp.ClientSession]:
     loop = asyncio.get_running_loop()
     if loop in _clients:
         yield _clients[loop]
-    elif background.questions.is_here() or background.requests.is_here():
+    elif questions.is_here() or requests.is_here():
         if not _clients:
             atexit.register(_close)
         _clients[loop] = _opened()

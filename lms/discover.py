@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from keqa.lms import background
+from keqa.lms.background import requests
 from keqa.lms.local.weights import SMOLLM2_INSTALL
 
 PROBE_SECONDS = 0.3
-_SECONDS, _LONGEST = 2.0, 1 << 20
+_SECONDS, _LONGEST = 2.0, 2_000_000
 OLLAMA = "http://127.0.0.1:11434"
 VLLM = "http://127.0.0.1:8000"
 KEYS = (
@@ -26,12 +26,7 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A way to name an LM on the command line.
-
-    Attributes:
-        flag: What to add, such as ``--lm openai/gpt-4o-mini``.
-        why: What was found, for people; never the key itself.
-    """
+    """A way to name an LM on the command line."""
 
     flag: str
     why: str
@@ -41,20 +36,19 @@ def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
     """What could answer on this machine, best first; never empty.
 
     Only this host is asked: a server that is silent for a third of a second, or speaks for two, is passed over.
-
-    Args:
-        ollama: Where Ollama would listen.
-        vllm: Where vLLM would listen.
-
-    Returns:
-        One suggestion per key in the environment and per model a server lists; where there is nothing, the small
-        model that comes as a Python package.
     """
     found = [Suggestion(f"--lm {model}", f"{name} is set") for name, model in KEYS if os.environ.get(name)]
-    tags, models = background.requests.run(lambda: _ask_all(f"{ollama}/api/tags", f"{vllm}/v1/models"))
-    for name in _names(tags, "models", "name"):
+
+    async def both() -> list[list[str]]:
+        # No proxy: the question is what listens here.
+        limits: dict[str, Any] = {"wait": PROBE_SECONDS, "whole": _SECONDS, "trust_env": False}
+        asked = (f"{ollama}/api/tags", "models", "name"), (f"{vllm}/v1/models", "data", "id")
+        return list(await asyncio.gather(*(listed(*one, **limits) for one in asked)))
+
+    of_ollama, of_vllm = requests.run(both)
+    for name in of_ollama:
         found.append(Suggestion(f"--lm ollama_chat/{name}", f"Ollama serves {name} on this host"))
-    for name in _names(models, "data", "id"):
+    for name in of_vllm:
         found.append(Suggestion(f"--lm hosted_vllm/{name} --api-base {vllm}/v1", f"a server at {vllm} offers {name}"))
     if found:
         return found
@@ -68,33 +62,28 @@ def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
     ]
 
 
-async def _ask_all(*urls: str) -> list[Any]:
-    return await asyncio.gather(*map(_ask, urls))
-
-
-async def _ask(url: str) -> Any:
-    """The JSON at an address of this host, or None."""
+async def listed(
+    url: str, listing: str, name: str, *, wait: float, whole: float | None = None, **options: Any
+) -> list[str]:
+    """The names in a server's list of models; none where it gives no such list, or not in time."""
     import httpx
 
+    headers = {"Accept-Encoding": "identity", **options.pop("headers", {})}
     body = b""
     try:
         async with (
-            # No proxy: the question is what listens here.
-            httpx.AsyncClient(timeout=PROBE_SECONDS, trust_env=False) as client,
-            asyncio.timeout(_SECONDS),
-            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
+            httpx.AsyncClient(timeout=wait, **options) as client,
+            asyncio.timeout(whole),
+            # What is unpacked would have no bound.
+            client.stream("GET", url, headers=headers) as answer,
         ):
             async for part in answer.aiter_raw():
                 body += part
                 if len(body) > _LONGEST:
-                    return None
-        return json.loads(body) if answer.status_code == 200 else None
+                    return []
+        found = json.loads(body) if answer.status_code == 200 else None
     except (OSError, httpx.HTTPError, ValueError, RecursionError):
-        return None
-
-
-def _names(answer: Any, listing: str, key: str) -> list[str]:
-    """The names in a server's list, whatever else it answered."""
-    entries = answer.get(listing) if isinstance(answer, dict) else None
-    names = [entry.get(key) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    return [name for name in names if isinstance(name, str) and name]
+        return []
+    entries = found.get(listing) if isinstance(found, dict) else None
+    names = [one.get(name) for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    return [one for one in names if isinstance(one, str) and one]

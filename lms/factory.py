@@ -12,18 +12,15 @@ anything else                  LiteLLM: ``openai/…``, ``anthropic/…``, ``oll
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import dspy
 
 from keqa.errors import ConfigurationError
-from keqa.lms.local.weights import fingerprint, place_of
+from keqa.lms.local.weights import place_of
 from keqa.lms.served import EXAMPLES, provider_of, served
 
 IN_PROCESS = ("keqa", "local", "transformers")
-# The reply is complete where this marker starts; a weak LM would ramble on after it.
-IN_PROCESS_STOP = ("[[ ## completed ## ]]",)
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def build_lm(
     if not isinstance(model, str):
         raise ConfigurationError(f"a language model is named by a text, such as {EXAMPLES}; not {model!r:.80}")
     model = model.strip()
-    provider, name = _parts(model)
+    provider, _ = _parts(model)
     _check_number("temperature", temperature, float, 0)
     _check_number("max_tokens", max_tokens, int, 1)
     _check_number("num_retries", num_retries, int, 0)
@@ -100,32 +97,13 @@ def build_lm(
         return served(model, api_base=api_base, api_key=api_key, **settings)
     if api_base:
         raise ConfigurationError(f"{model} runs in this process and takes no api_base")
-    from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
-    from keqa.lms.local.provider import InProcessLM, LocalProvider
+    from keqa.lms.local.provider import build_in_process
 
-    path = place_of(provider, name)
-    engine = TransformersEngine.shared(path)
-    label = name if provider != "transformers" else Path(path).name if Path(path).exists() else name
-    return InProcessLM(
-        f"{provider}/{label}@{fingerprint(path)}",
-        provider=LocalProvider(model),
-        engine=engine,
-        async_engine=AsyncTransformersEngine(engine),
-        max_tokens=max_tokens or 256,
-        **{"stop": list(IN_PROCESS_STOP), **common, **kwargs},
-    )
+    return build_in_process(model, max_tokens=max_tokens, **{**common, **kwargs})
 
 
 def check_model(model: str) -> None:
-    """Refuse a model string that `build_lm` would refuse whatever key and address it were given.
-
-    Args:
-        model: See the table of this module.
-
-    Raises:
-        ConfigurationError: The string names nothing usable.
-        MissingExtraError: A package is missing.
-    """
+    """Refuse a model string that `build_lm` would refuse whatever key and address it were given."""
     model = model.strip()
     provider, name = _parts(model)
     if provider in IN_PROCESS:
@@ -135,14 +113,7 @@ def check_model(model: str) -> None:
 
 
 def address_for(model: str | dspy.LM, own: str | None, lm: str | dspy.LM, api_base: str | None) -> str | None:
-    """The address of a role's LM: its own, or else that of the task's LM where both are of one provider.
-
-    Args:
-        model: The LM of the role.
-        own: Its address.
-        lm: The LM of the task.
-        api_base: Its address.
-    """
+    """The address of a role's LM: its own, or else that of the task's LM where both are of one provider."""
     if own or model == lm:
         return own or api_base
     same = isinstance(model, str) and isinstance(lm, str) and model.split("/")[0] == lm.split("/")[0]
@@ -193,14 +164,8 @@ def build_roles(
 
     judge = lm if consistency_lm is None else consistency_lm
     picker = lm if utility_lm is None else utility_lm
-    return Roles(
-        task=make(lm, api_base),
-        consistency=make(judge, address_for(judge, consistency_api_base, lm, api_base)),
-        utility=make(picker, address_for(picker, utility_api_base, lm, api_base)),
-        boundary=None
-        if boundary_lm is None
-        else make(boundary_lm, address_for(boundary_lm, boundary_api_base, lm, api_base)),
-    )
+    own = ((judge, consistency_api_base), (picker, utility_api_base), (boundary_lm, boundary_api_base))
+    return Roles(make(lm, api_base), *(one and make(one, address_for(one, base, lm, api_base)) for one, base in own))
 
 
 def _check_number(name: str, value: Any, kind: type, least: int, open_below: bool = False) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from email.utils import parsedate_to_datetime
 from json import JSONDecodeError
 from typing import Any
 
-import tenacity
+from dspy.clients._http import retry_after_seconds
 from dspy.utils.exceptions import (
     LMConfigurationError,
     LMError,
@@ -21,7 +19,7 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
-from keqa.storage.keys import SECRET, known_keys
+from keqa.storage.redaction import SECRET, known_keys
 from keqa.storage.replies import too_large
 
 LONGEST_WAIT = 60.0
@@ -35,8 +33,6 @@ VOID = "void_reply"
 
 _LONG_KEY = 16
 """Shorter values of variables may be words that a reply means."""
-_FIRST_PAUSE, _JITTER = 1.0, 0.5
-_backoff = tenacity.wait_exponential(multiplier=_FIRST_PAUSE, max=LONGEST_WAIT) + tenacity.wait_random(0, _JITTER)
 # What reading a reply of the wrong shape ends with, in LiteLLM's own code; it raises a bare Exception of its own too.
 _MISREAD = (JSONDecodeError, TypeError, AttributeError, KeyError, IndexError)
 # What the libraries of OpenAI, AWS and Google raise before anything is sent; an answer of a server is of other classes.
@@ -45,17 +41,20 @@ _OF_REPLIES = {LMInvalidRequestError, LMProviderError, LMUnexpectedError, LMServ
 
 
 def known(error: LMError, model: str) -> LMError:
-    """The error as it is raised, with what LiteLLM leaves out of it.
+    """The error as it is raised, with what LiteLLM leaves out of it, such as the wait that a server asks for.
 
     An error in the body of a reply of status 200, or a body that is none, is the server's error, whatever LiteLLM takes
-    it for; and the wait that a server asks for is put back.
-
-    Args:
-        error: As DSPy raises it.
-        model: The model string.
+    it for.
     """
-    if (missing := _missing(error)) is not None:
-        return LMConfigurationError(missing, model=model)
+    # What this machine lacks is told by what was raised here, never by a server's words, which could advise to install
+    # anything.
+    for one in chain(error):
+        if isinstance(one, ImportError):
+            told = f"the provider needs a Python package that is not installed: {one}"
+            return LMConfigurationError(told, model=model)
+        if (type(one).__module__.split(".")[0], type(one).__name__) in _NO_CREDENTIALS:
+            told = "the provider's credentials are missing: set them in the environment as LiteLLM's page on it says"
+            return LMConfigurationError(told, model=model)
     if large := too_large(error):
         return LMServerError(str(large), model=model, status=200, provider_code=UNREADABLE)
     # LiteLLM's own words for such a reply repeat its code, with the folders of this machine.
@@ -79,50 +78,18 @@ def known(error: LMError, model: str) -> LMError:
     )
 
 
-def _missing(error: LMError) -> str | None:
-    """What this machine lacks for a provider, which no further attempt brings: a package, or credentials."""
-    # Told by what was raised here, and never by the words of a server, which could advise to install anything.
-    for one in chain(error):
-        if isinstance(one, ImportError):
-            return f"the provider needs a Python package that is not installed: {one}"
-        if (type(one).__module__.split(".")[0], type(one).__name__) in _NO_CREDENTIALS:
-            return "the provider's credentials are missing: set them in the environment as LiteLLM's page on it says"
-    return None
-
-
-def is_tried_again(error: BaseException) -> bool:
+def is_tried_again(error: LMError) -> bool:
     """Whether a further attempt may fare better, within the time that is waited for it."""
-    if not isinstance(error, Exception) or not is_retryable_lm_error(error):
-        return False
     asked = getattr(error, "retry_after", None)
-    return asked is None or asked <= LONGEST_WAIT
-
-
-def pause(state: tenacity.RetryCallState) -> float:
-    """Seconds until the next attempt: what the server asked for, or else longer each time."""
-    error = None if state.outcome is None else state.outcome.exception()
-    asked = getattr(error, "retry_after", None)
-    return float(asked) if asked is not None else float(_backoff(state))
+    return is_retryable_lm_error(error) and (asked is None or asked <= LONGEST_WAIT)
 
 
 def check_reply(reply: Any, model: str) -> None:
-    """Refuse a reply without anything in it that could be read.
-
-    Args:
-        reply: What LiteLLM made of it.
-        model: The model string.
-
-    Raises:
-        LMServerError: It has no choices, or no text in any and no reason why.
-    """
+    """Refuse a reply without choices, or without text in any and a reason why."""
     choices = getattr(reply, "choices", None)
-    text = ""
-    if not choices:
-        text = "the server's reply holds no answer (an empty list of choices)"
-    elif all(map(_is_void, choices)):
-        text = "the server's reply holds no text, and no reason why"
-    if text:
-        raise LMServerError(text, model=model, status=200, provider_code=VOID)
+    text = "text, and no reason why" if choices else "answer (an empty list of choices)"
+    if not choices or all(map(_is_void, choices)):
+        raise LMServerError(f"the server's reply holds no {text}", model=model, status=200, provider_code=VOID)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -136,12 +103,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def hide_echoes(reply: Any, lm: Any) -> None:
-    """Take keys out of what a server repeats them in, before a cache or a record keeps it.
-
-    Args:
-        reply: What LiteLLM made of it.
-        lm: Its language model, whose key is known beside those of the environment.
-    """
+    """Take keys out of what a server repeats them in, before a cache or a record keeps it."""
     keys = [key for key in known_keys([lm]) if len(key) >= _LONG_KEY]
     for choice in reply.choices:
         for part in (choice, getattr(choice, "message", None)):
@@ -188,23 +150,8 @@ def _retry_after(error: LMError) -> float | None:
     """The wait that a server asked for, which LiteLLM's errors hold deeper down."""
     for one in chain(error):
         for holder in (one, getattr(one, "response", None)):
-            headers = getattr(holder, "headers", None)
-            if headers is None or not hasattr(headers, "get"):
-                continue
-            seconds = _seconds(headers.get("retry-after") or headers.get("Retry-After"))
-            if seconds is not None:
-                return seconds
+            headers: Any = getattr(holder, "headers", None)
+            asked = headers.get("retry-after") or headers.get("Retry-After") if hasattr(headers, "get") else None
+            if (seconds := retry_after_seconds(asked)) is not None:
+                return float(seconds)
     return None
-
-
-def _seconds(value: Any) -> float | None:
-    """Both forms of the header: a number of seconds, or a date."""
-    if not isinstance(value, str):
-        return None
-    text = value.strip()
-    if text.isascii() and text.isdecimal():
-        return float(text[:12])
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError, OverflowError):
-        return None

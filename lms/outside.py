@@ -39,11 +39,7 @@ _DEEPEST = 50
 
 
 class Guarded:
-    """An adapter before which inputs and demonstrations are made harmless, and behind which replies are made sound.
-
-    Attributes:
-        adapter: Any of DSPy's interface; it is not changed.
-    """
+    """An adapter before which inputs and demonstrations are made harmless, and behind which replies are made sound."""
 
     def __init__(self, adapter: dspy.Adapter) -> None:
         self.adapter = adapter
@@ -70,16 +66,10 @@ class Guarded:
 
 
 def harmless(text: str, signature: type[dspy.Signature], adapter: dspy.Adapter) -> str:
-    """A text as it may be put into a field of a prompt.
+    """A text from outside as it may be put into a field of a prompt that an adapter writes.
 
-    Args:
-        text: From outside.
-        signature: Whose fields it cannot close or open.
-        adapter: Which writes the prompt.
-
-    Returns:
-        The text with field markers, tags of the signature's fields and control tokens broken up by a space or, for
-        adapters that need it, by a quotation mark or brackets; unchanged where there are none.
+    Field markers, tags of the signature's fields and control tokens are broken up by a space or, for adapters that need
+    it, by a quotation mark or brackets.
     """
     return _harmless(text, _structure(adapter, tuple(signature.fields), tuple(signature.output_fields)))
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import socket
+import ssl
 import urllib.request
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
-from keqa.lms.direct import PROVIDERS
-from keqa.lms.served import KEYLESS, address_in_environment, is_address, quiet_litellm
+from keqa.lms.background import requests
+from keqa.lms.direct import PROVIDERS, quiet_litellm
+from keqa.lms.discover import listed
+from keqa.lms.served import KEYLESS, address_in_environment, is_address
 from keqa.storage.replies import bounded
 
 if TYPE_CHECKING:
@@ -41,11 +45,14 @@ _KEYS = {
 }
 """The variables that hold the key of a provider, where they are not called after it."""
 _MOST_NAMES, _LONGEST_NAME = 5, 80
-_LONGEST_LISTING = 2_000_000
 # What a call says about the text, and not about the server.
 _GENERATION = ("temperature", "max_tokens", "max_completion_tokens", "n", "rollout_id", "stop", "seed", "timeout")
 _ATTEMPTS = 2
 """Requests that decide where a server closes the connection, or sends what is no reply: once that may be chance."""
+
+
+class _UnreachableError(Exception):
+    """Nothing accepts connections at an address; the text says how to put that right."""
 
 
 def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
@@ -64,30 +71,21 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
     """
     import dspy
 
-    from keqa.lms import background
-
-    served = {_identity(lm): lm for lm in lms if isinstance(lm, dspy.LM) and isinstance(lm.engine, str)}
-    if not served:
+    served = [lm for lm in lms if isinstance(lm, dspy.LM) and isinstance(lm.engine, str)]
+    settings = {(lm.model, *(str(lm.kwargs.get(name) or "") for name in ("api_base", "api_key"))): lm for lm in served}
+    if not settings:
         return
 
     async def all_of_them() -> list[str | None]:
-        return list(await asyncio.gather(*(_problem(lm) for lm in served.values())))
+        return list(await asyncio.gather(*(_Asked(lm).problem() for lm in settings.values())))
 
-    problems = [problem for problem in background.requests.run(all_of_them) if problem is not None]
+    problems = [problem for problem in requests.run(all_of_them) if problem is not None]
     if problems:
         raise ConfigurationError("\n".join(dict.fromkeys(problems)))
 
 
 def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
-    """The first part of `check_reachable`, before anything is loaded that takes long to load: does anybody listen.
-
-    Args:
-        models: Model strings, each with the address that was given for it.
-
-    Raises:
-        ConfigurationError: Nothing accepts connections at an address.
-    """
-    from keqa.lms import background
+    """Whether anybody listens where model strings lead, each with its address: before what takes long to load is."""
     from keqa.lms.factory import IN_PROCESS
 
     servers = []
@@ -96,57 +94,19 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
         if provider not in IN_PROCESS:
             # Of a provider's own address a missing key is reported first, and that takes LiteLLM.
             usual = _DEFAULTS[provider] if provider in _OLLAMA else None
-            address = given or address_in_environment(provider) or usual
-            servers.append(_Server(model.strip(), provider, name, address))
+            servers.append(_Server(model.strip(), provider, name, given or address_in_environment(provider) or usual))
 
     async def all_of_them() -> None:
         await asyncio.gather(*(server.connect() for server in servers))
 
     try:
-        background.requests.run(all_of_them)
+        requests.run(all_of_them)
     except _UnreachableError as error:
         raise ConfigurationError(str(error)) from error
 
 
-def _identity(lm: dspy.LM) -> tuple[str, str, str]:
-    return (lm.model, *(str(lm.kwargs.get(name) or "") for name in ("api_base", "api_key")))
-
-
-class _UnreachableError(Exception):
-    """Nothing accepts connections at an address; the text says how to put that right."""
-
-
-async def _problem(lm: dspy.LM) -> str | None:
-    """What is wrong with a language model's server; None where it can be asked, or is only slow."""
-    asked = _Asked(lm)
-    try:
-        async with asyncio.timeout(_SECONDS) as limit:
-            await asked.connect()
-            if asked.is_keyless and asked.serves(await asked.names()):
-                return None
-            # LiteLLM's import takes seconds, which are not the server's.
-            now = asyncio.get_running_loop().time
-            left = (limit.when() or now()) - now()
-            limit.reschedule(None)
-            await asyncio.to_thread(quiet_litellm)
-            limit.reschedule(now() + left)
-            return await asked.complete()
-    except _UnreachableError as error:
-        return str(error)
-    except TimeoutError:
-        # It has accepted the connection.
-        return None
-
-
 class _Server:
-    """Where a language model is served.
-
-    Attributes:
-        model: The model string.
-        provider: As LiteLLM knows it.
-        name: What the server knows the model by.
-        address: Of the server; None where only the provider's own library knows it.
-    """
+    """Where a language model is served; without an address where only the provider's own library knows it."""
 
     def __init__(self, model: str, provider: str, name: str, address: str | None) -> None:
         self.model, self.provider, self.name = model, provider, name
@@ -163,44 +123,36 @@ class _Server:
 
     def unreached(self, why: str) -> str:
         """That nothing answers, and what to do."""
-        start = "Start the server"
-        if self.provider in _OLLAMA:
-            start = "Start Ollama (ollama serve)"
-        elif self.provider == "hosted_vllm":
-            start = f"Start the server (vllm serve {self.name})"
+        vllm = f"Start the server (vllm serve {self.name})" if self.provider == "hosted_vllm" else "Start the server"
+        start = "Start Ollama (ollama serve)" if self.provider in _OLLAMA else vllm
         check = "or check the address (--api-base, or that in the environment)"
         return f"{self.model} cannot be reached: {self.place} {why}. {start}, {check}"
 
     async def connect(self) -> None:
-        """Open a connection and close it again, where the address is known and no proxy stands before it.
-
-        Raises:
-            _UnreachableError: That cannot be done.
-        """
-        if self.address is None:
-            return
-        parts = urlsplit(self.address)
+        """Open a connection and close it again, where the address is known and no proxy stands before it."""
+        parts = urlsplit(self.address or "")
         host = str(parts.hostname)
-        if parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host):
+        proxied = parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+        if self.address is None or proxied:
             return
-        port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                _, writer = await asyncio.open_connection(host, port)
+                _, writer = await asyncio.open_connection(host, parts.port or (443 if parts.scheme == "https" else 80))
         except TimeoutError:
             why = f"accepts no connection within {_CONNECT_SECONDS:g} seconds"
             raise _UnreachableError(self.unreached(why)) from None
         except OSError as error:
-            raise _UnreachableError(self.unreached(_reason(error))) from error
+            why = f"accepts no connection ({error.strerror or type(error).__name__})"
+            if isinstance(error, socket.gaierror):
+                why = "names a host that is not known"
+            elif isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+                why = "refuses the connection: nothing listens there"
+            raise _UnreachableError(self.unreached(why)) from error
         writer.close()
 
 
 class _Asked(_Server):
-    """One language model, and what it is asked.
-
-    Attributes:
-        lm: The language model.
-    """
+    """One language model, and what it is asked."""
 
     def __init__(self, lm: dspy.LM) -> None:
         self.lm = lm
@@ -215,76 +167,58 @@ class _Asked(_Server):
             pass
         address = given or address_in_environment(provider) or usual or _DEFAULTS.get(provider)
         super().__init__(lm.model, provider, name, address)
+        self.variable = _KEYS.get(provider, f"{provider.upper()}_API_KEY")
+        key = lm.kwargs.get("api_key")
+        own = key or any(os.environ.get(name) for name in self.variable.split(" or "))
+        # Without a key a list of models says enough; with one another request would have to prove it.
+        self.is_keyless = key == KEYLESS or (provider in (*_OLLAMA, "hosted_vllm") and not own)
 
-    @property
-    def is_keyless(self) -> bool:
-        """Whether no key is sent, so that a list of models says enough; another request would have to prove the key."""
-        key = self.lm.kwargs.get("api_key")
-        return key == KEYLESS or (
-            self.provider in (*_OLLAMA, "hosted_vllm")
-            and not (key or any(os.environ.get(name) for name in self._key_variable.split(" or ")))
-        )
-
-    @property
-    def _key_variable(self) -> str:
-        return _KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
-
-    async def names(self) -> list[str] | None:
-        """The models that the server says it has; None where it does not say."""
-        import httpx
-
-        if self.address is None:
-            return None
-        of_ollama = self.provider in _OLLAMA
-        url = f"{self.address.rstrip('/')}/{'api/tags' if of_ollama else 'models'}"
-        key = self.lm.kwargs.get("api_key")
-        headers = {**(self.lm.kwargs.get("headers") or {}), **(self.lm.kwargs.get("extra_headers") or {})}
-        # What is unpacked would have no bound.
-        headers.setdefault("Accept-Encoding", "identity")
-        if key and not self.is_keyless:
-            headers.setdefault("Authorization", f"Bearer {key}")
+    async def problem(self) -> str | None:
+        """What is wrong with the server; None where it can be asked, or is only slow."""
         try:
-            async with httpx.AsyncClient(timeout=_SECONDS) as client, client.stream("GET", url, headers=headers) as got:
-                body = b""
-                async for part in got.aiter_raw():
-                    body += part
-                    if len(body) > _LONGEST_LISTING:
-                        return None
-            found = httpx.Response(got.status_code, content=body).json() if got.status_code == 200 else None
-        except (httpx.HTTPError, ValueError, RecursionError):
-            # Not every server has such a list; then a completion decides.
+            async with asyncio.timeout(_SECONDS) as limit:
+                await self.connect()
+                if self.is_keyless and {self.name, f"{self.name}:latest"} & {*await self.names()}:
+                    return None
+                # LiteLLM's import takes seconds, which are not the server's.
+                now = asyncio.get_running_loop().time
+                left = (limit.when() or now()) - now()
+                limit.reschedule(None)
+                await asyncio.to_thread(quiet_litellm)
+                limit.reschedule(now() + left)
+                for _ in range(_ATTEMPTS):
+                    error = await self.refusal()
+                    problem = None if error is None else await self.told(error)
+                    if problem is None or type(error).__name__ not in ("LMServerError", "LMTransportError"):
+                        return problem
+                return problem
+        except _UnreachableError as error:
+            return str(error)
+        except TimeoutError:
+            # It has accepted the connection.
             return None
-        entries = found.get("models" if of_ollama else "data") if isinstance(found, dict) else None
-        if not isinstance(entries, list):
-            return None
-        names = [entry.get("name" if of_ollama else "id") for entry in entries if isinstance(entry, dict)]
-        return [name for name in names if isinstance(name, str)]
 
-    def serves(self, names: list[str] | None) -> bool:
-        """Whether the model is among the names; Ollama adds a tag where none is given."""
-        return names is not None and bool({self.name, f"{self.name}:latest"} & set(names))
+    async def names(self) -> list[str]:
+        """The models that the server says it has, as not every server does; Ollama's have a tag."""
+        if self.address is None:
+            return []
+        path, *keys = ("api/tags", "models", "name") if self.provider in _OLLAMA else ("models", "data", "id")
+        headers = {**(self.lm.kwargs.get("headers") or {}), **(self.lm.kwargs.get("extra_headers") or {})}
+        if (key := self.lm.kwargs.get("api_key")) and not self.is_keyless:
+            headers.setdefault("Authorization", f"Bearer {key}")
+        return await listed(f"{self.address.rstrip('/')}/{path}", *keys, wait=_SECONDS, headers=headers)
 
-    async def complete(self) -> str | None:
-        """Ask for one token, and say what is wrong where the server refuses."""
-        problem = None
-        for _ in range(_ATTEMPTS):
-            error = await self._completion_error()
-            problem = None if error is None else await self._told(error)
-            if problem is None or not _may_be_chance(error):
-                break
-        return problem
-
-    async def _completion_error(self) -> Exception | None:
+    async def refusal(self) -> Exception | None:
+        """Ask for one token, and give the error that this ends with."""
         from keqa.lms.faults import known
 
         limit = "max_completion_tokens" if "max_completion_tokens" in self.lm.kwargs else "max_tokens"
         settings = {name: value for name, value in self.lm.kwargs.items() if name not in _GENERATION}
         settings |= {limit: 1, "timeout": _SECONDS, "num_retries": 0, "max_retries": 0}
+        settings |= {"model": self.lm.model, "messages": [{"role": "user", "content": "Hello"}]}
         try:
             with bounded():
-                await quiet_litellm().acompletion(
-                    model=self.lm.model, messages=[{"role": "user", "content": "Hello"}], **settings
-                )
+                await quiet_litellm().acompletion(**settings)
         except Exception as error:
             raised = self.lm._wrap_litellm_exception(error)
             raised.__cause__ = error
@@ -292,62 +226,50 @@ class _Asked(_Server):
             return explained
         return None
 
-    async def _told(self, error: Exception) -> str | None:
+    async def told(self, error: Exception) -> str | None:
         """What to put right; None where the server is there, and the fault may pass."""
-        import ssl
-
         import httpx
         from dspy.utils import exceptions
 
         from keqa.lms.faults import UNREADABLE, chain
 
-        model, place, causes = self.lm.model, self.place, tuple(chain(error))
-        if any(isinstance(one, ssl.SSLError) for one in causes):
-            return f"{model}: the connection to {place} is not secure: its certificate is not trusted, or it has none"
-        if any(isinstance(one, httpx.ConnectError) for one in causes):
+        place, causes = self.place, tuple(chain(error))
+
+        def caused(kind: type[BaseException], *, but: tuple[type[BaseException], ...] = ()) -> bool:
+            return any(isinstance(one, kind) and not isinstance(one, but) for one in causes)
+
+        insecure = caused(ssl.SSLError)
+        if not insecure and caused(httpx.ConnectError):
             return self.unreached("accepts no connection")
-        if isinstance(error, exceptions.LMConfigurationError):
+        if not insecure and isinstance(error, exceptions.LMConfigurationError):
             return str(error)
-        if isinstance(error, exceptions.LMAuthError):
-            if self.is_keyless:
-                return f"{model}: {place} asks for a key: set {self._key_variable} in the environment"
-            return (
-                f"{model}: {place} does not accept the key: check {self._key_variable} in the environment, or api_key"
-            )
-        if isinstance(error, exceptions.LMBillingError):
-            return f"{model}: {place} refuses to answer until the account of the key has credit"
-        if isinstance(error, exceptions.LMUnsupportedModelError):
-            names = await self.names()
-            has = f" It has {_listed(names)}." if names else ""
-            pull = f", or fetch it (ollama pull {self.name})" if self.provider in _OLLAMA else ""
-            part = "" if self.provider in _OLLAMA or "/v" in place else ", and whether the address lacks a /v1"
-            return f"{model}: {place} has no model {self.name!r}.{has} Check the model's name{pull}{part}"
-        if isinstance(error, exceptions.LMServerError) and error.provider_code == UNREADABLE:
-            return f"{model}: what answers at {place} is no server of language models: check the address"
-        if any(isinstance(one, httpx.TransportError) and not isinstance(one, httpx.TimeoutException) for one in causes):
-            return f"{model}: {place} accepts connections and does not answer as a server of language models does"
-        return None
+        no_model = isinstance(error, exceptions.LMUnsupportedModelError)
+        refused = f"{place} does not accept the key: check {self.variable} in the environment, or api_key"
+        if self.is_keyless:
+            refused = f"{place} asks for a key: set {self.variable} in the environment"
+        unreadable = getattr(error, "provider_code", None) == UNREADABLE
+        table = (
+            (insecure, f"the connection to {place} is not secure: its certificate is not trusted, or it has none"),
+            (isinstance(error, exceptions.LMAuthError), refused),
+            (
+                isinstance(error, exceptions.LMBillingError),
+                f"{place} refuses to answer until the account of the key has credit",
+            ),
+            (no_model, self._without_model(await self.names() if no_model else [])),
+            (unreadable, f"what answers at {place} is no server of language models: check the address"),
+            (
+                caused(httpx.TransportError, but=(httpx.TimeoutException,)),
+                f"{place} accepts connections and does not answer as a server of language models does",
+            ),
+        )
+        return next((f"{self.lm.model}: {text}" for holds, text in table if holds), None)
 
-
-def _may_be_chance(error: Exception | None) -> bool:
-    from dspy.utils.exceptions import LMServerError, LMTransportError
-
-    return isinstance(error, LMServerError | LMTransportError)
-
-
-def _reason(error: OSError) -> str:
-    """Why there is no connection, in words that do not depend on the system."""
-    import socket
-
-    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
-        return "refuses the connection: nothing listens there"
-    if isinstance(error, socket.gaierror):
-        return "names a host that is not known"
-    return f"accepts no connection ({error.strerror or type(error).__name__})"
-
-
-def _listed(names: list[str]) -> str:
-    """Names from a server, the first few, without what could change a terminal."""
-    shown = [re.sub(r"[^\w.:/@+-]", "?", name, flags=re.ASCII)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
-    rest = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
+    def _without_model(self, names: list[str]) -> str:
+        """That there is no such model, with the first few that there are, without what could change a terminal."""
+        shown = [re.sub(r"[^\w.:/@+-]", "?", name, flags=re.ASCII)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
+        more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+        has = f" It has {', '.join(shown)}{more}." if names else ""
+        else_ = f", or fetch it (ollama pull {self.name})" if self.provider in _OLLAMA else ""
+        if self.provider not in _OLLAMA and "/v" not in self.place:
+            else_ = ", and whether the address lacks a /v1"
+        return f"{self.place} has no model {self.name!r}.{has} Check the model's name{else_}"

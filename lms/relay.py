@@ -18,14 +18,9 @@ _END = object()
 
 
 class Relay:
-    """Stands in for a stream; `send` may be awaited in any event loop, and never waits."""
+    """Stands in for a stream, in whose loop it is made; `send` may be awaited in any event loop, and never waits."""
 
     def __init__(self, stream: Any) -> None:
-        """Start passing on; to be called in the loop of the stream.
-
-        Args:
-            stream: Of DSPy.
-        """
         self._home = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
         self._passing = self._home.create_task(self._pass_on(stream))
@@ -58,11 +53,7 @@ class Relay:
 
 @asynccontextmanager
 async def relayed() -> AsyncIterator[Relay | None]:
-    """Meanwhile calls in any loop and thread may stream; to be entered in the loop of the stream.
-
-    Yields:
-        The relay; None where nothing is streamed, or a relay is there already.
-    """
+    """Meanwhile calls in any loop and thread may stream; to be entered in the loop of the stream."""
     stream = dspy.settings.send_stream
     if stream is None or isinstance(stream, Relay):
         yield None

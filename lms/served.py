@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import dspy
-import tenacity
 from dspy.clients import execution
 from dspy.clients.call_result import CallResult
 from dspy.clients.engines.litellm_errors import litellm_errors
@@ -18,11 +17,11 @@ from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
-from keqa.lms import background
-from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain
-from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known, pause
+from keqa.lms.background import questions, requests
+from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, quiet_litellm
+from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
 from keqa.lms.relay import Relay
-from keqa.storage.replies import bound_litellm, bounded
+from keqa.storage.replies import bounded
 
 EXAMPLES = (
     "openai/gpt-4o-mini, anthropic/claude-haiku-4-5, ollama_chat/qwen3 (Ollama on this host), "
@@ -34,13 +33,12 @@ _SHORT_REPLIES = 2
 """After so many requests in succession that brought fewer replies than asked for, a server ignores ``n``."""
 
 
-class _Learnt:
-    """What the replies of a server have shown, which copies of a language model share."""
+class _Count:
+    """A number that copies of a language model share."""
 
-    def __init__(self) -> None:
-        self.short = 0
+    number = 0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Learnt":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Count":
         return self
 
 
@@ -54,16 +52,16 @@ class ServedLM(dspy.LM):
     """
 
     def __init__(self, model: str, *arguments: Any, num_retries: int = 3, **kwargs: Any) -> None:
-        """Set up as `dspy.LM`; see there."""
         # Attempts are made and counted here, and not by DSPy as well.
         super().__init__(model, *arguments, num_retries=0, **kwargs)
         self.retries = num_retries
-        self._learnt = _Learnt()
+        # How many requests brought too few replies, which copies share.
+        self._short = _Count()
 
     @property
     def ignores_n(self) -> bool:
         """Whether the server was seen to give fewer replies than a request asked for."""
-        return self._learnt.short >= _SHORT_REPLIES
+        return self._short.number >= _SHORT_REPLIES
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and wait for the reply; see `dspy.LM`."""
@@ -71,45 +69,41 @@ class ServedLM(dspy.LM):
             quiet_litellm()
             with bounded():
                 return super().__call__(prompt, messages=messages, **kwargs)
-        return background.requests.run(lambda: self._ask(prompt, messages, kwargs))
+        return requests.run(lambda: self._ask(prompt, messages, kwargs))
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """Ask and await the reply; see `dspy.LM`.
-
-        Raises:
-            LMError: No attempt gave a reply.
-        """
+        """Ask and await the reply; see `dspy.LM`."""
         if _streams_here():
             quiet_litellm()
             with bounded():
                 return await super().acall(prompt, messages=messages, **kwargs)
-        if background.questions.is_here() and self._is_direct(prompt, messages, kwargs):
+        if questions.is_here() and self._is_direct(prompt, messages, kwargs):
             return await self._ask(prompt, messages, kwargs)
         # A loop that may end soon has no connections of its own.
-        return await background.requests.awaited(lambda: self._ask(prompt, messages, kwargs))
+        return await requests.awaited(lambda: self._ask(prompt, messages, kwargs))
 
     def _is_direct(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> bool:
         """Whether LiteLLM has nothing to do for a call."""
+        if dspy.settings.send_stream is not None or self.model_type != "chat":
+            return False
         texts = [prompt] if not messages else [message.get("content") for message in messages]
         plain = all(type(text) is str for text in texts) and all(len(message) == 2 for message in messages or ())
-        whole = dspy.settings.send_stream is None
-        return (
-            whole and self.model_type == "chat" and plain and is_direct({"model": self.model, **self.kwargs, **kwargs})
-        )
+        return plain and is_direct({"model": self.model, **self.kwargs, **kwargs})
 
     async def _ask(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         # What was streamed cannot be taken back.
         retries = self.retries if dspy.settings.send_stream is None else 0
-        attempts = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(1 + retries),
-            retry=tenacity.retry_if_exception(is_tried_again),
-            wait=pause,
-            reraise=True,
-        )
-        replies: Any = await attempts(self._attempt, prompt, messages, kwargs)
+        for attempt in range(1 + retries):
+            try:
+                replies = await self._attempt(prompt, messages, kwargs)
+                break
+            except LMError as error:
+                if attempt == retries or not is_tried_again(error):
+                    raise
+                await asyncio.sleep(execution._delay(error, attempt))
         asked = kwargs.get("n", self.kwargs.get("n")) or 1
         if isinstance(replies, list) and asked > 1:
-            self._learnt.short = self._learnt.short + 1 if len(replies) < asked else 0
+            self._short.number = self._short.number + 1 if len(replies) < asked else 0
         return replies
 
     async def _attempt(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
@@ -134,7 +128,7 @@ class ServedLM(dspy.LM):
     async def _sent(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         if self._is_direct(prompt, messages, kwargs):
             return await self._directly(prompt, messages=messages, **kwargs)
-        # Nothing before may have made its clients those that are bounded and follow no redirect.
+        # Nothing before may have wrapped its clients.
         quiet_litellm()
         return await super().acall(prompt, messages=messages, **kwargs)
 
@@ -198,56 +192,13 @@ def _tell_of_failed() -> None:
         add()
 
 
-def quiet_litellm() -> Any:
-    """LiteLLM, which would otherwise fetch a price list at import and print advice at errors."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
-
-    litellm.suppress_debug_info = True
-    _refuse_redirects()
-    bound_litellm()
-    return litellm
-
-
-@functools.cache
-def _refuse_redirects() -> None:
-    """Have the clients of LiteLLM follow no redirect where requests of `ServedLM` are awaited.
-
-    A question and its passages are for the server that the user named, and for none that it points to. LiteLLM has no
-    setting for it, and a client of one's own (`litellm.aclient_session`) would be shared with other event loops.
-    """
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-    from litellm.llms.openai.common_utils import BaseOpenAILLM
-
-    client_of_openai, set_up = BaseOpenAILLM._get_async_http_client, AsyncHTTPHandler.__init__
-
-    def client_without_redirects(*arguments: Any, **kwargs: Any) -> Any:
-        client = client_of_openai(*arguments, **kwargs)
-        if client is not None and background.requests.is_here():
-            client.follow_redirects = False
-        return client
-
-    def set_up_without_redirects(self: Any, *arguments: Any, **kwargs: Any) -> None:
-        set_up(self, *arguments, **(kwargs | {"follow_redirects": False} if background.requests.is_here() else kwargs))
-
-    BaseOpenAILLM._get_async_http_client = staticmethod(client_without_redirects)
-    AsyncHTTPHandler.__init__ = set_up_without_redirects
-
-
 def supports_n(lm: dspy.LM) -> bool:
     """Whether one request can carry several samples.
 
-    Args:
-        lm: Any LM.
-
-    Returns:
-        True for providers that take ``n`` through LiteLLM. False for models in this process, which read an identical
-        prompt once anyway, and for providers without it: there the samples are concurrent requests. False also for a
-        server that was seen to give fewer replies than it was asked for.
+    So it is for providers that take ``n`` through LiteLLM, but for a server that was seen to give fewer replies than it
+    was asked for. Models in this process read an identical prompt once anyway; elsewhere samples are concurrent calls.
     """
-    if getattr(lm, "ignores_n", False):
-        return False
-    if getattr(lm, "engine", None) != "litellm" or lm.model_type != "chat":
+    if getattr(lm, "ignores_n", False) or getattr(lm, "engine", None) != "litellm" or lm.model_type != "chat":
         return False
     return "n" in _supported(lm.model)
 
@@ -265,48 +216,30 @@ def _supported(model: str) -> frozenset[str]:
         return frozenset()
 
 
-def served(
-    model: str,
-    *,
-    api_base: str | None,
-    api_key: str | None,
-    temperature: float | None,
-    max_tokens: int | None,
-    **kwargs: Any,
-) -> dspy.LM:
-    """The LM of a LiteLLM string; see `keqa.lms.factory.build_lm`.
-
-    Raises:
-        ConfigurationError: The string names nothing usable, an address is none, or a key is missing.
-    """
-    api_base = _checked_address(api_base)
+def served(model: str, *, api_base: str | None, api_key: str | None, max_tokens: int | None, **kwargs: Any) -> dspy.LM:
+    """The LM of a LiteLLM string; see `keqa.lms.factory.build_lm`."""
+    if api_base and not is_address(api_base):
+        raise ConfigurationError(f"api_base must be an address such as http://127.0.0.1:8000/v1, not {api_base!r}")
+    if api_base and (urlsplit(api_base).username or urlsplit(api_base).password):
+        raise ConfigurationError("api_base holds a name or password; give the secret as api_key instead")
     provider = provider_of(model, api_base)
-    api_key = _checked_key(model, provider, api_base, api_key)
-    for name, value in (("api_base", api_base), ("api_key", api_key)):
-        if value is not None:
-            kwargs[name] = value
+    given = {"api_base": api_base or None, "api_key": _checked_key(model, provider, api_base, api_key)}
+    kwargs |= {name: value for name, value in given.items() if value is not None}
     _complete(kwargs, model, api_base or address_in_environment(provider))
     try:
-        return ServedLM(model, engine="litellm", temperature=temperature, max_tokens=max_tokens or 1024, **kwargs)
+        return ServedLM(model, engine="litellm", max_tokens=max_tokens or 1024, **kwargs)
     except dspy.LMConfigurationError:
         if max_tokens is not None:
             raise
         # OpenAI's reasoning models choose both themselves and refuse these settings.
-        return ServedLM(model, engine="litellm", temperature=None, max_tokens=None, **kwargs)
+        return ServedLM(model, engine="litellm", **{**kwargs, "temperature": None}, max_tokens=None)
 
 
 def as_served(lm: Any) -> Any:
-    """A language model as `keqa.lms.factory.build_lm` would have made it, so that it is sent the same requests.
+    """A plain ``dspy.LM`` as `keqa.lms.factory.build_lm` would have made it; any other language model itself.
 
-    A plain ``dspy.LM`` leaves to DSPy how a request is sent, which asks once for each of several samples, and again for
-    as long as a server keeps it waiting.
-
-    Args:
-        lm: Any LM.
-
-    Returns:
-        For a plain ``dspy.LM`` of a provider that LiteLLM knows, one with the same settings, callbacks and history; any
-        other LM itself.
+    A plain one leaves to DSPy how a request is sent, which asks once for each of several samples, and again for as long
+    as a server keeps it waiting. Settings, callbacks and history are its own.
     """
     if type(lm) is not dspy.LM or lm.engine != "auto" or lm.model_type != "chat" or "prompt_cache" in lm.kwargs:
         return lm
@@ -316,7 +249,7 @@ def as_served(lm: Any) -> Any:
     if twin is None:
         twin = ServedLM.__new__(ServedLM)
         twin.__setstate__(lm.__getstate__())
-        twin._engine_spec, twin._learnt = "litellm", _Learnt()
+        twin._engine_spec, twin._short = "litellm", _Count()
         twin = _twins.setdefault(lm, twin)
     kwargs = dict(lm.kwargs)
     api_base = kwargs.get("api_base") or kwargs.get("base_url")
@@ -339,23 +272,8 @@ def _complete(kwargs: dict[str, Any], model: str, served_from: str | None) -> No
         kwargs.setdefault("additional_drop_params", ["seed"])
 
 
-def _checked_address(api_base: str | None) -> str | None:
-    if not api_base:
-        return None
-    if not is_address(api_base):
-        raise ConfigurationError(f"api_base must be an address such as http://127.0.0.1:8000/v1, not {api_base!r}")
-    parts = urlsplit(api_base)
-    if parts.username or parts.password:
-        raise ConfigurationError("api_base holds a name or password; give the secret as api_key instead")
-    return api_base
-
-
 def is_address(text: str | None) -> bool:
-    """Whether a text is the address of a server.
-
-    Args:
-        text: Such as ``http://127.0.0.1:8000/v1``.
-    """
+    """Whether a text is the address of a server."""
     try:
         parts = urlsplit(text or "")
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -365,15 +283,7 @@ def is_address(text: str | None) -> bool:
 
 
 def provider_of(model: str, api_base: str | None) -> str:
-    """The provider that LiteLLM knows a model string by.
-
-    Args:
-        model: The string.
-        api_base: The address that it was given with, for the advice in an error.
-
-    Raises:
-        ConfigurationError: It names no provider, or no model.
-    """
+    """The provider that LiteLLM knows a model string by."""
     provider, _, name = model.partition("/")
     if provider in PROVIDERS and name:
         return provider
@@ -400,12 +310,14 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
         )
     if api_key:
         return api_key
-    missing = [name for name in _missing(model, provider) if name.endswith("_API_KEY")]
-    if not missing:
-        return None
-    if api_base:
+    if provider in PROVIDERS:
+        missing = ["OPENAI_API_KEY"] if provider == "openai" and "OPENAI_API_KEY" not in os.environ else []
+    else:
+        needed = quiet_litellm().validate_environment(model).get("missing_keys", [])
+        missing = [name for name in needed if name.endswith("_API_KEY")]
+    if not missing or api_base:
         # A server of one's own mostly wants no key, but the client library insists on one.
-        return KEYLESS
+        return KEYLESS if missing else None
     alternatives = " or ".join(missing) if provider == "gemini" else " and ".join(missing)
     raise ConfigurationError(
         f"{model} needs a key: set {alternatives} in the environment, or give api_key. "
@@ -413,19 +325,7 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
     )
 
 
-def _missing(model: str, provider: str) -> list[str]:
-    """The variables that a provider needs and that are not set."""
-    if provider in PROVIDERS:
-        return ["OPENAI_API_KEY"] if provider == "openai" and "OPENAI_API_KEY" not in os.environ else []
-    found: list[str] = quiet_litellm().validate_environment(model).get("missing_keys", [])
-    return found
-
-
 def address_in_environment(provider: str) -> str | None:
-    """The address that a provider's variable in the environment names; None where there is none.
-
-    Args:
-        provider: As LiteLLM knows it.
-    """
+    """The address that a provider's variable in the environment names; None where there is none."""
     names = [f"{provider.upper()}_{ending}" for ending in ("API_BASE", "BASE_URL")]
     return next((os.environ[name] for name in names if os.environ.get(name)), None)

@@ -32,7 +32,7 @@ from keqa.optimize.journal_keys import compilation_fingerprint, example_key
 from keqa.optimize.metering import Meter
 from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
-from keqa.optimize.report import Report, changed_predictors, changed_settings, unreliable_sources
+from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric
 from keqa.optimize.search_space import values_to_try
 from keqa.optimize.split import Questions, Split, split
@@ -201,20 +201,27 @@ def compile_program(
     # What it learns from is noted at once: no question is shown what comes from it.
     start: P = program.deepcopy()
     start.learned = program.learned.and_from(parts.train, parts.val)
+    report = Report(
+        chosen.optimizer_name, len(parts.train), len(parts.val), chosen.retrieval_cost, chosen.call_cost, sources
+    )
+    report.problems += parts.problems
     with ExitStack() as stack:
         place = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
-        journal = stack.enter_context(Journal.open(place / "questions.jsonl", fingerprint))
-        calls = stack.enter_context(Journal.open(place / "calls.jsonl", fingerprint))
-        meter = Meter(journal)
-        asking = Asking(journal, metric, chosen.in_flight, progress)
+
+        def opened(name: str, fingerprint: dict[str, Any] = fingerprint) -> Journal:
+            return stack.enter_context(Journal.open(place / f"{name}.journal", fingerprint))
+
+        asking = Asking(opened("questions"), metric, chosen.in_flight, progress)
+        meter = Meter(asking.journal)
         steps = Steps(
             before=start,
             train=parts.train,
             val=parts.val,
-            folder=place,
             asking=asking,
-            calls=calls,
+            calls=opened("calls"),
             options=chosen,
+            report=report,
+            opened=opened,
             adapters=None if folder is None else place,
         )
         with dspy.context(usage_tracker=meter):
@@ -222,36 +229,12 @@ def compile_program(
                 compiled = cast("P", steps.run(meter.keep))
             finally:
                 meter.keep()
-    report = Report(
-        optimizer=chosen.optimizer_name,
-        trained_on=len(parts.train),
-        validated_on=len(parts.val),
-        predictors=changed_predictors(program, compiled),
-        reference=steps.counts,
-        settings=changed_settings(program, compiled),
-        trials=steps.trials,
-        curve=steps.curve,
-        cost_per_retrieval=chosen.retrieval_cost,
-        cost_per_call=chosen.call_cost,
-        boundary=steps.boundary,
-        before=steps.trials[0].scores,
-        after=steps.kept.scores,
-        spent=meter.spent,
-        spent_earlier=meter.earlier,
-        problems=[*parts.problems, *steps.problems],
-        chosen=steps.chosen,
-        failed=asking.failures.found,
-        sources=sources,
-        finetuned_on={} if steps.finetuned is None else steps.finetuned.conversations,
-        unreliable_sources=unreliable_sources(compiled),
-    )
-    return Compiled(
-        compiled,
-        report=report,
-        reflection_lm=chosen.reflection_lm,
-        folder=None if folder is None else Path(folder),
-        lm_folders={} if steps.finetuned is None else steps.finetuned.folders,
-    )
+    report.compare(program, compiled)
+    report.before, report.after = report.trials[0].scores, steps.kept.scores
+    report.spent, report.spent_earlier, report.failed = meter.spent, meter.earlier, asking.failures.found
+    where = None if folder is None else Path(folder)
+    made = {"report": report, "reflection_lm": chosen.reflection_lm, "folder": where, "lm_folders": steps.lm_folders}
+    return Compiled(compiled, **made)
 
 
 # Under this name the package exports it.

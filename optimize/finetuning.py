@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +29,6 @@ from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.storage.folders import publish
-from keqa.storage.journal import Journal
 
 T = TypeVar("T")
 _POLLED = 0.5
@@ -45,39 +44,9 @@ class Finetuned:
     folders: dict[str, Path] = field(default_factory=dict)
 
 
-class OtherLMsJournal(Journal):
-    """A part of a journal for answers of other language models than those that it was begun with."""
-
-    def __init__(self, journal: Journal, lms: Any) -> None:
-        """Set apart."""
-        self._whole = journal
-        self._mark = digest({role: lm_spec(getattr(lms, role)) for role in ROLES})
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        """See `Journal.get`."""
-        return self._whole.get(f"{self._mark}:{key}")
-
-    def get_as(self, key: str, read: Callable[[Any], T]) -> T | None:
-        """See `Journal.get_as`."""
-        return self._whole.get_as(f"{self._mark}:{key}", read)
-
-    def put(self, key: str, value: Mapping[str, Any]) -> None:
-        """See `Journal.put`."""
-        self._whole.put(f"{self._mark}:{key}", value)
-
-    def __len__(self) -> int:
-        return len(self._whole)
-
-    def __contains__(self, key: object) -> bool:
-        return f"{self._mark}:{key}" in self._whole
-
-    def close(self) -> None:
-        """Nothing: the whole is closed by its owner."""
-
-
 def check_finetunable(program: Program) -> None:
     """Refuse a language model that cannot be fine-tuned, before any call is made."""
-    from keqa.lms.local.adapters import is_adapter
+    from keqa.lms.local.weights import is_adapter
 
     for lm in _distinct(program):
         name = getattr(lm, "model", "none")
@@ -243,7 +212,7 @@ def _report(job: Any, asking: Asking) -> None:
 
 def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
     """Copy fine-tuned language models beside a program: as ``PROGRAM.lm``, or one a role as ``PROGRAM.lm-ROLE``."""
-    from keqa.lms.local.adapters import TRAINING
+    from keqa.lms.local.weights import TRAINING
 
     places = places_beside(folders, program)
     for source, target in {folders[role]: target for role, target in places.items()}.items():
@@ -266,8 +235,3 @@ def places_beside(folders: Mapping[str, Path], program: str | Path) -> dict[str,
         first.setdefault(source, role)
     ends = {source: ".lm" if len(first) == 1 else f".lm-{role}" for source, role in first.items()}
     return {role: place.with_name(place.name + ends[source]) for role, source in folders.items()}
-
-
-def apart(asking: Asking, calls: Journal, lms: Any) -> tuple[Asking, Journal]:
-    """How to ask from now on, on other language models: answers of the former ones are none of theirs."""
-    return replace(asking, journal=OtherLMsJournal(asking.journal, lms)), OtherLMsJournal(calls, lms)

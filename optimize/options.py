@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from dspy.teleprompt import Teleprompter
 
@@ -56,8 +56,6 @@ class Options:
         boundary: Whether to train a boundary model and to try it as the gate, where settings are tuned and the program
             has KEQA's own gate.
         boundary_tries: Draws to each quiz that it is trained on.
-        boundary_reads: What it reads: ``draft`` (the draws where the language model gives no token probabilities) or
-            ``as-needed``, one draft and the draws where they are expected to gain more than they cost.
     """
 
     optimizer: Any = "bootstrap"
@@ -78,7 +76,6 @@ class Options:
     cost_per_call: _Cost | None = None
     boundary: bool = True
     boundary_tries: Annotated[int, whole(5, 1_000)] = 10
-    boundary_reads: Literal["draft", "as-needed"] = "draft"
 
     def __post_init__(self) -> None:
         own = isinstance(self.optimizer, Teleprompter)

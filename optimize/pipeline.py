@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -12,14 +12,15 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.significance import paired_bootstrap
 from keqa.optimize.asking import Asking, Trial
 from keqa.optimize.bootstrap import bootstrap
-from keqa.optimize.boundary.learn import learn, may_learn
-from keqa.optimize.boundary.train import Trained
+from keqa.optimize.boundary.train import Trained, learn, may_learn
 from keqa.optimize.dspy_optimizers import ask_once, optimize
 from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.finetuning import Finetuned, apart, check_finetunable, finetune
+from keqa.optimize.finetuning import check_finetunable, finetune
+from keqa.optimize.journal_keys import compilation_fingerprint
 from keqa.optimize.options import UNREFLECTING, Options
 from keqa.optimize.reference import Labeller, build_reference
-from keqa.optimize.search_space import Point, has_tunable_threshold
+from keqa.optimize.report import Report
+from keqa.optimize.search_space import has_tunable_threshold
 from keqa.optimize.tuning import tune
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
@@ -57,24 +58,19 @@ def empty_reference(program: KEQA, options: Options) -> UtilityReference:
 
 @dataclass(kw_only=True)
 class Steps:
-    """A compilation under way."""
+    """A compilation under way, which writes into its report; fine-tuned language models go where `adapters` says."""
 
     before: Program
     train: Sequence[Example]
     val: Sequence[Example]
-    folder: Path
     asking: Asking
     calls: Journal
     options: Options
+    report: Report
+    opened: Callable[[str, dict[str, Any]], Journal]
     adapters: Path | None
-    trials: list[Trial] = field(default_factory=list)
     kept: Trial = field(default_factory=lambda: Trial("", 0.0))
-    chosen: list[str] = field(default_factory=list)
-    curve: list[Point] = field(default_factory=list)
-    boundary: dict[str, Any] | None = None
-    counts: dict[str, int] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    finetuned: Finetuned | None = None
+    lm_folders: Mapping[str, Path] = field(default_factory=dict)
 
     def run(self, step_done: Callable[[], None]) -> Program:
         """Take all steps; a program other than KEQA has no reference and no settings to tune."""
@@ -91,19 +87,19 @@ class Steps:
         return program
 
     def _score(self, program: Program, name: str, *, steps: bool = False) -> Trial:
-        self.trials.append(self.asking.trial(program, name, self.val, steps=steps))
-        return self.trials[-1]
+        self.report.trials.append(self.asking.trial(program, name, self.val, steps=steps))
+        return self.report.trials[-1]
 
     def _keep(self, trial: Trial) -> None:
         self.kept = trial
-        self.chosen.append(trial.name)
+        self.report.chosen.append(trial.name)
 
     def _bootstrapped(self) -> Program:
         found = bootstrap(self.before, self.train, self.val, self.asking, self.options)
-        self.trials += found.trials
+        self.report.trials += found.trials
         self._keep(max(found.trials, key=lambda trial: trial.score))
         if not any(found.found.values()):
-            self.problems.append("no training question came out right, so there are no demonstrations")
+            self.report.problems.append("no training question came out right, so there are no demonstrations")
         return found.program
 
     def _learned(self) -> Program:
@@ -124,7 +120,7 @@ class Steps:
         trial = self._score(candidate, options.optimizer_name)
         if trial.score <= own.score:
             self._keep(own)
-            self.problems.append(
+            self.report.problems.append(
                 f"what {options.optimizer_name} found is not better on the validation questions: left out"
             )
             return self.before
@@ -135,42 +131,49 @@ class Steps:
         """The program on fine-tuned language models, unless it is worse on the validation questions beyond chance."""
         found = finetune(self.before, self.train, self.asking, self.options, self.adapters)
         asking, calls = self.asking, self.calls
-        self.asking, self.calls = apart(asking, calls, found.lms)
+        # Answers of the former language models are none of theirs.
+        fingerprint = compilation_fingerprint(found.program, asking.metric)
+        questions, self.calls = (
+            self.opened(f"{name}-{digest(fingerprint)}", fingerprint) for name in ("questions", "calls")
+        )
+        self.asking = replace(asking, journal=questions)
         trial = self._score(found.program, "finetune")
         if len(trial.scores) > 1 and paired_bootstrap(trial.scores, own.scores).high < 0:
             self.asking, self.calls = asking, calls
             self._keep(own)
-            self.problems.append("the fine-tuned language model is worse on the validation questions: left out")
+            self.report.problems.append("the fine-tuned language model is worse on the validation questions: left out")
             return self.before
         self._keep(trial)
-        self.finetuned = found
+        self.report.finetuned_on, self.lm_folders = found.conversations, found.folders
         return found.program
 
     def _with_reference(self, program: KEQA) -> KEQA:
         """The program with a reference, unless it is worse with it beyond chance."""
         labeller = Labeller(program, correctness=self.asking.metric)
         fingerprint = labeller.fingerprint()
-        with Journal.open(self.folder / f"reference-{digest(fingerprint)}.jsonl", fingerprint) as journal:
-            entries = build_reference(labeller, self.train, replace(self.asking, journal=journal))
+        journal = self.opened(f"reference-{digest(fingerprint)}", fingerprint)
+        entries = build_reference(labeller, self.train, replace(self.asking, journal=journal))
         problems = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
-        self.problems += problems
-        self.problems += [
+        self.report.problems += problems
+        self.report.problems += [
             f"{sum(of.values())} passages have no label, since a call failed with {cause}: of training questions "
             f"{', '.join([*of][:_NAMED])}{f' and {len(of) - _NAMED} more' if len(of) > _NAMED else ''}"
             for cause, of in entries.lost.items()
         ]
         if not entries:
-            self.problems.append("no passage made an answer better or worse, so there is no utility reference")
+            self.report.problems.append("no passage made an answer better or worse, so there is no utility reference")
             return program
         candidate: KEQA = program.deepcopy()
         candidate.picking.reference = empty_reference(program, self.options).fit(entries)
         trial = self._score(candidate, "the utility reference")
         if len(trial.scores) > 1 and paired_bootstrap(trial.scores, self.kept.scores).high < 0:
-            self.problems.append("the utility reference made answers worse on the validation questions: left out")
+            self.report.problems.append(
+                "the utility reference made answers worse on the validation questions: left out"
+            )
             return program
         counts = entries.counts()
         self._keep(trial)
-        self.counts = {"helpful": counts[True], "harmful": counts[False]}
+        self.report.reference = {"helpful": counts[True], "harmful": counts[False]}
         return candidate
 
     def _boundary(self, program: KEQA) -> Trained[Any] | None:
@@ -183,7 +186,6 @@ class Steps:
                 self.train,
                 self.val,
                 tries=self.options.boundary_tries,
-                as_needed=self.options.boundary_reads == "as-needed",
                 store=self.calls,
                 in_flight=self.options.in_flight,
                 progress=lambda done, total: self.asking.progress("collecting", done, total),
@@ -191,7 +193,7 @@ class Steps:
         except TooManyFailuresError:
             raise
         except InputError as error:
-            self.problems.append(f"no boundary model: {error}")
+            self.report.problems.append(f"no boundary model: {error}")
             return None
 
     def _tuned(self, program: KEQA, boundary: Trained[Any] | None) -> KEQA:
@@ -206,18 +208,18 @@ class Steps:
         )
         gate = program.examination.gate
         if program.examine and gate.threshold is not None and not has_tunable_threshold(gate):
-            self.problems.append(
+            self.report.problems.append(
                 f"the threshold of the gate {gate.name!r} was left alone: only a dataclass with that field can be "
                 "made again with another"
             )
-        self.curve = found.curve
+        self.report.curve = found.curve
         for name, point in (("tuned settings", found.own), ("the boundary model", found.bounded)):
             if point is not None:
-                self.trials.append(Trial(name, point.score, point.scores))
+                self.report.trials.append(Trial(name, point.score, point.scores))
                 if point is found.best:
-                    self._keep(self.trials[-1])
+                    self._keep(self.report.trials[-1])
         if boundary is not None:
-            self.boundary = {
+            self.report.boundary = {
                 "reads": boundary.model.reads,
                 "tries": self.options.boundary_tries,
                 "held_out": boundary.held_out.as_json(),

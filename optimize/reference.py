@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import dspy
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from keqa.data.example import Example, as_examples
 from keqa.data.question import Question, question_digest
-from keqa.data.quiz_references import parse, resolve
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import f1, same_answer
 from keqa.metrics.utility import Correctness, Utility, gain, utility
+from keqa.optimize.alignment import gold_quizzes
 from keqa.optimize.asking import Asking, state_of, without_demos, without_own
 from keqa.optimize.journal_keys import example_key
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, retriever_spec
@@ -55,9 +55,6 @@ class UtilityEntry(Record):
 class Labelled(Record):
     """What came of one training question."""
 
-    # Journals of versions before hold what it cost as well.
-    model_config = ConfigDict(extra="ignore")
-
     root: str
     entries: tuple[UtilityEntry, ...] = ()
     of_no_consequence: int = 0
@@ -65,11 +62,6 @@ class Labelled(Record):
     lost: dict[str, int] = Field(default_factory=dict)
     problems: tuple[str, ...] = ()
     passing: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether no call failed for a reason that may pass."""
-        return not self.passing
 
 
 class UtilityEntries(list[UtilityEntry]):
@@ -169,10 +161,6 @@ class Labeller:
         return {
             "task": "utility reference",
             "top_k": program.top_k,
-            # Journals that were begun when these three could be chosen name them.
-            "rule": "auto",
-            "reason": "auto",
-            "quiz_level": True,
             "correctness": function_fingerprint(self.correctness),
             "decompose": program.decompose,
             "model": lm_spec(program.answering.answer.lm or dspy.settings.lm),
@@ -190,7 +178,7 @@ class Labeller:
         """Label the passages of a training question."""
         session = Session(self.program.bound, blocking=True)
         try:
-            targets = self._targets(example)
+            targets = _targets(self.program, example)
         except InputError as error:
             return Labelled(root=example.id, problems=(str(error),))
         program = without_own(self.program, example)
@@ -220,10 +208,6 @@ class Labeller:
             problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
             passing=next((str(error) for one in labels for error in one.errors if is_transient(error.cause)), ""),
         )
-
-    def _targets(self, example: Example) -> list[Target]:
-        one_hop, most = not self.program.decompose, self.program.max_question_chars
-        return [question_target(example, one_hop=one_hop, max_chars=most), *quiz_targets(example, max_chars=most)]
 
     async def _label(self, session: Session, target: Target, program: KEQA) -> _Labels:
         """Go through the candidates in descending relevance."""
@@ -311,40 +295,24 @@ def _each_once(passages: Sequence[Passage]) -> list[Passage]:
     return list(found.values())
 
 
-def question_target(example: Example, *, one_hop: bool, max_chars: int) -> Target:
-    """The whole question."""
-    one_hop = one_hop if example.one_hop is None else example.one_hop
-    return Target(
-        name="the question",
-        asked=Question.check(example.question, example.answer_type, example.choices, max_chars),
-        golds=example.answers,
-        basis="question",
-        one_hop=one_hop or len(example.quizzes) == 1,
-    )
+def _targets(program: KEQA, example: Example) -> list[Target]:
+    """The whole question, and its gold quizzes with gold answers in the places of references, each of one hop.
 
-
-def quiz_targets(example: Example, *, max_chars: int) -> list[Target]:
-    """The gold quizzes with gold answers in the places of references, each of one hop."""
-    if not example.quiz_answers:
-        return []
-    golds: dict[int, str | None] = dict(enumerate(example.quiz_answers, start=1))
-    targets = []
-    for quiz in parse(example.quizzes):
-        text, gold = resolve(quiz, golds), str(golds[quiz.index])
-        if text is None or is_the_question(text, example.question):
-            continue
-        # Where a quiz asks for the answer to the question, the aliases of that answer are right as well.
-        aliases = example.answers if same_answer(gold, example.answers[0]) else ()
-        targets.append(
-            Target(
-                name=f"quiz {quiz.index}",
-                asked=Question.check(text, "short", (), max_chars),
-                golds=tuple(dict.fromkeys((gold, *aliases))),
-                basis="quiz",
-                one_hop=True,
-            )
-        )
-    return targets
+    Raises:
+        InputError: One of them cannot be asked.
+    """
+    longest, golds = program.max_question_chars, example.answers
+    # Where its data set does not say of how many hops a question is, one with a single gold quiz is of one.
+    one_hop = (not program.decompose if example.one_hop is None else example.one_hop) or len(example.quizzes) == 1
+    asked = Question.check(example.question, example.answer_type, example.choices, longest)
+    found = [Target("the question", asked, golds, "question", one_hop)]
+    for number, (text, gold) in enumerate(gold_quizzes(example), start=1):
+        if not is_the_question(text, example.question):
+            # Where a quiz asks for the answer to the question, the aliases of that answer are right as well.
+            right = (gold, *golds) if same_answer(gold, golds[0]) else (gold,)
+            asked = Question.check(text, "short", (), longest)
+            found.append(Target(f"quiz {number}", asked, tuple(dict.fromkeys(right)), "quiz", one_hop=True))
+    return found
 
 
 def build_reference(
@@ -374,7 +342,7 @@ def build_reference(
     # A trace of all calls would keep every passage in memory, and nothing is bootstrapped from these.
     with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
         for example, labelled in in_parallel(label, watch.until(missing), asking.in_flight):
-            if labelled.complete:
+            if not labelled.passing:
                 journal.put(labeller.key(example), labelled.model_dump(mode="json"))
             else:
                 watch.count(labelled.passing.partition(":")[0], labelled.passing)

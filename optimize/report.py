@@ -41,31 +41,44 @@ class Change:
     after: Any
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
-    """What a compilation did."""
+    """What a compilation did; its steps write into it.
+
+    The first of `trials` is the program as it was, the last the final one; with those in `chosen` a step went on.
+    Scores `before` and `after` are of the validation questions. `spent_earlier` lacks the last few requests of a run
+    that was killed. For `sources` see `keqa.optimize.compile.sources_of`.
+    """
 
     optimizer: str
     trained_on: int
     validated_on: int
-    predictors: list[PredictorChange]
-    reference: dict[str, int]
-    settings: dict[str, Change]
-    trials: list[Trial]
-    curve: list[Point]
-    cost_per_retrieval: float
-    before: tuple[float, ...]
-    after: tuple[float, ...]
-    spent: CallCost
+    cost_per_retrieval: float = 0.0
+    cost_per_call: float = 0.0
+    sources: dict[str, str] = field(default_factory=dict)
+    predictors: list[PredictorChange] = field(default_factory=list)
+    reference: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, Change] = field(default_factory=dict)
+    trials: list[Trial] = field(default_factory=list)
+    chosen: list[str] = field(default_factory=list)
+    curve: list[Point] = field(default_factory=list)
+    boundary: dict[str, Any] | None = None
+    before: tuple[float, ...] = ()
+    after: tuple[float, ...] = ()
+    spent: CallCost = field(default_factory=CallCost)
     spent_earlier: CallCost = field(default_factory=CallCost)
     problems: list[str] = field(default_factory=list)
-    chosen: list[str] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
-    sources: dict[str, str] = field(default_factory=dict)
-    boundary: dict[str, Any] | None = None
-    cost_per_call: float = 0.0
     finetuned_on: dict[str, int] = field(default_factory=dict)
     unreliable_sources: list[str] = field(default_factory=list)
+
+    def compare(self, before: Program, after: Program) -> None:
+        """Note what was changed in a program."""
+        self.predictors, self.settings = changed_predictors(before, after), changed_settings(before, after)
+        reference = after.picking.reference if isinstance(after, KEQA) else None
+        if isinstance(reference, UtilityReference):
+            # In words, such as: Herald: 3 of 41 of its …
+            self.unreliable_sources = list(map(str, reference.unreliable_sources()))
 
     @property
     def before_score(self) -> Interval | None:
@@ -135,12 +148,6 @@ def changed_predictors(before: Program, after: Program) -> list[PredictorChange]
         )
         for name, new in after.named_predictors()
     ]
-
-
-def unreliable_sources(program: Program) -> list[str]:
-    """The unreliable sources by the labels of a program's reference, in words (``Herald: 3 of 41 of its …``)."""
-    reference = program.picking.reference if isinstance(program, KEQA) else None
-    return list(map(str, reference.unreliable_sources())) if isinstance(reference, UtilityReference) else []
 
 
 def changed_settings(before: Program, after: Program) -> dict[str, Change]:

@@ -56,8 +56,7 @@ class SharedSession(Session):
         called = [self.state, predictor.signature.__name__, inputs, shown_to]
         key = f"call:{digest([*called, attempt] if attempt else called)}"
         kept = self.journal.get_as(key, _Call.model_validate)
-        # Earlier versions kept what could not be used.
-        if kept is not None and not kept.unusable:
+        if kept is not None:
             with Event(self.ledger, role, frozenset(), self.step_of(predictor)):
                 return kept.replayed()
         try:
@@ -78,7 +77,6 @@ class _Call(Record):
     cause: str | None = None
     message: str = ""
     overflow: bool = False
-    unusable: bool = False
 
     def replayed(self) -> dspy.Prediction:
         if self.cause is not None:

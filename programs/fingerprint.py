@@ -12,11 +12,11 @@ import functools
 import hashlib
 import inspect
 import json
+import linecache
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from operator import itemgetter
-from types import CodeType
 from typing import Any
 
 import dspy
@@ -293,19 +293,22 @@ def _portable(value: Any) -> Any:
 
 
 def _source(function: Any) -> Any:
-    """What a function does: its source, or its code where several may stand on one line or the source is not kept."""
+    """What a function does: its source; of a lambda, of which several may stand on one line, the text of its body."""
     code = getattr(function, "__code__", None)
-    if code is None or code.co_name == "<lambda>":
-        return code and _code(code)
-    try:
+    if code is None:
+        return None
+    lines = linecache.getlines(code.co_filename)
+    places = [place for place in code.co_positions() if None not in place and place[3]]
+    if not lines or not places:
+        # Nobody keeps the source of what was typed into a plain interpreter.
+        return [code.co_code.hex(), list(code.co_names), [_value(one) for one in code.co_consts]]
+    if code.co_name != "<lambda>":
         return inspect.getsource(function)
-    except (OSError, TypeError):
-        return _code(code)
-
-
-def _code(code: CodeType) -> list[Any]:
-    constants = [_code(one) if isinstance(one, CodeType) else _value(one) for one in code.co_consts]
-    return [code.co_code.hex(), list(code.co_names), constants]
+    (first, start), (last, end) = min((a, c) for a, _, c, _ in places), max((b, d) for _, b, _, d in places)
+    body = [line.encode() for line in lines[first - 1 : last]]
+    body[-1] = body[-1][:end]
+    body[0] = body[0][start:]
+    return b"".join(body).decode(errors="replace")
 
 
 def _value(value: Any) -> Any:

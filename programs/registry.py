@@ -32,8 +32,6 @@ _LONGEST = 200
 _CONSTANTS = {"True": True, "False": False, "None": None}
 KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
-LIKE = "like"
-"""The argument by which a gate that matches another run names that run, see `keqa.evaluation.matching`."""
 # What makes a gate what it is, and what only code can give.
 _OF_GATES = {"name", "needs_all_draws", "golds", "correctness"}
 
@@ -72,11 +70,6 @@ class Method:
     def needs_golds(self) -> bool:
         """Whether it takes the gold answers of what is asked."""
         return self.masked or (self.gate is not None and self.gate.needs == "golds")
-
-    @property
-    def matches(self) -> bool:
-        """Whether it is a gate that matches another run where it has no threshold of its own."""
-        return self.gate is not None and self.gate.needs == "run"
 
 
 @dataclass(frozen=True)
@@ -236,7 +229,6 @@ def check_arguments(spec: Spec) -> None:
     method = spec.method
     cls: Any = load_class(method.target) if method.gate is None else method.gate
     known = takes(method) if method.gate is None else set(arguments_of(cls)) - _OF_GATES
-    known |= {LIKE} if method.matches else set()
     unknown = sorted(set(spec.arguments) - known)
     if unknown:
         raise InputError(f"{spec.label}: {method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from keqa.retrievers.adapters import AdaptedRetriever, as_retriever
-from keqa.retrievers.base import Hit, Passage, Retriever
-from keqa.retrievers.caching import CachingRetriever
-from keqa.retrievers.changing import IndexChange, add_files, remove_files, sync_folder
-from keqa.retrievers.dense import DenseManifest, DenseRetriever, build_dense
-from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
-from keqa.retrievers.left_out import LeftOut
-from keqa.retrievers.manifest import Manifest
-from keqa.retrievers.opening import Index, open_index
-from keqa.retrievers.place import Place
-from keqa.retrievers.readers import Corpus, read_corpus
-from keqa.retrievers.tantivy_build import add_passages, build_index, delete_passages
-from keqa.retrievers.tantivy_index import TantivyRetriever
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keqa.retrievers.adapters import AdaptedRetriever, as_retriever
+    from keqa.retrievers.base import Hit, Passage, Retriever
+    from keqa.retrievers.caching import CachingRetriever
+    from keqa.retrievers.changing import IndexChange, add_files, remove_files, sync_folder
+    from keqa.retrievers.dense import DenseRetriever, build_dense
+    from keqa.retrievers.engines import Index, open_index
+    from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
+    from keqa.retrievers.left_out import LeftOut
+    from keqa.retrievers.manifest import DenseManifest, Manifest
+    from keqa.retrievers.place import Place
+    from keqa.retrievers.readers import Corpus, read_corpus
+    from keqa.retrievers.tantivy_build import add_passages, build_index, delete_passages
+    from keqa.retrievers.tantivy_index import TantivyRetriever
+
+_HOMES = {
+    "adapters": "AdaptedRetriever as_retriever",
+    "base": "Hit Passage Retriever",
+    "caching": "CachingRetriever",
+    "changing": "IndexChange add_files remove_files sync_folder",
+    "dense": "DenseRetriever build_dense",
+    "engines": "Index open_index",
+    "hybrid": "HybridManifest HybridRetriever",
+    "left_out": "LeftOut",
+    "manifest": "DenseManifest Manifest",
+    "place": "Place",
+    "readers": "Corpus read_corpus",
+    "tantivy_build": "add_passages build_index delete_passages",
+    "tantivy_index": "TantivyRetriever",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "AdaptedRetriever",
@@ -44,3 +65,10 @@ __all__ = [
     "remove_files",
     "sync_folder",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name when it is first used: a search by words needs neither NumPy nor the readers."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -66,11 +66,7 @@ def as_retriever(source: Any) -> Retriever:
 
 
 def adapted(source: Any) -> Retriever:
-    """As `as_retriever`, for what has a message of its own.
-
-    Raises:
-        ValueError: It cannot be searched; the message says what to do.
-    """
+    """As `as_retriever`, for what has a message of its own."""
     if isinstance(source, str | Path):
         raise ValueError(f"open an index with keqa.open_index({str(source)!r})")
     if isinstance(source, type):
@@ -85,14 +81,7 @@ def adapted(source: Any) -> Retriever:
 
 
 def as_passage(item: Any) -> Passage:
-    """Make a passage of what somebody has: a text, a mapping, a document or a node; a `Passage` is itself.
-
-    Args:
-        item: As a retriever of another make may return it. Without an id it gets one that is made from its text.
-
-    Raises:
-        ConfigurationError: It has no text.
-    """
+    """Make a passage of what somebody has: a text, a mapping, a document or a node; a `Passage` is itself."""
     return item if isinstance(item, Passage) else _hit(item, None, None, "the source")[0]
 
 

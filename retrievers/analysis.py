@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import InputError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.languages import STEMMED, languages_of_word, spaced_language, words_of_any_script
 from keqa.retrievers.stopwords import CHINESE, ENGLISH
@@ -59,38 +58,19 @@ class AnalyzerSettings:
 _SETTINGS: dict[str, AnalyzerSettings] = {
     code: AnalyzerSettings(2, cast(Language, code), "whitespace", title_weight=0.5) for code in ("en", "zh", *STEMMED)
 }
-# Of indexes of earlier versions, all passages of which were taken for one language; the engine has an analyzer for it.
-_EARLIER: dict[str, AnalyzerSettings] = {
-    code: dataclasses.replace(one, version=1, tokenizer="en_stem" if code == "en" else f"keqa_{code}")
-    for code, one in _SETTINGS.items()
-}
-
 LANGUAGES: Final = tuple(_SETTINGS)
 """The languages that there are analyzers for."""
 
 
 def settings_for(language: str) -> AnalyzerSettings:
-    """Return the settings of a language.
-
-    Raises:
-        InputError: There is no such language.
-    """
+    """Return the settings of a language."""
     if language not in _SETTINGS:
         raise InputError(f"unknown language {language!r}: use auto, or one of {', '.join(_SETTINGS)}")
     return _SETTINGS[language]
 
 
 def language_of(named: str, passages: Iterable[Passage], known: Collection[str] = LANGUAGES) -> Language:
-    """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it.
-
-    Args:
-        named: As the user gave it.
-        passages: The sample.
-        known: The languages of the engine; English is one.
-
-    Raises:
-        InputError: There is no such language.
-    """
+    """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it."""
     if named != "auto":
         if named in _SETTINGS and named not in known:
             raise InputError(f"this engine has no analyzer for {named!r}: use auto, or one of {', '.join(known)}")
@@ -135,16 +115,9 @@ def _stemming(
     return builder.filter(Filter.ascii_fold()) if fold and language in STEMMED else builder
 
 
-def register(index: tantivy.Index, settings: AnalyzerSettings) -> None:
-    """Make the index know its tokenizer; needed after creating and after every opening.
-
-    Raises:
-        RetrievalError: This version does not know the settings.
-    """
-    if settings not in (_SETTINGS.get(settings.language), _EARLIER.get(settings.language)):
-        raise RetrievalError(f"the index was built with analyzer settings that this version does not know: {settings}")
-    if settings.tokenizer.startswith("keqa_"):
-        index.register_tokenizer(settings.tokenizer, analyzer(settings.language))
+def is_known(settings: AnalyzerSettings) -> bool:
+    """Whether this version makes the terms that settings from elsewhere stand for."""
+    return settings == _SETTINGS.get(settings.language)
 
 
 def _spoken(language: str) -> Language:
@@ -162,12 +135,7 @@ def _term(word: str, language: Language) -> str:
 
 
 def index_terms(text: str, language: str) -> list[str]:
-    """The terms of a passage.
-
-    Args:
-        text: Clean.
-        language: That of the passage; see `keqa.retrievers.languages.language_of_text`.
-    """
+    """The terms of a passage."""
     words, joined = _joined_terms(text)
     return [*analyzer(_spoken(language)).analyze(words), *joined]
 
@@ -189,10 +157,6 @@ def query_terms(query: str, *languages: str) -> list[str]:
     Any text is a query: nothing in it is an operator. Its words are stemmed as those of each language are. The stop
     words of the languages that it may be in are dropped unless nothing else is left ("The Who"). The result is empty
     only where the query has neither letters nor digits.
-
-    Args:
-        query: The query.
-        *languages: Those of the passages that are searched.
     """
     words, joined = _joined_terms(clean_text(query))
     spoken = dict.fromkeys(map(_spoken, languages))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -77,40 +78,27 @@ class Retriever(Protocol):
 
 
 class SharedRetriever(Retriever):
-    """A retriever over something open, such as an index, which copies of a program share.
-
-    Attributes:
-        own_documents: Whether it searches somebody's own documents, over which a program says what they do not say, and
-            not those of a benchmark or the testbed, where it guesses as its paper does. A retriever that says nothing
-            is taken to.
-    """
+    """A retriever over something open, such as an index, which copies of a program share."""
 
     own_documents: bool = True
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` hits, best first.
-
-        Args:
-            query: Any text; nothing in it is an operator.
-            k: How many passages.
-
-        Raises:
-            InputError: ``k`` is less than 1, or more than the engine gives.
-            ConfigurationError: A server no longer accepts the credentials.
-            RetrievalError: The search failed.
-        """
+        """Return at most ``k`` hits, best first."""
         return self.search_many([query], k)[0]
+
+    def fresh(self) -> Self:
+        """A retriever of what there is to search now; this one keeps what it has."""
+        found = copy.copy(self)
+        # What is searched is replaced there, and not in what both have.
+        getattr(found, "reload", lambda: None)()
+        return found
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
 
 def checked_k(k: int) -> int:
-    """Return how many passages are asked for.
-
-    Raises:
-        InputError: It is less than one.
-    """
+    """Return how many passages are asked for."""
     if k < 1:
         raise InputError(f"at least one passage must be asked for, not {k}")
     return k

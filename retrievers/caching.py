@@ -22,11 +22,7 @@ _FORMAT = "keqa-retrievals-1"
 
 
 class Kept(list[Hit]):
-    """Hits that a cache gave, and no search; otherwise a list as any other.
-
-    Attributes:
-        seconds: How long the search took when it was made.
-    """
+    """Hits that a cache gave, and no search; otherwise a list as any other."""
 
     def __init__(self, hits: Iterable[Hit], seconds: float) -> None:
         """Take over hits."""
@@ -39,24 +35,10 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
 
     A retrieval is kept under everything that the manifest of the index says, the query and the number of passages. So
     an index that was built again, or changed, is searched again. Several processes may share a file.
-
-    Attributes:
-        retriever: Searches for what is not kept.
-        hits: Searches answered from the cache.
-        misses: Searches made.
     """
 
     def __init__(self, retriever: Retriever, path: Path | str) -> None:
-        """Open a cache, or begin one.
-
-        Args:
-            retriever: One with a manifest, as all have that `open_index` opens.
-            path: The file; its folder is made where it is missing.
-
-        Raises:
-            ConfigurationError: The retriever has no manifest, by which retrievals would be kept.
-            InputError: The file is something else, or cannot be used.
-        """
+        """Open a cache, or begin one."""
         self.retriever = retriever
         self.own_documents = getattr(retriever, "own_documents", True)
         self.hits = self.misses = 0
@@ -71,12 +53,7 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
         return getattr(self.retriever, "manifest", None)
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return one list of hits per query; those that are not kept are searched for together, each once.
-
-        Raises:
-            RetrievalError: The search failed; failures are not kept.
-            StorageError: The file cannot be read or written.
-        """
+        """Return one list of hits per query; those that are not kept are searched for together, each once."""
         wanted = checked_k(k)
         before = self._manifest_digest() + scope_of(self.retriever)
         found: dict[str, list[Hit]] = {}

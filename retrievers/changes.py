@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from keqa.retrievers.base import Passage
-from keqa.retrievers.files import Changes, FileEntry, FileTable
+from keqa.retrievers.files import Changes, FileEntry
 from keqa.retrievers.languages import by_frequency, language_of_text
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import IndexManifest, SourceHash
@@ -49,19 +48,11 @@ class Changer(Protocol):
         ...
 
     def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry] | None:
-        """The files that its passages come from, by their paths; None where it does not know them.
-
-        Args:
-            tops: Files and folders: no others, and what is in no such folder, need be among them; by default all are.
-        """
+        """The files that its passages come from, by their paths; None where it does not know them."""
         ...
 
     def ids_of(self, path: str) -> list[str]:
         """The ids of the passages of a file, in their order."""
-        ...
-
-    def holders(self, ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """The files that some passages come from, each with the ids of these."""
         ...
 
     def held(self, ids: Sequence[str]) -> set[str]:
@@ -81,62 +72,10 @@ class Changer(Protocol):
         ...
 
 
-class FolderChanger(Changer):
-    """What the engines have in common whose indexes are folders: the table of files, beside the engine's own."""
-
-    def __init__(self, table: FileTable | None) -> None:
-        """Take the table of the index, where it has one."""
-        self._table = table
-
-    def settle(self) -> None:
-        """Carry out in the table what a change announced, or a killed process left; or forget it."""
-        if self._table is not None:
-            self._table.settle(self.manifest.source_hash)
-
-    def announce(self, change: Change, source_hash: str, data: Path) -> None:
-        """Write a change into the table before the index is changed.
-
-        Args:
-            change: The change.
-            source_hash: What the manifest will have.
-            data: The data folder, where the table is begun in an index that a program made of passages of its own.
-        """
-        if self._table is None and change.files:
-            FileTable.begin(data).finish()
-            self._table = FileTable.open(data)
-        if self._table is not None:
-            self._table.announce(source_hash, change.files)
-
-    def files(self, tops: Sequence[str] | None = None) -> dict[str, FileEntry] | None:
-        """All files that its passages come from, whichever are asked for; None where it does not know them."""
-        return None if self._table is None else self._table.entries(self.manifest.source_hash)
-
-    def ids_of(self, path: str) -> list[str]:
-        """The ids of the passages of a file."""
-        return [] if self._table is None else self._table.ids(path)
-
-    def holders(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        """The files that some passages come from, each with the ids of these."""
-        return {} if self._table is None else self._table.holders(ids)
-
-    def close(self) -> None:
-        """Close the table."""
-        if self._table is not None:
-            self._table.close()
-
-
 def manifest_after(
     before: _M, change: Change, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
 ) -> _M:
-    """The manifest of an index after a change, the same in every engine.
-
-    Args:
-        before: The manifest until then.
-        change: The change.
-        replaced: The ids of passages that others take the place of.
-        leaving: The passages that go, those that are replaced among them.
-        **entries: What the engine itself says.
-    """
+    """The manifest of an index after a change, the same in every engine."""
     source_hash = before.source_hash
     if change.new or change.gone:
         running = SourceHash(source_hash)
@@ -146,10 +85,8 @@ def manifest_after(
             running.add(passage)
         source_hash = running.hexdigest()
     languages: Counter[str] = Counter(before.languages)
-    if languages:
-        # An index of an earlier version knows none.
-        languages.update(language_of_text(one.text, before.main_language) for one in change.new)
-        languages.subtract(language_of_text(one.text, before.main_language) for one in leaving)
+    languages.update(language_of_text(one.text, before.main_language) for one in change.new)
+    languages.subtract(language_of_text(one.text, before.main_language) for one in leaving)
     return replace(
         before,
         languages=by_frequency(languages),

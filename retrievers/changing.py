@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.changes import Change, Changer
-from keqa.retrievers.files import FileChange, FileEntry, FileLess, Origin, each_path, path_of
+from keqa.retrievers.engines import engine_of, parts_of
+from keqa.retrievers.files import FileChange, FileEntry, Origin, each_path, path_of
 from keqa.retrievers.intake import cleaned
 from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.manifest import LONGEST_TEXT
-from keqa.retrievers.opening import engine_of, parts_of
 from keqa.retrievers.place import NOWHERE
 from keqa.retrievers.readers import files_of, read_file
 from keqa.retrievers.readers.common import reason_of
@@ -201,7 +201,7 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
             if not found:
                 raise InputError(f"there is no file, document or passage {name!r} in the index")
             gone.update(dict.fromkeys(found))
-        made.drop_passages(list(gone))
+        made.drop_passages(gone)
         removed = set(made.removed)
         empty = {made.root_of(path) for path in removed} - {
             made.root_of(path) for path in made.files if path not in removed
@@ -217,8 +217,6 @@ def _changed(index: Path | str, model: str | None, plan: Callable[[Changer], _Pl
     done = []
     for part in parts_of(index):
         engine, place, named = engine_of(part, model)
-        if engine.change is None:
-            raise ConfigurationError(f"the engine {engine.name} cannot change an index that is there: build it again")
         opened: AbstractContextManager[Changer] = engine.change(place, named)
         with opened as changer:
             done.append(plan(changer).carry_out(part))
@@ -238,7 +236,7 @@ class _Plan:
         self.removed: list[str] = []
         self.named: tuple[str, ...] = ()
         self.unchanged = 0
-        self.changes: dict[str, FileChange | FileLess | None] = {}
+        self.changes: dict[str, FileChange | None] = {}
         self.sources: tuple[str, ...] = changer.manifest.sources
         self.left_out: LeftOut = changer.manifest.left_out
         self._tops = set(map(path_of, self.sources))
@@ -248,11 +246,7 @@ class _Plan:
         self._gone: dict[str, None] = {}
 
     def look_up(self, tops: Sequence[str], *, needed: bool = True) -> None:
-        """Take note of which files of the index are those of some paths, or below them.
-
-        Raises:
-            RetrievalError: The index does not know its files, and they are needed.
-        """
+        """Take note of which files of the index are those of some paths, or below them."""
         known = self._changer.files(tops)
         if known is None and needed and self._changer.manifest.sources:
             raise RetrievalError(
@@ -334,11 +328,9 @@ class _Plan:
                 self.changes[path] = None
                 self.removed.append(path)
 
-    def drop_passages(self, ids: Sequence[str]) -> None:
-        """Take single passages out; their files stay, and those of which nothing is left go."""
+    def drop_passages(self, ids: Iterable[str]) -> None:
+        """Take single passages out; their files stay."""
         self._gone.update(dict.fromkeys(ids))
-        for path, held in (self._changer.holders(ids) if ids else {}).items():
-            self.changes.setdefault(path, FileLess(tuple(held)))
 
     def carry_out(self, address: str) -> IndexChange:
         before = self._changer.manifest

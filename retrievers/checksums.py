@@ -1,8 +1,7 @@
 """Checksums of the files of an index, by which a byte that a disk has changed is found: an engine may not notice.
 
-They lie beside the engine's files, whose names are never used again for other content; so a change computes those of
-new files only. Of the manifest, and of the engine's own record of what is in the index, the last two count: a process
-may be killed before the second takes the place of the first. What is missing is reported where an index is opened.
+They lie beside the engine's files, whose names are never used again for other content, so a change computes those of
+new files only; its own record and the manifest are replaced. What is missing is reported where an index is opened.
 """
 
 from __future__ import annotations
@@ -14,19 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.files import FILES
-from keqa.retrievers.layout import NEXT_MANIFEST, read_bytes, write_atomically
-from keqa.retrievers.manifest import MANIFEST, IndexManifest, parse, read_text
-from keqa.storage.untrusted import open_regular, parse_json
+from keqa.retrievers.layout import DATA, manifest_name, stamp_of, write_atomically
+from keqa.storage.untrusted import MissingFileError, open_regular, read_json
 
 CHECKSUMS: Final = "checksums.json"
-"""Name of the file in a data folder."""
-
 _LARGEST: Final = 16 << 20
-# What says what is in an index, and is replaced by a change.
-_RECORDS: Final = (MANIFEST, "meta.json")
-# The table of files is checked by itself, where it is read.
-_OTHERS: Final = (*_RECORDS, FILES, CHECKSUMS)
+# What is written again under its name: the engine's record, manifests, and vectors, which are added to.
+_REPLACED: Final = (".json", ".rows", ".keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +29,7 @@ class Verified:
     Attributes:
         files: How many files are as they were written.
         damaged: Those that are not.
-        unknown: Those without a checksum, as in an index of an earlier version, or where a process was killed; the
-            next change writes it.
+        unknown: Those without a checksum, where a process was killed; the next change writes it.
     """
 
     files: int
@@ -45,40 +37,32 @@ class Verified:
     unknown: tuple[str, ...]
 
 
-def note(folder: Path, manifest: IndexManifest) -> None:
-    """Write down the checksums of an index, right before its manifest is published.
-
-    Raises:
-        RetrievalError: A file cannot be read or written.
-    """
-    data = folder / manifest.data
-    known, records = _noted(data)
-    found = {path.name: known.get(path.name) or _digest(path) for path in _files(data)}
-    now = {MANIFEST: hashlib.sha256(manifest.to_json().encode()).hexdigest()}
-    now |= {name: _digest(data / name) for name in _RECORDS if (data / name).exists()}
-    both = {name: [*records.get(name, [])[-1:], digest] for name, digest in now.items()}
-    write_atomically(data / CHECKSUMS, json.dumps({"files": found, "records": both}) + "\n")
+def note(data: Path) -> None:
+    """Write down the checksums of an index; of what may have been replaced only where a commit was made since."""
+    known, stamp, now = *_noted(data), stamp_of(data)
+    found = {}
+    for path in _files(data):
+        old = known.get(path.name)
+        # What is only added to has a size beside its checksum.
+        kept = old is not None and (not path.name.endswith(_REPLACED) or stamp == now)
+        size = path.stat().st_size
+        found[path.name] = old if kept and old is not None and old[1] == size else [_digest(path, size), size]
+    if (found, now) != (known, stamp):
+        write_atomically(data / CHECKSUMS, json.dumps({"stamp": now, "files": found}) + "\n")
 
 
 def verify(folder: Path) -> Verified:
-    """Compare an index with its checksums; all of its files are read.
-
-    Raises:
-        RetrievalError: It cannot be read.
-    """
-    _, values = parse(read_text(folder) or "", str(folder / MANIFEST))
-    data = folder / str(values.get("data"))
-    known, records = _noted(data)
-    expected = {**{name: [digest] for name, digest in known.items()}, **records}
-    if (folder / NEXT_MANIFEST).exists():
-        # Whether the engine's record is that before the change or after it, nobody knows.
-        expected |= {name: [] for name in _RECORDS[1:]}
-    records_there = [path for path in (folder / MANIFEST, *(data / name for name in _RECORDS[1:])) if path.exists()]
+    """Compare an index with its checksums; all of its files are read."""
+    data = folder / DATA
+    known, stamp = _noted(data)
+    # A process was killed between its commit and the checksums, or right before the one.
+    changed = (data / manifest_name(stamp)).exists()
     good, damaged, unknown = 0, [], []
-    for path in (*_files(data), *records_there):
-        if not (wanted := expected.get(path.name)):
+    for path in _files(data):
+        expected = known.get(path.name)
+        if expected is None or (changed and path.name.endswith(_REPLACED)):
             unknown.append(path.name)
-        elif _digest(path) in wanted:
+        elif path.stat().st_size >= expected[1] and _digest(path, expected[1]) == expected[0]:
             good += 1
         else:
             damaged.append(path.name)
@@ -86,19 +70,28 @@ def verify(folder: Path) -> Verified:
 
 
 def _files(data: Path) -> list[Path]:
-    return sorted(one for one in data.iterdir() if one.name not in _OTHERS and not one.name.startswith("."))
+    return sorted(one for one in data.iterdir() if one.name != CHECKSUMS and not one.name.startswith("."))
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, size: int) -> str:
+    """The checksum of the beginning of a file, which something may have been added to."""
+    digest = hashlib.sha256()
     with open_regular(path, error=RetrievalError) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+        while size > 0 and (chunk := stream.read(min(size, 1 << 20))):
+            digest.update(chunk)
+            size -= len(chunk)
+    return digest.hexdigest()
 
 
-def _noted(data: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
-    if not (data / CHECKSUMS).exists():
-        return {}, {}
-    found: Any = parse_json(read_bytes(data, CHECKSUMS, _LARGEST), data / CHECKSUMS, error=RetrievalError)
-    files, records = (found.get(name) if isinstance(found, dict) else None for name in ("files", "records"))
-    if not isinstance(files, dict) or not isinstance(records, dict):
+def _noted(data: Path) -> tuple[dict[str, list[Any]], int]:
+    try:
+        found = read_json(data, CHECKSUMS, _LARGEST, error=RetrievalError)
+    except MissingFileError:
+        return {}, -1
+    files, stamp = (found.get("files"), found.get("stamp")) if isinstance(found, dict) else (None, None)
+    sound = isinstance(files, dict) and all(
+        isinstance(one, list) and len(one) == 2 and type(one[1]) is int for one in files.values()
+    )
+    if not isinstance(files, dict) or not sound or type(stamp) is not int:
         raise RetrievalError(f"{data / CHECKSUMS} holds no checksums: the index is damaged, build it again")
-    return files, {name: one for name, one in records.items() if isinstance(one, list)}
+    return files, stamp

@@ -20,17 +20,9 @@ from typing import Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
+from keqa.retrievers.engines import DOCUMENTS
 from keqa.retrievers.text import plain
 from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, parse_json
-
-DOCUMENTS = "documents"
-"""The engine, and what stands before the file in an address, with a colon."""
-
-
-def is_documents(address: str) -> bool:
-    """Whether an address is of a file of documents, one a question."""
-    return address.startswith(f"{DOCUMENTS}:")
-
 
 _question: ContextVar[str | None] = ContextVar("keqa_question", default=None)
 _id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)
@@ -38,11 +30,7 @@ _id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)
 
 @contextmanager
 def question_asked(question: str) -> Iterator[None]:
-    """Within this context the documents of a question are searched, whatever the query: every program does so.
-
-    Args:
-        question: As it was asked.
-    """
+    """Within this context the documents of a question are searched, whatever the query: every program does so."""
     token = _question.set(question)
     try:
         yield
@@ -52,11 +40,7 @@ def question_asked(question: str) -> Iterator[None]:
 
 @contextmanager
 def id_asked(identity: str | None) -> Iterator[None]:
-    """Within this context a question with several documents is asked with the one of this id.
-
-    Args:
-        identity: Of the question in its data set; None where it has none.
-    """
+    """Within this context a question with several documents is asked with the one of this id."""
     token = _id.set(identity)
     try:
         yield
@@ -98,14 +82,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentsManifest:
-    """What a file of documents says about itself.
-
-    Attributes:
-        name: Of the file, without folder and suffix.
-        passages: How many documents it holds.
-        source_hash: Of its content.
-        origins: Where its documents come from.
-    """
+    """What a file of documents says about itself."""
 
     name: str
     passages: int
@@ -118,10 +95,6 @@ class DocumentsRetriever(SharedRetriever):
 
     Every method may search it: one that searches for parts of a question, as KEQA does for its quizzes, finds the
     document of the question in each search. Outside of a program the query is the question.
-
-    Attributes:
-        path: The file.
-        manifest: What it says about itself.
     """
 
     own_documents = False
@@ -133,14 +106,7 @@ class DocumentsRetriever(SharedRetriever):
 
     @classmethod
     def open(cls, address: str) -> DocumentsRetriever:
-        """Open a file of documents; of each the place in the file is kept in memory, and its text is not.
-
-        Args:
-            address: The file, also as ``documents:FILE``.
-
-        Raises:
-            RetrievalError: There is no such file, or a line of it is no document.
-        """
+        """Open a file of documents; of each the place in the file is kept in memory, and its text is not."""
         path = Path(address.removeprefix(f"{DOCUMENTS}:")).expanduser()
         places: dict[str, list[int]] = {}
         known: set[str] = set()
@@ -163,15 +129,7 @@ class DocumentsRetriever(SharedRetriever):
         return f"{_id.get() or ''}\0{_question.get() or ''}"
 
     def document(self, question: str, identity: str | None = None) -> Document:
-        """The document of a question.
-
-        Args:
-            question: Its text; letter case and spaces do not matter.
-            identity: Which of several documents, by its id.
-
-        Raises:
-            RetrievalError: There is none, or there are several and none of this id.
-        """
+        """The document of a question."""
         places = self._places.get(plain(question), ())
         if not places:
             raise NoDocumentError(f"{self.path.name} has no document for the question {question[:200]!r}")
@@ -185,11 +143,7 @@ class DocumentsRetriever(SharedRetriever):
         return (own or found)[0]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Return for each query the passages of the document of the question asked, in their order, at most ``k``.
-
-        Raises:
-            RetrievalError: The question has no document.
-        """
+        """Return for each query the passages of the document of the question asked, in their order, at most ``k``."""
         wanted = checked_k(k)
         question = _question.get()
         return [self._hits(query if question is None else question, wanted) for query in queries]
@@ -209,11 +163,7 @@ class DocumentsRetriever(SharedRetriever):
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """The lines of a file of documents, each with the byte where it begins and its number; empty ones are left out.
-
-    Raises:
-        RetrievalError: The file cannot be read, or a line is longer than 16 MiB.
-    """
+    """The lines of a file of documents, each with the byte where it begins and its number; empty ones are left out."""
     try:
         stream = open_regular(path, links=True, error=RetrievalError)
     except MissingFileError as error:
@@ -230,15 +180,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def document_of(line: bytes, where: str) -> Document:
-    """Read a line of a file of documents.
-
-    Args:
-        line: The line.
-        where: What messages call it.
-
-    Raises:
-        RetrievalError: It is no document.
-    """
+    """Read a line of a file of documents."""
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError as error:

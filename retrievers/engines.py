@@ -1,4 +1,4 @@
-"""The engines of retrieval that there are: how each is built and opened, and its name. A new one is a line here.
+"""The engines of retrieval that there are, and how an address leads to an index of one.
 
 Building an index, opening it, its facts and the tables of a comparison read this registry; `register_engine` adds
 engines of other packages while a process runs. Nothing of an engine is imported before an index of it is built or
@@ -10,23 +10,41 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from keqa.errors import ConfigurationError, InputError
-from keqa.retrievers.documents import DOCUMENTS
-from keqa.retrievers.manifest import DENSE, EMBEDDED
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers.layout import DATA, state_of
+from keqa.retrievers.manifest import DENSE, EMBEDDED, parse, read_lines
+
+if TYPE_CHECKING:
+    from keqa.retrievers.dense import DenseRetriever
+    from keqa.retrievers.documents import DocumentsRetriever
+    from keqa.retrievers.elasticsearch import ElasticsearchRetriever
+    from keqa.retrievers.hybrid import HybridRetriever
+    from keqa.retrievers.tantivy_index import TantivyRetriever
+
+Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever | DocumentsRetriever"
 
 SERVER = "elasticsearch"
 """The engine that refuses an address of a scheme that no engine has."""
-DENSE_SERVER = "elasticsearch-dense"
+DOCUMENTS = "documents"
+
+JOINT = ","
+"""Joins the addresses of a hybrid: it is in no name of an Elasticsearch index, and in few names of folders."""
+
+MODEL = "@"
+"""Stands between the folder of a dense index and the model of its questions."""
+
+WORDS = "bm25:"
+"""Stands before the folder of a dense index that is searched by its words."""
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 # They are about the files, and are reported otherwise.
-_OF_FILES = ("schema_version", "data", "commit", "change", "probe", "removed")
+_OF_FILES = ("schema_version", "data", "listed", "rows", "probe", "removed")
 
 
 @dataclass(frozen=True)
@@ -52,120 +70,109 @@ class BuildOption:
     locates: bool = False
 
 
-def _in_folder_out(given: Mapping[str, Any]) -> str:
-    if "out" not in given:
-        raise InputError("--out is missing: name a folder for the index")
-    return str(given["out"])
-
-
-def _languages_of(built: Any) -> str:
-    """The languages of an index, most frequent first, or the name of its engine where it does not know them."""
-    return ", ".join(getattr(built, "languages", None) or [str(getattr(built, "language", None) or built.engine)])
-
-
-@dataclass(frozen=True)
 class Engine:
-    """An engine of retrieval.
+    """An engine of retrieval. One of your own is a subclass, of which an object is registered.
 
     Attributes:
         name: As the manifest of an index and messages have it.
         title: What tables call it.
         retriever: The name of its class of retrievers, by which run files name it.
-        open: From an address, and the model that encodes questions where one was named, to a retriever: a
-            `keqa.retrievers.base.Retriever`. The address of an index without a scheme is its folder.
-        facts: From the same address to what `keqa index info` shows of the index.
         schemes: An address that begins with one of them and ``://`` is one of this engine's; without any an index is a
             folder whose manifest names the engine.
         about: What ``keqa index --help`` says of it.
-        build: Makes an index of passages: from them, the address, and as keywords ``name``, ``sources``,
-            ``overwrite``, ``progress``, ``notice`` (as of `keqa.retrievers.build_index`) and the options that were
-            given. What it returns has the number of ``passages``. None where no command of `keqa index` makes one.
         options: What ``build`` and ``locate`` take.
-        locate: From the options that were given, and ``name`` where there is one, to the address of the index to be
-            built; it raises InputError where one is missing. By default the folder of an option ``out``.
-        described: From what ``build`` returns to a few words on the index.
-        searched: From the address and what ``build`` returns to the address by which the index is searched.
-        change: From an address, and the model that encodes passages where one was named, to a context that gives the
-            index as a `keqa.retrievers.changing.Changer`; None where the engine cannot change an index that is there.
     """
 
     name: str
     title: str
     retriever: str
-    open: Callable[[str, str | None], Any]
-    facts: Callable[[str], dict[str, Any]] = lambda address: {}
     schemes: tuple[str, ...] = ()
     about: str = ""
-    build: Callable[..., Any] | None = None
     options: tuple[BuildOption, ...] = ()
-    locate: Callable[[Mapping[str, Any]], str] = _in_folder_out
-    described: Callable[[Any], str] = _languages_of
-    searched: Callable[[str, Any], str] = lambda address, built: address
-    change: Callable[[str, str | None], AbstractContextManager[Any]] | None = None
+
+    def open(self, address: str, model: str | None) -> Any:
+        """Open an index: a `keqa.retrievers.base.Retriever`.
+
+        Args:
+            address: Of the index; without a scheme its folder.
+            model: Encodes questions, where one was named.
+        """
+        raise NotImplementedError
+
+    def facts(self, address: str) -> dict[str, Any]:
+        """What `keqa index info` shows of an index.
+
+        Args:
+            address: As of `open`.
+        """
+        return {}
+
+    def build(self, passages: Any, address: str, **options: Any) -> Any:
+        """Make an index of passages, and return something that has their number as ``passages``.
+
+        Args:
+            passages: Read once.
+            address: From `locate`.
+            **options: ``name``, ``sources``, ``overwrite``, ``progress``, ``notice`` (as of
+                `keqa.retrievers.build_index`) and the options that were given.
+        """
+        raise ConfigurationError(f"the engine {self.name} builds no index")
+
+    @property
+    def builds(self) -> bool:
+        """Whether a command of `keqa index` makes its indexes."""
+        return type(self).build is not Engine.build
+
+    def locate(self, given: Mapping[str, Any]) -> str:
+        """The address of the index to be built; by default the folder of an option ``out``.
+
+        Args:
+            given: The options, and ``name`` where there is one.
+
+        Raises:
+            InputError: One is missing.
+        """
+        if "out" not in given:
+            raise InputError("--out is missing: name a folder for the index")
+        return str(given["out"])
+
+    def described(self, built: Any) -> str:
+        """A few words on an index: by default its languages, most frequent first, or else the name of its engine.
+
+        Args:
+            built: What `build` returned.
+        """
+        return ", ".join(getattr(built, "languages", None) or [str(getattr(built, "language", None) or built.engine)])
+
+    def searched(self, address: str, built: Any) -> str:
+        """The address by which an index is searched.
+
+        Args:
+            address: By which it was built.
+            built: What `build` returned.
+        """
+        return address
+
+    def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
+        """Open an index for a change: a context that gives a `keqa.retrievers.changes.Changer`.
+
+        Args:
+            address: As of `open`.
+            model: Encodes passages, where one was named.
+        """
+        raise ConfigurationError(f"the engine {self.name} cannot change an index that is there: build it again")
 
 
 def entries_of(manifest: Any) -> dict[str, Any]:
     """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
-    for name in ("left_out", "languages", "deleted"):
-        if name in entries and not getattr(manifest, name):
-            del entries[name]
-    if earlier := getattr(manifest, "earlier", ""):
-        entries["note"] = earlier
-    return {name: value for name, value in entries.items() if name not in _OF_FILES}
-
-
-def _in_folder(folder: str, manifest: Any) -> dict[str, Any]:
-    used = sum(file.stat().st_size for file in (Path(folder) / manifest.data).rglob("*") if file.is_file())
-    with _module("files").FileTable.open(Path(folder) / manifest.data) or nullcontext() as table:
-        files = {} if table is None else table.entries(manifest.source_hash)
-    return {**entries_of(manifest), "bytes": used, "files": {path: entry.passages for path, entry in files.items()}}
+    empty = [name for name in ("left_out", "languages", "deleted") if name in entries and not getattr(manifest, name)]
+    return {name: value for name, value in entries.items() if name not in (*_OF_FILES, *empty)}
 
 
 def _module(name: str) -> Any:
     """A module of this room, which is imported only where an index of its engine is built or opened."""
     return importlib.import_module(f"keqa.retrievers.{name}")
-
-
-def _facts_of_server(address: str) -> dict[str, Any]:
-    target, _ = _module("elasticsearch").address_and_model(address)
-    with closing(_module("elasticsearch").ElasticsearchRetriever.open(str(target))) as retriever:
-        files = retriever.files() or {}
-        return {
-            **entries_of(retriever.whole_manifest),
-            **dataclasses.asdict(retriever.facts()),
-            "files": {path: entry.passages for path, entry in files.items()},
-        }
-
-
-def _with_model(folder: str, manifest: Any) -> str:
-    """The folder with the model of its questions, where that is to be named."""
-    model = manifest.encoder.query_model
-    return folder if model == _module("dense").LOCAL else f"{folder}{_module('opening').MODEL}{model}"
-
-
-def _build_on_server(passages: Any, address: str, *, name: str, **options: Any) -> Any:
-    return _module("elasticsearch").load_index(passages, address, **options)
-
-
-def _with_vectors(address: str, manifest: Any) -> str:
-    """The address, and beside it that of the vectors, where there are some."""
-    if not hasattr(manifest, "encoder"):
-        return address
-    package = _module("elasticsearch")
-    dense = package.dense_address(package.address_and_model(address)[0])
-    return f"{address}{_module('opening').JOINT}{_with_model(dense, manifest)}"
-
-
-def _described_on_server(manifest: Any) -> str:
-    languages = _languages_of(manifest)
-    return f"{languages}, {manifest.encoder.model}" if hasattr(manifest, "encoder") else languages
-
-
-def _on_server(given: Mapping[str, Any]) -> str:
-    if "url" not in given or given.get("name") is None:
-        raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
-    return str(_module("elasticsearch").index_address(given["url"], given["name"]))
 
 
 _OUT = BuildOption("out", "Folder of the index.", Path, short="-o", locates=True)
@@ -189,87 +196,137 @@ _MODEL_OPTIONS = (
     BuildOption("separator", 'Between title and text (" [SEP] " for DPR).', shown='": "'),
     BuildOption("similarity", "cosine or dot; by default dot for a pair of models, for one what it says."),
 )
-_ALL = (
-    Engine(
-        EMBEDDED,
-        "BM25",
-        "TantivyRetriever",
-        open=lambda folder, model: _module("tantivy_index").TantivyRetriever.open(folder),
-        facts=lambda folder: _in_folder(folder, _module("tantivy_index").TantivyRetriever.open(folder).manifest),
-        about="BM25",
-        build=lambda passages, folder, **options: _module("tantivy_build").build_index(passages, folder, **options),
-        options=(_OUT, _LANGUAGE),
-        change=lambda folder, model: _module("tantivy_build").changing(folder),
-    ),
-    Engine(
-        DENSE,
-        "dense",
-        "DenseRetriever",
-        open=lambda folder, model: _module("dense").DenseRetriever.open(folder, model),
-        facts=lambda folder: _in_folder(folder, _module("dense.index").open_files(Path(folder)).manifest),
-        about="embeddings",
-        build=lambda passages, folder, **options: _module("dense").build_dense(passages, folder, **options),
-        options=(_OUT, *_MODEL_OPTIONS),
-        described=lambda manifest: f"{DENSE}, {manifest.encoder.model}",
-        searched=_with_model,
-        change=lambda folder, model: _module("dense.changing").changing(folder, model),
-    ),
-    Engine(
-        SERVER,
-        "BM25 (Elasticsearch)",
-        "ElasticsearchRetriever",
-        open=lambda address, model: _module("elasticsearch").ElasticsearchRetriever.open(address),
-        facts=_facts_of_server,
-        schemes=("elasticsearch", "elasticsearch+http", "elasticsearch+https"),
-        about="BM25 on a cluster, and embeddings beside it with --model",
-        build=_build_on_server,
-        options=(
-            BuildOption(
-                "url",
-                "Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
-                "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file "
-                "in ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for "
-                "ELASTICSEARCH_TIMEOUT seconds, 30 by default.",
-                locates=True,
-            ),
-            _LANGUAGE,
-            BuildOption("shards", "Parts of the index.", int, shown="1", least=1),
-            BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
-            *_MODEL_OPTIONS,
+
+
+class _Embedded(Engine):
+    name, title, retriever, about = EMBEDDED, "BM25", "TantivyRetriever", "BM25"
+    options: tuple[BuildOption, ...] = (_OUT, _LANGUAGE)
+
+    def open(self, address: str, model: str | None) -> Any:
+        return _module("tantivy_index").TantivyRetriever.open(address)
+
+    def facts(self, address: str) -> dict[str, Any]:
+        opened = _module("tantivy_index").open_checked(Path(address))
+        used = sum(file.stat().st_size for file in (Path(address) / DATA).iterdir())
+        files = {path: opened.count("file", path) for path in opened.files}
+        return {**entries_of(opened.manifest), "bytes": used, "files": files}
+
+    def build(self, passages: Any, address: str, **options: Any) -> Any:
+        return _module("tantivy_build").build_index(passages, address, **options)
+
+    def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
+        opened: AbstractContextManager[Any] = _module("tantivy_build").changing(address)
+        return opened
+
+
+class _Dense(_Embedded):
+    name, title, retriever, about = DENSE, "dense", "DenseRetriever", "embeddings"
+    options: tuple[BuildOption, ...] = (_OUT, *_MODEL_OPTIONS)
+
+    def open(self, address: str, model: str | None) -> Any:
+        return _module("dense").DenseRetriever.open(address, model)
+
+    def facts(self, address: str) -> dict[str, Any]:
+        _module("dense.index").open_files(Path(address))
+        return super().facts(address)
+
+    def build(self, passages: Any, address: str, **options: Any) -> Any:
+        return _module("dense").build_dense(passages, address, **options)
+
+    def described(self, built: Any) -> str:
+        return f"{DENSE}, {built.encoder.model}"
+
+    def searched(self, address: str, built: Any) -> str:
+        """The folder with the model of its questions, where that is to be named."""
+        model = built.encoder.query_model
+        return address if model == _module("dense").LOCAL else f"{address}{MODEL}{model}"
+
+    def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
+        opened: AbstractContextManager[Any] = _module("dense.index").changing(address, model)
+        return opened
+
+
+class _Server(Engine):
+    name, title, retriever = SERVER, "BM25 (Elasticsearch)", "ElasticsearchRetriever"
+    schemes: tuple[str, ...] = ("elasticsearch", "elasticsearch+http", "elasticsearch+https")
+    about = "BM25 on a cluster, and embeddings beside it with --model"
+    options: tuple[BuildOption, ...] = (
+        BuildOption(
+            "url",
+            "Of the cluster: http://host:9200 or https://…; several nodes with commas. Credentials are read from "
+            "ELASTICSEARCH_API_KEY, or _USERNAME and _PASSWORD. A certificate is checked by the authority's file "
+            "in ELASTICSEARCH_CA_CERTS, or by ELASTICSEARCH_FINGERPRINT. An answer is waited for "
+            "ELASTICSEARCH_TIMEOUT seconds, 30 by default.",
+            locates=True,
         ),
-        locate=_on_server,
-        described=_described_on_server,
-        searched=_with_vectors,
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
-    ),
-    Engine(
-        DENSE_SERVER,
-        "dense (Elasticsearch)",
-        "ElasticsearchDenseRetriever",
-        open=lambda address, model: _module("elasticsearch").ElasticsearchDenseRetriever.open(address, model),
-        facts=_facts_of_server,
-        schemes=("elasticsearch+dense", "elasticsearch+dense+https"),
-        about="searches the embeddings that --engine elasticsearch --model puts on a cluster",
-        change=lambda address, model: _module("elasticsearch.changing").changing(address, model),
-    ),
-    Engine(
-        DOCUMENTS,
-        "documents",
-        "DocumentsRetriever",
-        open=lambda address, model: _module("documents").DocumentsRetriever.open(address),
-        facts=lambda address: dataclasses.asdict(_module("documents").DocumentsRetriever.open(address).manifest),
-        about="gives each question a document of its own, from a file of keqa documents",
-    ),
-)
+        _LANGUAGE,
+        BuildOption("shards", "Parts of the index.", int, shown="1", least=1),
+        BuildOption("replicas", "Copies of each part.", int, shown="1 with two nodes or more", least=0),
+        *_MODEL_OPTIONS,
+    )
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in _ALL}
+    def open(self, address: str, model: str | None) -> Any:
+        return _module("elasticsearch").ElasticsearchRetriever.open(address)
+
+    def facts(self, address: str) -> dict[str, Any]:
+        target, _ = _module("elasticsearch").address_and_model(address)
+        with closing(_module("elasticsearch").ElasticsearchRetriever.open(str(target))) as retriever:
+            files = retriever.files()
+            return {
+                **entries_of(retriever.whole_manifest),
+                **retriever.facts(),
+                "files": {path: entry.passages for path, entry in files.items()},
+            }
+
+    def build(self, passages: Any, address: str, *, name: str | None = None, **options: Any) -> Any:
+        return _module("elasticsearch").load_index(passages, address, **options)
+
+    def locate(self, given: Mapping[str, Any]) -> str:
+        if "url" not in given or given.get("name") is None:
+            raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
+        return str(_module("elasticsearch").index_address(given["url"], given["name"]))
+
+    def described(self, built: Any) -> str:
+        languages = super().described(built)
+        return f"{languages}, {built.encoder.model}" if hasattr(built, "encoder") else languages
+
+    def searched(self, address: str, built: Any) -> str:
+        """The address, and beside it that of the vectors, where there are some."""
+        if not hasattr(built, "encoder"):
+            return address
+        package = _module("elasticsearch")
+        dense = ENGINES[DENSE].searched(package.dense_address(package.address_and_model(address)[0]), built)
+        return f"{address}{JOINT}{dense}"
+
+    def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
+        opened: AbstractContextManager[Any] = _module("elasticsearch.writing").changing(address, model)
+        return opened
+
+
+class _DenseServer(_Server):
+    name, title, retriever = "elasticsearch-dense", "dense (Elasticsearch)", "ElasticsearchDenseRetriever"
+    schemes: tuple[str, ...] = ("elasticsearch+dense", "elasticsearch+dense+https")
+    about = "searches the embeddings that --engine elasticsearch --model puts on a cluster"
+    options = ()
+    builds = False
+
+    def open(self, address: str, model: str | None) -> Any:
+        return _module("elasticsearch").ElasticsearchDenseRetriever.open(address, model)
+
+
+class _Documents(Engine):
+    name, title, retriever = DOCUMENTS, "documents", "DocumentsRetriever"
+    about = "gives each question a document of its own, from a file of keqa documents"
+
+    def open(self, address: str, model: str | None) -> Any:
+        return _module("documents").DocumentsRetriever.open(address)
+
+    def facts(self, address: str) -> dict[str, Any]:
+        return dataclasses.asdict(self.open(address, None).manifest)
+
+
+ENGINES: dict[str, Engine] = {one.name: one for one in (_Embedded(), _Dense(), _Server(), _DenseServer(), _Documents())}
 """Every engine by its name; `register_engine` adds to it."""
-
-
-def engine_of_scheme(address: str) -> Engine:
-    """The engine of an address with a scheme; the one that refuses such an address where no engine has it."""
-    scheme = address.partition("://")[0].strip().lower()
-    return next((one for one in ENGINES.values() if scheme in one.schemes), ENGINES[SERVER])
 
 
 def register_engine(engine: Engine) -> Engine:
@@ -299,6 +356,111 @@ def register_engine(engine: Engine) -> Engine:
     return engine
 
 
-def _home(engine: Engine) -> tuple[Any, ...]:
-    opens = engine.open
-    return engine.name, engine.retriever, getattr(opens, "__module__", None), getattr(opens, "__qualname__", None)
+def _home(engine: Engine) -> tuple[str, ...]:
+    return engine.name, engine.retriever, type(engine).__module__, type(engine).__qualname__
+
+
+def open_index(address: Path | str, *, model: str | None = None) -> Index:
+    """Open a finished index, whatever built it.
+
+    Args:
+        address: The folder of an embedded or dense index; ``elasticsearch://host:9200/name``, or an address of another
+            engine of `keqa.retrievers.engines`; or two or more of these joined by commas, whose passages are then
+            ranked together (reciprocal rank fusion). A dense index of any model but the one that comes as a package is
+            named with it: ``folder@model``. ``documents:FILE`` is a file of documents, one a question, and stands
+            alone.
+        model: The model that encodes the questions to a dense index, by name or folder, where the address has none. It
+            is never taken from the index, which may come from anyone.
+
+    Raises:
+        InputError: The address cannot be one.
+        RetrievalError: There is no index, or it is half-built, truncated, or made by an incompatible version.
+        ConfigurationError: A model that it needs was not named or cannot be opened, or a server refuses the
+            credentials.
+        MissingExtraError: A package is missing.
+    """
+    opened = [
+        engine.open(place, named) for engine, place, named in (engine_of(one, model) for one in parts_of(address))
+    ]
+    found: Index = opened[0] if len(opened) == 1 else _module("hybrid").HybridRetriever(opened)
+    return found
+
+
+def folder_and_model(address: str) -> tuple[Path, str | None]:
+    """The folder of an index, and the model that its address names; a folder that is there may have any name."""
+    if not Path(address).is_dir():
+        for mark in re.finditer(MODEL, address):
+            folder, model = Path(address[: mark.start()]), address[mark.end() :]
+            if model and folder.is_dir():
+                return folder, model
+    return Path(address), None
+
+
+def parts_of(address: Path | str) -> list[str]:
+    """The addresses that are joined in one, in their order.
+
+    A folder that is there is one address, whatever its name; so is an Elasticsearch address with several hosts
+    (``elasticsearch://a:9200,b:9200/name``).
+    """
+    whole = str(address)
+    if isinstance(address, Path) or is_documents(whole) or (whole and Path(whole).is_dir()):
+        return [whole]
+    parts: list[str] = []
+    for piece in whole.split(JOINT):
+        # Hosts without the name of an index yet.
+        if parts and is_remote(parts[-1]) and "/" not in parts[-1].partition("://")[2]:
+            parts[-1] += JOINT + piece
+        else:
+            parts.append(piece.strip())
+    if not all(parts):
+        # What is refused is not repeated: it may be an address with a password in it.
+        raise InputError(
+            "an index is named by its folder, elasticsearch://host:9200/name, or several of these with commas"
+        )
+    if any(map(is_documents, parts)):
+        raise InputError("a file of documents is the whole index of a run: join it with no other")
+    if len(set(parts)) < len(parts):
+        raise InputError("an index is named twice: a hybrid is of different ones")
+    return parts
+
+
+def is_remote(address: str) -> bool:
+    """Whether an address is of a server, and no folder; one of an unknown scheme is refused where it is opened."""
+    return "://" in address
+
+
+def is_documents(address: str) -> bool:
+    """Whether an address is of a file of documents, one a question."""
+    return address.startswith(f"{DOCUMENTS}:")
+
+
+def facts_of(address: Path | str, *, verify: bool = False) -> list[dict[str, Any]]:
+    """What an index is, of a hybrid each part: address, engine, entries of the manifest, bytes and files.
+
+    No embedding model is opened, and passages are counted. With ``verify`` the files of one in a folder are compared
+    with their checksums, which reads all of them; ``checksums`` says what was found.
+    """
+    parts = []
+    for part in parts_of(address):
+        engine, place, _ = engine_of(part)
+        parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
+        if verify and (Path(place) / DATA).is_dir():
+            parts[-1]["checksums"] = dataclasses.asdict(_module("checksums").verify(Path(place)))
+    return parts
+
+
+def engine_of(address: str, model: str | None = None) -> tuple[Engine, str, str | None]:
+    """The engine of one address, what it opens, and the model that encodes its questions where one is named."""
+    if is_documents(address):
+        return ENGINES[DOCUMENTS], address, model
+    if is_remote(address):
+        scheme = address.partition("://")[0].strip().lower()
+        return next((one for one in ENGINES.values() if scheme in one.schemes), ENGINES[SERVER]), address, model
+    if address.startswith(WORDS):
+        return ENGINES[EMBEDDED], address.removeprefix(WORDS), model
+    folder, named = folder_and_model(address)
+    name = state_of(folder).manifest
+    engine, _ = parse(read_lines(folder / DATA, name)[0], str(folder / DATA / name))
+    if engine not in ENGINES or ENGINES[engine].schemes:
+        raise RetrievalError(f"the index in {folder} is of the engine {engine[:40]}, which this version does not know")
+    return ENGINES[engine], str(folder), named or model

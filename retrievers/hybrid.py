@@ -33,16 +33,7 @@ _SLICE = 100
 
 @dataclass(frozen=True, slots=True)
 class HybridManifest:
-    """What the fused indexes say about themselves.
-
-    Attributes:
-        name: The names of the parts.
-        passages: Of the largest part; parts are in general indexes of the same passages.
-        source_hash: That of the parts, where they hold the same passages; made from theirs where they do not.
-        constant: k of the fusion.
-        depth: Passages taken from each part.
-        parts: The manifests of the parts.
-    """
+    """What the fused indexes say about themselves."""
 
     name: str
     passages: int
@@ -53,24 +44,10 @@ class HybridManifest:
 
 
 class HybridRetriever(SharedRetriever):
-    """Passages by their ranks in the lists of several retrievers. Safe to use from many threads where those are.
-
-    Attributes:
-        retrievers: Asked for every query, one after the other. Where passages score the same, the order of the first
-            counts.
-    """
+    """Passages by their ranks in the lists of several retrievers. Safe to use from many threads where those are."""
 
     def __init__(self, retrievers: Sequence[Retriever], *, constant: int = CONSTANT, depth: int = DEPTH) -> None:
-        """Set up.
-
-        Args:
-            retrievers: Two or more.
-            constant: k of the fusion.
-            depth: Passages taken from each retriever, or as many as are asked for where that is more.
-
-        Raises:
-            InputError: There are fewer than two retrievers, or a number is less than it can be.
-        """
+        """Set up."""
         if len(retrievers) < 2:
             raise InputError("a hybrid needs two retrievers or more")
         if constant < 0 or depth < 1:
@@ -122,10 +99,6 @@ def fused(lists: Sequence[Sequence[Hit]], constant: int = CONSTANT) -> list[Hit]
 
     A passage is the same in two lists where its id, title and text are. Of passages that score the same, the one that
     is higher in the first list comes first, then in the second, and so on.
-
-    Args:
-        lists: Best first.
-        constant: k of the fusion.
     """
     ranks: dict[Passage, dict[int, int]] = {}
     for number, hits in enumerate(lists):

@@ -14,7 +14,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.adapters import as_passage, text_expected
 from keqa.retrievers.analysis import LANGUAGES, language_of
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.files import FileTable, Origin
+from keqa.retrievers.files import Origin
 from keqa.retrievers.languages import by_frequency, described, language_of_text
 from keqa.retrievers.left_out import LeftOut
 from keqa.retrievers.manifest import SourceHash
@@ -29,20 +29,9 @@ _LONGEST_ID = 1000
 
 
 class Intake:
-    """Goes through passages once, and knows afterwards what an index of them says about itself.
-
-    Attributes:
-        head: The first of them, as they were given.
-        language: Of the analyzer, where the engine has one.
-        count: How many there were so far.
-        renamed: How many had an id that was taken.
-        source_hash: Over all of them so far.
-        origin: The file that the last one comes from, where that is known.
-        table: Takes note of the files, where the engine has given one.
-    """
+    """Goes through passages once, and knows afterwards what an index of them says about itself."""
 
     origin: Origin | None
-    table: FileTable | None
 
     def __init__(
         self,
@@ -52,20 +41,11 @@ class Intake:
         head: int = HEAD,
         languages: Collection[str] = LANGUAGES,
     ) -> None:
-        """Look at the first passages.
-
-        Args:
-            passages: Read once, and never held; what `as_passage` takes.
-            language: Of the analyzer, or ``"auto"``; None where the engine has none.
-            head: How many passages decide on the language.
-            languages: Those of the engine.
-
-        Raises:
-            InputError: There are no passages, or there is no such language.
-        """
+        """Look at the first passages."""
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
-        self.origin = self.table = None
+        self.origin = None
+        self.files: dict[str, str] = {}
         self._given, self._passages = passages, _with_origins(passages)
         self._head = list(itertools.islice(self._passages, head))
         self.head = [passage for passage, _ in self._head]
@@ -74,14 +54,10 @@ class Intake:
         self.language = None if language is None else language_of(language, self.head, languages)
         self._ids = SeenIds()
         self._languages: Counter[str] = Counter()
-        self._main = language_of("auto", self.head) if self.language is None else self.language
+        self.main = language_of("auto", self.head) if self.language is None else self.language
 
     def __iter__(self) -> Iterator[Passage]:
-        """The passages as they are indexed.
-
-        Raises:
-            InputError: A passage has no id, or one that is too long.
-        """
+        """The passages as they are indexed."""
         for given, origin in itertools.chain(self._head, self._passages):
             passage, self.origin = cleaned(given), origin
             unique = self._ids.unique(passage.id)
@@ -90,17 +66,13 @@ class Intake:
                 passage = dataclasses.replace(passage, id=unique)
             self.source_hash.add(passage)
             self.count += 1
-            self._languages[language_of_text(passage.text, self._main)] += 1
-            if self.table is not None and origin is not None:
-                self.table.add(origin, passage.id)
+            self._languages[language_of_text(passage.text, self.main)] += 1
+            if origin is not None:
+                self.files[origin.path] = origin.digest
             yield passage
 
     def entries(self, sources: Iterable[str]) -> dict[str, Any]:
-        """What a manifest says of the passages, which have all been read.
-
-        Args:
-            sources: Where they come from.
-        """
+        """What a manifest says of the passages, which have all been read."""
         left_out = getattr(self._given, "left_out", None)
         return {
             "passages": self.count,
@@ -176,11 +148,7 @@ def _insert(table: array[int], key: int) -> bool:
 
 
 def cleaned(passage: Passage) -> Passage:
-    """Return a passage as an index can hold it.
-
-    Raises:
-        InputError: It has no id, or one that is too long.
-    """
+    """Return a passage as an index can hold it."""
     own, title = clean_text(passage.id).strip(), clean_text(passage.title).strip()
     text = clean_text(passage.text).strip()
     if not own:

@@ -85,11 +85,7 @@ _AHEAD: Final = 1.3
 
 @lru_cache(maxsize=32)
 def without_stop_words(language: str) -> tantivy.TextAnalyzer:
-    """The analyzer that leaves out the function words of a language, where there is a list of them.
-
-    Args:
-        language: ``"en"`` or one of `STEMMED`.
-    """
+    """The analyzer that leaves out the function words of a language, where there is a list of them."""
     from tantivy import Filter, TextAnalyzerBuilder
 
     builder = TextAnalyzerBuilder(words_of_any_script()).filter(Filter.lowercase())
@@ -119,15 +115,7 @@ def languages_of_word(word: str) -> frozenset[str]:
 # The same text is asked for again at once, where it is counted and where it is written.
 @lru_cache(maxsize=4)
 def language_of_text(text: str, main: str = "en") -> str:
-    """The language of a passage, as its letters and its function words have it.
-
-    Args:
-        text: The passage.
-        main: The language of the index, which counts where that is unclear.
-
-    Returns:
-        A code of `NAMES`.
-    """
+    """The language of a passage, as its letters and its function words have it."""
     text = text[:_LOOKED_AT]
     if not text.isascii() and _OTHER_SCRIPT.search(text) and (letters := len(_LETTER.findall(text))):
         if len(_OF_JOINED["th"].findall(text)) >= _JOINED_SHARE * letters:
@@ -163,14 +151,7 @@ def described(languages: Mapping[str, int]) -> str:
 
 
 def spaced_language(texts: Iterable[str]) -> str:
-    """The language of texts that are not in Chinese or Japanese, as their function words and letters have it.
-
-    Args:
-        texts: The beginning of a corpus.
-
-    Returns:
-        ``"en"`` or one of `STEMMED`; ``"en"`` where that is unclear.
-    """
+    """The language of texts that are not in Chinese or Japanese, as their function words and letters have it."""
     parts, size = [], 0
     for text in texts:
         parts.append(text[:_OF_EACH])

@@ -46,12 +46,7 @@ class LeftOut:
         return sum(self.unread.values())
 
     def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
-        """What to say of it, one statement a line.
-
-        Args:
-            named: So many names at most.
-            examples: One file of each kind that was passed over, as far as it is known: an index does not keep it.
-        """
+        """What to say of it, one statement a line."""
 
         def counted(kinds: Mapping[str, int]) -> str:
             known = examples or {}
@@ -77,11 +72,7 @@ class LeftOut:
 
 
 class LeftOutCounter:
-    """Counts what is left out while sources are read.
-
-    Attributes:
-        examples: The first file of each kind that was passed over.
-    """
+    """Counts what is left out while sources are read."""
 
     def __init__(self, named: Collection[str] = ()) -> None:
         """Start counting; files of the absolute paths that are named are read, and not passed over in a folder."""
@@ -92,12 +83,7 @@ class LeftOutCounter:
         self.examples: dict[str, str] = {}
 
     def pass_over(self, kind: str, path: Path | None = None) -> None:
-        """Take note of a file that nobody expects in an index.
-
-        Args:
-            kind: What it is counted as.
-            path: Of the file; the first of a kind is named.
-        """
+        """Take note of a file that nobody expects in an index."""
         if path is not None and path_of(path) in self._named:
             return
         kind = visible_line(kind)[:_LONGEST_NAME]
@@ -108,13 +94,7 @@ class LeftOutCounter:
             self.examples[kind] = _short(visible_line(str(path)))
 
     def unread(self, path: Path, reason: str, why: str) -> None:
-        """Take note of what should have been read.
-
-        Args:
-            path: Of a file or folder.
-            reason: What it is counted as.
-            why: What was wrong with this one; it may name the path itself.
-        """
+        """Take note of what should have been read."""
         self._unread[reason] += 1
         if len(self._names) < NAMED:
             name = visible_line(why if str(path) in why else f"{path}: {why}")

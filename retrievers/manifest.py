@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import AnalyzerSettings
+from keqa.retrievers.analysis import LANGUAGES, AnalyzerSettings, is_known
 from keqa.retrievers.base import Passage
 from keqa.retrievers.left_out import LeftOut
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
@@ -20,27 +21,29 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 SCHEMA_VERSION: Final = 2
-"""Since 2, passages stand at one place, have the dates that texts and names of files say, and are of many languages."""
-_READ: Final = (1, SCHEMA_VERSION)
 EMBEDDED: Final = "embedded"
 DENSE: Final = "dense"
 FORMAT: Final = "keqa-index"
-MANIFEST: Final = "manifest.json"
 
 # Bounds of what an index from anywhere may say about itself.
 _DEEPEST = 8
-# A manifest names the sources, which a shell may have made thousands of.
-_LARGEST_FILE = 64 << 20
+# With the names of its files, of which a folder may have a million.
+_LARGEST_FILE = 1 << 29
 LONGEST_TEXT: Final = 4096
 """The most characters of a text in a manifest."""
 _LARGEST_NUMBER = 2**62
+_LARGEST_DIMENSION = 65_536
 
 # Entries that a manifest has only where they say something.
-_WHERE_SAID = ("left_out", "removed", "languages", "deleted", "change")
+_WHERE_SAID = ("left_out", "removed", "languages", "deleted")
 
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
+
+SIMILARITIES: Final = ("cosine", "dot")
+FLAT: Final = "flat"
+IVF: Final = "ivf-sq8"
 
 _D = TypeVar("_D", bound="DataclassInstance")
 
@@ -57,11 +60,13 @@ class IndexManifest:
         source_hash: SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
         sources: The files and folders that the passages came from, as the user named them.
         created: When the index was built, in UTC.
-        data: Folder of the search engine's files, inside the index folder.
+        data: What the names of further files begin with, or an index behind a name on a server; may be empty.
         left_out: What of the sources is not in the index.
         removed: What the last change took out, as it was named, where it did nothing else: who asks for it again, as
             after a kill, is told that it is so.
-        languages: Those of its passages, with how many are in each; none in an index of an earlier version.
+        languages: Those of its passages, with how many are in each.
+        deleted: How many passages were deleted since the index was built or rewritten; until then they count in how
+            frequent a word is and how long a text.
     """
 
     ENGINE: ClassVar[str]
@@ -73,38 +78,25 @@ class IndexManifest:
     source_hash: str
     sources: tuple[str, ...]
     created: str
-    data: str
+    data: str = ""
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
     removed: tuple[str, ...] = ()
     languages: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    deleted: int = 0
 
     def to_json(self) -> str:
-        """Return the manifest as it is written to disk; the embedded engine is not named."""
+        """Return the manifest as it is written to disk, on one line; the embedded engine is not named."""
         head = {"format": FORMAT} | ({} if self.ENGINE == EMBEDDED else {"engine": self.ENGINE})
         values = {**head, **dataclasses.asdict(self)}
         for name in _WHERE_SAID:
-            if name in values and not getattr(self, name):
+            if not getattr(self, name):
                 del values[name]
-        text = json.dumps(values, ensure_ascii=False, indent=2) + "\n"
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            # The name of a file may be no text at all, and then has half characters in the place of its bytes.
-            text = json.dumps(values, indent=2) + "\n"
-        return text
+        # In ASCII, as the name of a file may be no text at all, and then has half characters in the place of its bytes.
+        return json.dumps(values)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
-        """Read a manifest.
-
-        Args:
-            text: What :meth:`to_json` wrote.
-            where: The file, for the message.
-
-        Raises:
-            RetrievalError: The text is no manifest of this engine, is one of a version that is not understood, or an
-                entry is missing, unknown, or not of its type and size.
-        """
+        """Read what `to_json` wrote, which may come from anyone: each entry is of its type and size."""
         engine, values = parse(text, where)
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
@@ -113,42 +105,18 @@ class IndexManifest:
             raise RetrievalError(f"{where}: {problem}")
         return manifest
 
-    @classmethod
-    def read(cls, folder: Path, name: str = MANIFEST) -> Self | None:
-        """Read the manifest in the folder of an index; None where there is no such file.
-
-        Raises:
-            RetrievalError: It cannot be read; see `from_json`.
-        """
-        text = read_text(folder, name)
-        return None if text is None else cls.from_json(text, str(folder / name))
-
     @property
     def main_language(self) -> str:
         """The language of passages of which it is unclear."""
         return next(iter(self.languages), "en")
 
     @property
-    def earlier(self) -> str:
-        """What an index of files that an earlier version built is without; empty where it is of this one."""
-        if self.schema_version == SCHEMA_VERSION or not self.sources:
-            return ""
-        return (
-            "built by an earlier version: passages may span pages and headings, are all taken for one language, and "
-            "have no dates that texts and file names say. `keqa index` builds it again"
-        )
+    def is_worn(self) -> bool:
+        """Whether so much was deleted that the index should be rewritten, so that its statistics are a build's."""
+        return self.deleted > (0 if self.passages <= _SMALL else _MOST_DELETED * self.passages)
 
     def check_count(self, found: int, where: str, again: str = "Build it again") -> None:
-        """Make sure that an index holds as many passages as its manifest says.
-
-        Args:
-            found: How many it holds.
-            where: What messages call it.
-            again: What to do.
-
-        Raises:
-            RetrievalError: It holds more or fewer.
-        """
+        """Make sure that an index holds as many passages as its manifest says."""
         if found != self.passages:
             raise RetrievalError(
                 f"{where} is not complete: its manifest says {self.passages} passages, it holds {found}. {again}"
@@ -156,8 +124,8 @@ class IndexManifest:
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
-        if not is_data_name(self.data):
-            yield f"data must name a folder inside the index, found {self.data!r}"
+        if self.data and not _is_plain_name(self.data):
+            yield f"data must name something inside the index, found {self.data!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,21 +134,11 @@ class Manifest(IndexManifest):
 
     Attributes:
         analyzer: Language and analyzer settings.
-        commit: Operation stamp of the engine's commit that this manifest describes.
-        deleted: How many passages were deleted since the index was built or rewritten; until then they count in how
-            frequent a word is and how long a text.
     """
 
     ENGINE: ClassVar[str] = EMBEDDED
 
     analyzer: AnalyzerSettings
-    commit: int
-    deleted: int = 0
-
-    @property
-    def is_worn(self) -> bool:
-        """Whether so much was deleted that the index should be rewritten, so that its statistics are a build's."""
-        return self.deleted > (0 if self.passages <= _SMALL else _MOST_DELETED * self.passages)
 
     @property
     def main_language(self) -> str:
@@ -192,32 +150,138 @@ class Manifest(IndexManifest):
         """Language of the analyzer, such as ``"en"``."""
         return self.analyzer.language
 
+    def problems(self) -> Iterator[str]:
+        """What is wrong with entries that are of the right type."""
+        yield from IndexManifest.problems(self)
+        if not is_known(self.analyzer):
+            yield f"the index was built with analyzer settings that this version does not know: {self.analyzer}"
 
-def read_text(folder: Path, name: str = MANIFEST) -> str | None:
-    """Return the text of a manifest of any engine, or None where there is no such file.
 
-    Raises:
-        RetrievalError: The file cannot be read.
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """What an index was encoded with and a question must be; kept in the manifest.
+
+    Attributes:
+        model: Encodes passages; a folder by its absolute path, so that the index opens from anywhere.
+        query_model: Encodes questions: the same, or the other of a pair such as DPR's two.
+        passage_prefix: Put before each passage (``"passage: "`` for E5).
+        query_prefix: Put before each question (``"query: "`` for E5).
+        separator: Between the title of a passage and its text (``" [SEP] "`` for DPR).
+        similarity: ``"cosine"``, or ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
+        dimension: Length of the vectors.
     """
+
+    model: str
+    query_model: str
+    passage_prefix: str
+    query_prefix: str
+    separator: str
+    similarity: str
+    dimension: int
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with settings that were read from a manifest."""
+        if self.similarity not in SIMILARITIES:
+            yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
+        if not 1 <= self.dimension <= _LARGEST_DIMENSION:
+            yield f"encoder.dimension must be from 1 to {_LARGEST_DIMENSION}, found {self.dimension}"
+
+    def text_of(self, passage: Passage) -> str:
+        """What of a passage is encoded, without the prefix."""
+        return f"{passage.title}{self.separator}{passage.text}" if passage.title else passage.text
+
+    def key_of(self, passage: Passage) -> int:
+        """By what the vector of a passage is known: 63 bits of a hash of what is encoded."""
+        digest = hashlib.blake2b(self.text_of(passage).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSettings:
+    """How the vectors of an index are searched; kept in the manifest.
+
+    Attributes:
+        kind: ``"flat"`` compares a question with every vector; ``"ivf-sq8"`` with those of the lists that are closest
+            to it, each number of a vector in 8 bits.
+        lists: How many lists there are.
+        nprobe: How many of them are searched.
+    """
+
+    kind: str
+    lists: int = 0
+    nprobe: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseManifest(IndexManifest):
+    """What a dense index says about itself; see also `IndexManifest`.
+
+    Its ``source_hash`` is the same as that of an embedded index of the same passages.
+
+    Attributes:
+        language: Of passages that do not say it themselves, for a search of the same index by words.
+        encoder: The models, and how texts are given to them.
+        probe: The vector that the model of questions gave for a question that never changes.
+        vectors: How the vectors are searched.
+        listed: How many of them are in lists.
+        rows: How many others there are at least.
+    """
+
+    ENGINE: ClassVar[str] = DENSE
+
+    language: str
+    encoder: EncoderSettings
+    probe: tuple[float, ...]
+    vectors: VectorSettings
+    listed: int
+    rows: int
+
+    @property
+    def main_language(self) -> str:
+        """The language of passages of which it is unclear."""
+        return self.language
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with entries that are of the right type."""
+        yield from IndexManifest.problems(self)
+        yield from self.encoder.problems()
+        if len(self.probe) != self.encoder.dimension or not all(map(math.isfinite, self.probe)):
+            yield f"probe must be {self.encoder.dimension} numbers"
+        kind, lists, nprobe = dataclasses.astuple(self.vectors)
+        if kind not in (FLAT, IVF):
+            yield f"vectors.kind must be {FLAT} or {IVF}, found {kind!r}"
+        elif kind == IVF and not 1 <= nprobe <= lists <= self.listed:
+            yield f"vectors.lists and nprobe must be from 1 to {self.listed}, found {lists} and {nprobe}"
+        if not self.data:
+            yield "data must name the files of the vectors"
+        if self.language not in LANGUAGES:
+            yield f"unknown language {self.language[:40]!r}"
+
+
+def read_lines(folder: Path, name: str) -> tuple[str, str]:
+    """The manifest in a file, and the digests of the files of the index by their paths, which are read when needed."""
     try:
-        return read_file(folder, name, _LARGEST_FILE, error=RetrievalError).decode()
-    except MissingFileError:
-        return None
-    except UnicodeDecodeError as error:
+        head, _, files = read_file(folder, name, _LARGEST_FILE, error=RetrievalError).decode().partition("\n")
+    except (MissingFileError, UnicodeDecodeError) as error:
         raise RetrievalError(f"{folder / name} cannot be read: {error}") from error
+    return head, files
+
+
+def parse_files(text: str, where: str) -> dict[str, str]:
+    """The digests of the files of an index by their paths, in the order of these."""
+    found = parse_json(text, where, error=RetrievalError)
+    if not isinstance(found, dict) or not all(isinstance(digest, str) for digest in found.values()):
+        raise RetrievalError(f"{where} holds no files with their digests: the index is damaged, build it again")
+    return dict(sorted(found.items()))
 
 
 def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
-    """The engine and the entries of a manifest of any engine.
-
-    Raises:
-        RetrievalError: The text is no manifest, or one of a version that is not understood.
-    """
+    """The engine and the entries of a manifest of any engine."""
     values = parse_json(text, where, max_depth=_DEEPEST, error=RetrievalError)
     if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
         raise RetrievalError(f"{where} is not the manifest of an index (it describes something else)")
     engine, version = values.pop("engine", EMBEDDED), values.get("schema_version")
-    if version not in _READ:
+    if version != SCHEMA_VERSION:
         raise RetrievalError(
             f"{where} has schema version {str(version)[:20]}, this version of KEQA reads {SCHEMA_VERSION}: "
             "build the index again, or use the version that built it"
@@ -225,9 +289,8 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
     return str(engine), values
 
 
-def is_data_name(name: str) -> bool:
-    """Whether a name can be that of a folder right inside an index, and leads nowhere else."""
-    return bool(name) and len(name) <= 255 and not name.startswith(".") and not set(name) & set("/\\:\0")
+def _is_plain_name(name: str) -> bool:
+    return len(name) <= 255 and not name.startswith(".") and not set(name) & set("/\\:\0")
 
 
 def _made(kind: type[_D], values: Any, where: str, before: str) -> _D:

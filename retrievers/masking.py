@@ -13,11 +13,7 @@ MASK = "MASK"
 
 
 class MaskingRetriever(SharedRetriever):
-    """Finds what another retriever finds, with the answers to the query masked (KBM, section 2.1).
-
-    Attributes:
-        retriever: The other one.
-    """
+    """Finds what another retriever finds, with the answers to the query masked (KBM, section 2.1)."""
 
     def __init__(self, retriever: Retriever, golds: Callable[[str], Sequence[str]]) -> None:
         """Mask the answers that ``golds`` gives to a query; none, or an empty one, masks nothing."""
@@ -35,11 +31,7 @@ class MaskingRetriever(SharedRetriever):
 
 
 def naming(answers: Iterable[str]) -> re.Pattern[str] | None:
-    """What finds answers in a passage; None where there are none.
-
-    Args:
-        answers: Empty ones are passed over.
-    """
+    """What finds answers in a passage; None where there are none."""
     # The longest first: of a name within another one nothing may be left.
     found = sorted((answer for answer in answers if answer.strip()), key=len, reverse=True)
     spelled = "|".join(map(re.escape, found))

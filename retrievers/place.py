@@ -79,11 +79,7 @@ NOWHERE: Final = Place()
 
 
 def unpacked(text: str) -> Place:
-    """The place that an index keeps. What in it is no place is passed over: an index may come from anywhere.
-
-    Args:
-        text: What `Place.packed` gave.
-    """
+    """The place that an index keeps. What in it is no place is passed over: an index may come from anywhere."""
     if not text:
         return NOWHERE
     try:
@@ -94,11 +90,7 @@ def unpacked(text: str) -> Place:
 
 
 def placed(given: Mapping[str, Any]) -> Place:
-    """A place as it can be kept and shown.
-
-    Args:
-        given: Values by the names of its attributes; those of the wrong type are passed over.
-    """
+    """A place as it can be kept and shown."""
     page = given.get("page")
     return Place(
         file=_line(given, "file"),
@@ -114,15 +106,7 @@ def _line(given: Mapping[str, Any], name: str) -> str:
 
 
 def place_beside(item: Any, metadata: Any) -> Place:
-    """Where a passage stands.
-
-    Args:
-        item: A mapping or an object.
-        metadata: What it has as metadata, a mapping; anything else says nothing.
-
-    Returns:
-        What is known of its place; each part that is missing or makes no sense is empty.
-    """
+    """Where a passage stands."""
     whole = _part(item, "place")
     if isinstance(whole, Place):
         return whole

@@ -75,13 +75,6 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     Apart from white space, which becomes single spaces, nothing is lost, added or moved. No passage is longer than
     one and a half times the target; a sentence that is gets cut between words. Chinese and Japanese count by
     character, five for three words.
-
-    Args:
-        text: The text; paragraphs are divided by empty lines.
-        words: The target.
-
-    Returns:
-        The passages, none of them empty.
     """
     target = words * WORD_LENGTH
     if len(text) <= _LONG * words:

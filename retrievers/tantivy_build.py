@@ -1,31 +1,43 @@
-"""Building an index, and adding and deleting passages later."""
+"""Writing the embedded index: each build and each change is one commit, with deletions, additions and the manifest."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+import datetime
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.analysis import AnalyzerSettings, language_of, register, settings_for
+from keqa.retrievers import checksums
+from keqa.retrievers.analysis import language_of, settings_for
 from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.changes import Change, FolderChanger, manifest_after
-from keqa.retrievers.checksums import note
-from keqa.retrievers.files import FileLess, FileTable
+from keqa.retrievers.changes import Change, manifest_after
+from keqa.retrievers.files import FileEntry
 from keqa.retrievers.intake import Intake, cleaned
-from keqa.retrievers.layout import BUILDING, NEXT_MANIFEST, building, clean_up, exclusive, new_data, write_atomically
-from keqa.retrievers.manifest import MANIFEST, Manifest
+from keqa.retrievers.layout import (
+    DATA,
+    META,
+    VECTORS,
+    building,
+    exclusive,
+    manifest_name,
+    remove_engine,
+    remove_manifests,
+    state_of,
+    write_atomically,
+)
+from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest
 from keqa.retrievers.tantivy_index import (
+    AnyManifest,
     Opened,
-    commit_stamp,
     engine_errors,
     make_document,
     make_schema,
     open_checked,
     stored_passage,
-    writing,
 )
 from keqa.retrievers.text import clean_text
 
@@ -33,9 +45,19 @@ if TYPE_CHECKING:
     import tantivy
 
 _PROGRESS_EVERY = 1000
-_WRITER_HEAP = 512_000_000
-_WRITER_THREADS = 2
-_UPDATE_HEAP = 64_000_000
+_BUILD = (512_000_000, 2)
+_UPDATE = (64_000_000, 1)
+
+Key = Callable[[Passage], int | None]
+"""By what the vector of a passage is known; nothing where an index has no vectors."""
+_M = TypeVar("_M", Manifest, DenseManifest)
+
+Row = tuple[Passage, str]
+"""A passage and the file that it comes from."""
+
+
+def no_key(passage: Passage) -> None:
+    """The `Key` of an index without vectors."""
 
 
 def build_index(
@@ -78,207 +100,225 @@ def build_index(
     # An unknown language is refused before anything is read or made.
     language_of(language, ())
     folder, report = Path(out), notice or default_notice
-    with building(folder, sources, overwrite=overwrite) as earlier:
-        if earlier:
-            begun = earlier.get("started", "before")
-            report(f"an earlier build of {folder}, begun {begun}, was interrupted: building again")
+    with building(folder, sources, overwrite=overwrite) as data:
+        if (data / META).exists() and not is_finished(folder):
+            report(f"an earlier build of {folder} was interrupted: building again")
         intake = Intake(passages, language)
-        settings = settings_for(str(intake.language))
-        begun = new_data(folder)
-        data = folder / begun["data"]
-        with FileTable.begin(data) as intake.table:
-            _write(data, settings, intake, None, progress or (lambda count: None))
-            intake.table.finish()
-        manifest = Manifest(
-            name=name or folder.resolve().name,
-            analyzer=settings,
-            created=begun["started"],
-            data=begun["data"],
-            commit=commit_stamp(data),
-            **intake.entries(sources),
-        )
-        _publish(folder, manifest)
+
+        def manifest() -> Manifest:
+            return Manifest(analyzer=settings_for(str(intake.language)), **entries(folder, name, intake, sources))
+
+        rows = ((passage, intake.origin.path if intake.origin else "") for passage in intake)
+        built = write_whole(folder, rows, str(intake.language), manifest, intake.files, progress=progress)
+        for unused in data.glob(f"{VECTORS}*"):
+            unused.unlink(missing_ok=True)
         intake.report(report)
-    return manifest
+    return built
 
 
-def _publish(folder: Path, manifest: Manifest) -> None:
-    note(folder, manifest)
-    write_atomically(folder / MANIFEST, manifest.to_json())
-    (folder / NEXT_MANIFEST).unlink(missing_ok=True)
+def is_finished(folder: Path) -> bool:
+    """Whether there is an index that can be opened."""
+    with suppress(RetrievalError):
+        open_checked(folder)
+        return True
+    return False
 
 
-def _write(
-    data: Path,
-    settings: AnalyzerSettings,
-    passages: Iterable[Passage],
-    expected: int | None,
-    progress: Callable[[int], None] = lambda count: None,
-) -> None:
-    """Write passages into an index in a data folder, and make sure that as many as are expected are in it."""
+def entries(folder: Path, name: str | None, intake: Intake, sources: Sequence[str]) -> dict[str, Any]:
+    """What the manifest of a build says in every engine of a folder."""
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"name": name or folder.resolve().name, "created": created, **intake.entries(sources)}
+
+
+def write_whole(
+    folder: Path,
+    rows: Iterable[Row],
+    language: str,
+    manifest: Callable[[], _M],
+    files: Mapping[str, str],
+    *,
+    key: Key = no_key,
+    progress: Callable[[int], None] | None = None,
+) -> _M:
+    """Put passages in the place of all that an index has; the manifest is asked for when they have been read."""
     from tantivy import Index
 
-    folder, count = data.parent, 0
+    data = folder / DATA
+    if (data / META).exists() and not is_finished(folder):
+        remove_engine(data)
     with engine_errors(f"the index in {folder} could not be begun"):
-        schema = make_schema(settings)
-        index = Index(schema, path=str(data))
-        register(index, settings)
-    with writing(index, folder, _WRITER_HEAP, _WRITER_THREADS) as writer:
-        for count, passage in enumerate(passages, start=1):
-            try:
-                writer.add_document(make_document(passage, schema, settings))
-            except BaseException:
-                # Only now: to be ready for an error costs as much as the hash of a passage.
-                with engine_errors(f"passage {passage.id!r} could not be indexed"):
-                    raise
-            if count % _PROGRESS_EVERY == 0:
-                progress(count)
-        with engine_errors(f"the index in {folder} could not be written"):
-            writer.commit()
-    with engine_errors(f"the index in {folder} could not be read back"):
-        index.reload()
-        found = index.searcher().num_docs
-    expected = count if expected is None else expected
-    if found != expected:
-        raise RetrievalError(f"{expected} passages went into the index and {found} are in it: it is not published")
-    progress(count)
-
-
-class _TantivyChanger(FolderChanger):
-    """An embedded index that is open to be changed; see `keqa.retrievers.changing.Changer`."""
-
-    def __init__(self, folder: Path, opened: Opened, table: FileTable | None) -> None:
-        """Use `changing`."""
-        super().__init__(table)
-        self._folder = folder
-        self._opened = opened
-
-    @property
-    def manifest(self) -> Manifest:
-        return self._opened.manifest
-
-    def held(self, ids: Sequence[str]) -> set[str]:
-        return {one for one in ids if self._found(one)}
-
-    def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
-        searcher = self._opened.index.searcher()
-        with engine_errors(f"the index in {self._folder} could not be read"):
-            return {one: stored_passage(searcher.doc(hits[0][1])) for one in ids if (hits := self._found(one))}
-
-    def _found(self, passage_id: str) -> Sequence[tuple[float, tantivy.DocAddress]]:
-        from tantivy import Query
-
-        if not passage_id:
-            return ()
-        with engine_errors("the index could not be searched"):
-            query = Query.term_query(self._opened.schema, "doc_id", passage_id, "basic")
-            found: Sequence[tuple[float, tantivy.DocAddress]] = self._opened.index.searcher().search(query, 1).hits
-            return found
-
-    def pieces(self, document: str) -> list[str]:
-        with engine_errors("the index could not be searched"):
-            terms = self._opened.index.searcher().terms_with_prefix("doc_id", f"{document}#")
-        # The dictionary keeps the terms of deleted passages until segments are merged.
-        return [term for term, _ in terms if self._found(term)] if document else []
-
-    def apply(self, change: Change) -> Manifest:
-        """Commit deletions and additions together, announcing the manifest that will be true after the commit."""
-        before, folder = self.manifest, self._folder
-        replaced = self.held([passage.id for passage in change.new])
-        leaving = self.stored([*change.gone, *replaced]).values()
-        deleted = before.deleted + len(leaving)
-        after = manifest_after(before, change, replaced, leaving, deleted=deleted)
-        self.announce(change, after.source_hash, folder / before.data)
-        if change.gone or change.new:
-            self._write(change, replaced, after)
-            after = open_checked(folder).manifest
-        _publish(folder, after)
-        self._opened = open_checked(folder)
-        self.settle()
-        self.rewrite_if_worn()
-        return self.manifest
-
-    def rewrite_if_worn(self) -> None:
-        """Write the passages into a new data folder, which leaves behind what was deleted; published as a build is."""
-        if not self.manifest.is_worn:
-            return
-        folder, before = self._folder, self.manifest
-        begun = new_data(folder)
-        data = folder / begun["data"]
-        if self._table is not None:
-            self._table.copy(data)
-        _write(data, before.analyzer, self._all(), before.passages)
-        _publish(folder, dataclasses.replace(before, data=data.name, commit=commit_stamp(data), deleted=0))
-        self.close()
-        self._table = FileTable.open(data)
-        self._opened = open_checked(folder)
-        clean_up(folder)
-
-    def _all(self) -> Iterator[Passage]:
-        from tantivy import Query
-
-        searcher = self._opened.index.searcher()
-        with engine_errors(f"the index in {self._folder} could not be read"):
-            for _, address in searcher.search(Query.all_query(), self.manifest.passages, count=False).hits:
-                yield stored_passage(searcher.doc(address))
-
-    def _write(self, change: Change, replaced: Iterable[str], after: Manifest) -> None:
-        opened, folder = self._opened, self._folder
-        with (
-            writing(opened.index, folder, _UPDATE_HEAP, 1) as writer,
-            engine_errors(f"the index in {folder} could not be changed"),
-        ):
-            # What a killed process wrote and did not commit has names that the engine would use again, and refuses to.
-            writer.garbage_collect_files()
-            for passage_id in (*change.gone, *replaced):
-                writer.delete_documents_by_term("doc_id", passage_id)
-            for passage in change.new:
-                writer.add_document(make_document(passage, opened.schema, after.analyzer))
-            write_atomically(folder / NEXT_MANIFEST, after.to_json())
-            _commit(writer)
+        index = Index(make_schema(), path=str(data))
+    with _writing(index, folder, _BUILD) as writer:
+        writer.delete_all_documents()
+        _add(writer, index.schema, rows, language, key, progress or (lambda count: None))
+        made = manifest()
+        _publish(writer, data, made, files)
+    _settled(folder)
+    return made
 
 
 @contextmanager
-def changing(path: Path | str) -> Iterator[_TantivyChanger]:
-    """Open an index to change it, and finish first what a killed process left.
+def _writing(index: tantivy.Index, folder: Path, means: tuple[int, int]) -> Iterator[tantivy.IndexWriter]:
+    """Give the index's only writer, and free it in every case; without a commit, nothing has changed."""
+    with engine_errors(f"the index in {folder} cannot be written to"):
+        writer = index.writer(*means)
+    try:
+        # What a killed process wrote and did not commit has names that the engine would use again, and refuses to.
+        with engine_errors(f"the index in {folder} could not be changed"):
+            writer.garbage_collect_files()
+            yield writer
+    except BaseException:
+        with suppress(ValueError, RuntimeError):
+            writer.rollback()
+        raise
+    finally:
+        # The engine ties its lock to this object, which a traceback may keep alive; this call lets go of it.
+        with engine_errors(f"the index in {folder} could not be finished"):
+            writer.wait_merging_threads()
 
-    Args:
-        path: Folder of the index.
 
-    Raises:
-        RetrievalError: There is no finished index, another process changes it, or it is damaged.
-    """
+def _add(
+    writer: tantivy.IndexWriter,
+    schema: tantivy.Schema,
+    rows: Iterable[Row],
+    language: str,
+    key: Key,
+    progress: Callable[[int], None] = lambda count: None,
+) -> None:
+    count = 0
+    for count, (passage, file) in enumerate(rows, start=1):
+        try:
+            writer.add_document(make_document(passage, schema, language, file, key(passage)))
+        except BaseException:
+            # Only now: to be ready for an error costs as much as the hash of a passage.
+            with engine_errors(f"passage {passage.id!r} could not be indexed"):
+                raise
+        if count % _PROGRESS_EVERY == 0:
+            progress(count)
+    progress(count)
+
+
+def _publish(writer: tantivy.IndexWriter, data: Path, manifest: AnyManifest, files: Mapping[str, str]) -> None:
+    """Write the manifest that will be true after the commit, with the files of the index, and commit."""
+    write_atomically(data / manifest_name(writer.commit_opstamp), f"{manifest.to_json()}\n{json.dumps(files)}\n")
+    _commit(writer)
+
+
+def _commit(writer: tantivy.IndexWriter) -> None:
+    """Commit; a function of its own, so that a test can end the process right before or after it."""
+    writer.commit()
+
+
+def _settled(folder: Path) -> Opened:
+    """An index as it is now, with all of its checksums and without what a change left."""
+    opened = open_checked(folder)
+    checksums.note(folder / DATA)
+    remove_manifests(folder / DATA, but=opened.state.manifest)
+    return opened
+
+
+class TantivyChanger:
+    """An embedded index that is open to be changed; see `keqa.retrievers.changes.Changer`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use `changing`."""
+        self._folder = folder
+        self._opened = _settled(folder)
+
+    @property
+    def manifest(self) -> AnyManifest:
+        """What the index says about itself."""
+        return self._opened.manifest
+
+    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry]:
+        """All files that its passages come from, whichever are asked for."""
+        return {path: FileEntry(digest) for path, digest in self._opened.files.items()}
+
+    def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file."""
+        return [str(one.get_first("doc_id")) for one in self._opened.matching("file", path)]
+
+    def held(self, ids: Iterable[str]) -> set[str]:
+        """Which ids are those of passages in the index."""
+        return {one for one in ids if one and self._opened.count("doc_id", one)}
+
+    def stored(self, ids: Iterable[str]) -> dict[str, Passage]:
+        """The passages of some ids; what is not there is left out."""
+        found = {one: self._opened.matching("doc_id", one) for one in ids if one}
+        return {one: stored_passage(documents[0]) for one, documents in found.items() if documents}
+
+    def pieces(self, document: str) -> list[str]:
+        """The ids of the passages of a document, ``document#n``."""
+        with engine_errors("the index could not be searched"):
+            terms = self._opened.searcher.terms_with_prefix("doc_id", f"{document}#")
+        # The dictionary keeps the terms of deleted passages until segments are merged.
+        return [term for term, _ in terms if self.held([term])] if document else []
+
+    def key(self, passage: Passage) -> int | None:
+        """By what the vector of a passage is known, where the index has vectors."""
+        return None
+
+    def prepared(self, change: Change, after: AnyManifest) -> AnyManifest:
+        """The manifest of the index after a change, when all that the commit needs beside it is on the disk."""
+        return after
+
+    def apply(self, change: Change) -> AnyManifest:
+        """Commit deletions and additions together; where much was deleted by then, the index is rewritten at once."""
+        before, opened, data = self.manifest, self._opened, self._folder / DATA
+        replaced = self.held([passage.id for passage in change.new])
+        gone = {*change.gone, *replaced}
+        leaving = self.stored(gone).values()
+        after = manifest_after(before, change, replaced, leaving, deleted=before.deleted + len(leaving))
+        rewriting = after.is_worn
+        after = self.prepared(change, dataclasses.replace(after, deleted=0) if rewriting else after)
+        files = {path: one.digest for path, one in change.files.items() if one is not None}
+        files = {path: one for path, one in opened.files.items() if path not in change.files} | files
+        of = {one: path for path, file in change.files.items() if file is not None for one in file.ids}
+        rows: Iterable[Row] = [(one, of.get(one.id, "")) for one in change.new]
+        with _writing(opened.index, self._folder, _UPDATE) as writer:
+            if rewriting:
+                writer.delete_all_documents()
+                rows = self._and_kept(rows, gone)
+            # Nothing has an empty id; a commit without any deletion or addition would not have a stamp of its own.
+            for passage_id in () if rewriting else gone or {""}:
+                writer.delete_documents_by_term("doc_id", passage_id)
+            _add(writer, opened.schema, rows, after.main_language, self.key)
+            _publish(writer, data, after, files)
+        self._opened = _settled(self._folder)
+        return self.manifest
+
+    def _and_kept(self, rows: Iterable[Row], gone: set[str]) -> Iterator[Row]:
+        for document in self._opened.every():
+            if str(document.get_first("doc_id")) not in gone:
+                yield stored_passage(document), str(document.get_first("file") or "")
+        yield from rows
+
+
+@contextmanager
+def changing(path: Path | str) -> Iterator[TantivyChanger]:
+    """Open an index to change it, and clear away first what a killed process left."""
     folder = Path(path)
-    if not folder.is_dir():
-        raise RetrievalError(f"there is no index at {folder}")
+    # Before a lock is made where there is no index.
+    state_of(folder)
     with exclusive(folder):
-        opened = open_checked(folder)
-        # A process was killed between its commit and its manifest.
-        if opened.manifest != Manifest.read(folder):
-            _publish(folder, opened.manifest)
-        (folder / NEXT_MANIFEST).unlink(missing_ok=True)
-        if (folder / BUILDING).exists():
-            clean_up(folder)
-        with closing(_TantivyChanger(folder, opened, FileTable.open(folder / opened.manifest.data))) as changer:
-            changer.settle()
-            changer.rewrite_if_worn()
-            yield changer
+        yield TantivyChanger(folder)
 
 
-def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> Manifest:
+@contextmanager
+def _words_only(path: Path | str) -> Iterator[TantivyChanger]:
+    with changing(path) as changer:
+        if changer.manifest.ENGINE == DENSE:
+            raise RetrievalError(
+                f"the index in {path} has vectors: change it with keqa.add_files and keqa.remove_files"
+            )
+        yield changer
+
+
+def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> AnyManifest:
     """Add passages to a finished index. Either all of them are in it afterwards or, after any failure, none.
 
-    Args:
-        path: Folder of the index.
-        passages: The new passages.
-        replace: Whether a passage takes the place of the one that has its id.
-
-    Returns:
-        The new manifest. A retriever that is open shows the change after its ``reload``.
-
-    Raises:
-        InputError: An id is given twice, or is in the index already and ``replace`` is off.
-        RetrievalError: There is no finished index, another process changes it, or the engine failed.
+    A passage takes the place of the one that has its id where ``replace`` says so. A retriever that is open shows the
+    change after its ``reload``.
     """
     new: dict[str, Passage] = {}
     for given in passages:
@@ -286,7 +326,7 @@ def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool
         if passage.id in new:
             raise InputError(f"passage id {passage.id!r} is given twice")
         new[passage.id] = passage
-    with changing(path) as changer:
+    with _words_only(path) as changer:
         before = changer.manifest
         if (known := sorted(changer.held(list(new)))) and not replace:
             raise InputError(f"passage id {known[0]!r} is in the index already; replace it, or delete it first")
@@ -295,21 +335,9 @@ def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool
         return changer.apply(Change(list(new.values()), sources=before.sources, left_out=before.left_out))
 
 
-def delete_passages(path: Path | str, ids: Iterable[str]) -> Manifest:
-    """Delete passages, or whole documents, from a finished index. Either all of them are gone afterwards or none.
-
-    Args:
-        path: Folder of the index.
-        ids: Passage ids; the id of a document without its ``#n`` stands for all its passages.
-
-    Returns:
-        The new manifest.
-
-    Raises:
-        InputError: An id is not in the index, or nothing would be left.
-        RetrievalError: There is no finished index, another process changes it, or the engine failed.
-    """
-    with changing(path) as changer:
+def delete_passages(path: Path | str, ids: Iterable[str]) -> AnyManifest:
+    """Delete passages, or whole documents by their id without ``#n``: all of them, or after any failure none."""
+    with _words_only(path) as changer:
         before = changer.manifest
         gone: dict[str, None] = {}
         for wanted in map(clean_text, ids):
@@ -321,10 +349,4 @@ def delete_passages(path: Path | str, ids: Iterable[str]) -> Manifest:
             raise InputError(f"nothing would be left in the index: remove the folder {path} instead")
         if not gone:
             return before
-        files = {name: FileLess(tuple(held)) for name, held in changer.holders(gone).items()}
-        return changer.apply(Change(gone=list(gone), files=files, sources=before.sources, left_out=before.left_out))
-
-
-def _commit(writer: tantivy.IndexWriter) -> None:
-    """Commit; a function of its own, so that a test can end the process right before or after it."""
-    writer.commit()
+        return changer.apply(Change(gone=list(gone), sources=before.sources, left_out=before.left_out))

@@ -1,36 +1,42 @@
-"""The embedded BM25 retriever: Tantivy, on disk and memory-mapped, opened with the manifest that describes it."""
+"""The embedded index: passages in Tantivy, on disk and memory-mapped, with the manifest that describes the commit."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import AnalyzerSettings, index_terms, query_terms, register
+from keqa.retrievers.analysis import index_terms, query_terms, settings_for
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
 from keqa.retrievers.languages import language_of_text
-from keqa.retrievers.layout import NEXT_MANIFEST, Lengths, open_current, read_bytes
-from keqa.retrievers.manifest import Manifest
+from keqa.retrievers.layout import DATA, Lengths, State, state_of
+from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, parse, parse_files, read_lines
 from keqa.retrievers.place import unpacked
-from keqa.storage.untrusted import parse_json
 
 if TYPE_CHECKING:
     import tantivy
 
-# An entry for each segment; an index has dozens.
-_META = "meta.json"
+AnyManifest = Manifest | DenseManifest
+
+_T = TypeVar("_T")
+
 _LOCK = ".tantivy-meta.lock"
-_LARGEST_META = 16 << 20
+# A change under way may be over the next moment.
+_ATTEMPTS = 20
+_PAUSE = 0.05
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
 _TIES = 32
+# So many documents have the same value, mostly.
+_FEW = 4
 # Title and text as they are; no character of theirs is the one between them.
 _WRITTEN = "written"
 _BETWEEN = "\0"
@@ -38,12 +44,49 @@ _BETWEEN = "\0"
 
 @dataclass(frozen=True)
 class Opened:
-    """An index and the manifest that is true of it."""
+    """An index as one commit has it, and the manifest that is true of it."""
 
-    manifest: Manifest
+    folder: Path
+    state: State
+    manifest: AnyManifest
     index: tantivy.Index
+    searcher: tantivy.Searcher
     schema: tantivy.Schema
     lengths: Lengths
+    described: str
+
+    @cached_property
+    def files(self) -> Mapping[str, str]:
+        """The digests of its files by their paths."""
+        return parse_files(self.described, str(self.folder / DATA / self.state.manifest))
+
+    def matching(self, field: str, value: str | int) -> list[tantivy.Document]:
+        """The documents with a value in a field."""
+        from tantivy import Query
+
+        with engine_errors(f"the index in {self.folder} could not be read"):
+            query = Query.term_query(self.schema, field, value, "basic")
+            found: Any = self.searcher.search(query, _FEW)
+            if found.count > _FEW:
+                found = self.searcher.search(query, found.count, count=False)
+            return [self.searcher.doc(address) for _, address in found.hits]
+
+    def count(self, field: str, value: str | int) -> int:
+        """How many documents have a value in a field."""
+        from tantivy import Query
+
+        with engine_errors(f"the index in {self.folder} could not be read"):
+            query = Query.term_query(self.schema, field, value, "basic")
+            found: Any = self.searcher.search(query, 1)
+            return int(found.count)
+
+    def every(self) -> Iterator[tantivy.Document]:
+        """All documents."""
+        from tantivy import Query
+
+        with engine_errors(f"the index in {self.folder} could not be read"):
+            for _, address in self.searcher.search(Query.all_query(), self.manifest.passages, count=False).hits:
+                yield self.searcher.doc(address)
 
 
 @contextmanager
@@ -61,110 +104,105 @@ def engine_errors(what: str) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def writing(index: tantivy.Index, folder: Path, heap: int, threads: int) -> Iterator[tantivy.IndexWriter]:
-    """Give the index's only writer, and free it in every case; without a commit, nothing has changed."""
-    with engine_errors(f"the index in {folder} cannot be written to"):
-        writer = index.writer(heap, threads)
-    try:
-        yield writer
-    except BaseException:
-        with suppress(ValueError, RuntimeError):
-            writer.rollback()
-        raise
-    finally:
-        # The engine ties its lock to this object, which a traceback may keep alive; this call lets go of it.
-        with engine_errors(f"the index in {folder} could not be finished"):
-            writer.wait_merging_threads()
+def make_schema() -> tantivy.Schema:
+    """The fields: id, file and vector to find passages by, the terms of title and text, and what is given back.
 
-
-def make_schema(settings: AnalyzerSettings, *, place: bool = True) -> tantivy.Schema:
-    """Return the schema: the id, the terms of title and text with frequencies but without positions, what is stored.
-
-    Args:
-        settings: Of the analyzer.
-        place: Whether the place of a passage is kept; indexes of earlier versions have no field for it.
+    Terms have frequencies and no positions; they are made here, by the language of each passage.
     """
     from tantivy import SchemaBuilder
 
     builder = SchemaBuilder()
-    builder.add_text_field("doc_id", stored=True, tokenizer_name="raw", index_option="basic")
-    earlier = settings.version == 1
+    for name in ("doc_id", "file"):
+        builder.add_text_field(name, stored=True, tokenizer_name="raw", index_option="basic")
     for name in ("title", "text"):
-        builder.add_text_field(name, stored=earlier, tokenizer_name=settings.tokenizer, index_option="freq")
-    if not earlier:
-        builder.add_bytes_field(_WRITTEN, stored=True, indexed=False)
-    if place:
-        builder.add_bytes_field("place", stored=True, indexed=False)
+        builder.add_text_field(name, stored=False, tokenizer_name="whitespace", index_option="freq")
+    builder.add_unsigned_field("vector", stored=False, indexed=True)
+    for name in (_WRITTEN, "place"):
+        builder.add_bytes_field(name, stored=True, indexed=False)
     return builder.build()
 
 
-def make_document(passage: Passage, schema: tantivy.Schema, settings: AnalyzerSettings) -> tantivy.Document:
-    """Return a passage, already clean, as the engine takes it; without its place where the schema has none."""
+def make_document(
+    passage: Passage, schema: tantivy.Schema, language: str, file: str = "", vector: int | None = None
+) -> tantivy.Document:
+    """A passage, already clean, as the engine takes it."""
     from tantivy import Document
 
-    fields: dict[str, str | bytes] = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
-    if settings.version > 1:
-        language = language_of_text(passage.text, settings.language)
-        fields |= {name: " ".join(index_terms(str(fields[name]), language)) for name in ("title", "text")}
-        fields[_WRITTEN] = f"{passage.title}{_BETWEEN}{passage.text}".encode()
+    own = language_of_text(passage.text, language)
+    fields: dict[str, str | bytes | int] = {
+        "doc_id": passage.id,
+        "title": " ".join(index_terms(passage.title, own)),
+        "text": " ".join(index_terms(passage.text, own)),
+        _WRITTEN: f"{passage.title}{_BETWEEN}{passage.text}".encode(),
+    }
     if passage.place:
         fields["place"] = passage.place.packed().encode()
+    if file:
+        fields["file"] = file
+    if vector is not None:
+        fields["vector"] = vector
     return Document.from_dict(fields, schema)
 
 
-def commit_stamp(data: Path) -> int:
-    """Return the operation stamp of the last commit in a data folder.
-
-    Raises:
-        RetrievalError: The engine's own record is missing or broken.
-    """
-    try:
-        record = parse_json(read_bytes(data, _META, _LARGEST_META), data / _META, error=RetrievalError)
-    except RetrievalError as error:
-        raise RetrievalError(f"the index in {data} is broken: {error}") from error
-    stamp = record.get("opstamp") if isinstance(record, dict) else None
-    if type(stamp) is not int:
-        raise RetrievalError(f"the index in {data} is broken: meta.json has no operation stamp")
-    return stamp
+def stored_passage(document: tantivy.Document) -> Passage:
+    """The passage that a document of the engine holds."""
+    title, _, text = bytes(document.get_first(_WRITTEN) or b"").decode(errors="replace").partition(_BETWEEN)
+    return Passage(
+        id=str(document.get_first("doc_id")),
+        title=title,
+        text=text,
+        place=unpacked(bytes(document.get_first("place") or b"").decode(errors="replace")),
+    )
 
 
 def open_checked(folder: Path) -> Opened:
-    """Open an index and make sure that its manifest is true.
+    """Open an index and make sure that its manifest is true."""
 
-    Raises:
-        RetrievalError: There is no finished index, it is truncated or broken, or this version cannot read it.
-    """
-    return open_current(folder, Manifest, _open)
+    def opening(state: State) -> Opened:
+        from tantivy import Index
+
+        data = folder / DATA
+        head, described = read_lines(data, state.manifest)
+        where = str(data / state.manifest)
+        kind = DenseManifest if parse(head, where)[0] == DENSE else Manifest
+        manifest, lengths = kind.from_json(head, where), Lengths(data)
+        with (
+            engine_errors(f"the index in {folder} cannot be opened; build it again"),
+            _with_room_for_a_lock(data) as place,
+        ):
+            index = Index.open(str(place))
+            # Else it watches for commits by itself, and two quizzes of one question could see two states.
+            index.config_reader("manual")
+            index.reload()
+            searcher, schema = index.searcher(), index.schema
+        if schema != make_schema():
+            raise RetrievalError(f"the index in {folder} has other fields than KEQA makes: build it again")
+        manifest.check_count(searcher.num_docs, f"the index in {folder}")
+        return Opened(folder, state, manifest, index, searcher, schema, lengths, described)
+
+    return steady(folder, opening)
 
 
-def _open(manifest: Manifest, data: Path) -> Opened:
-    from tantivy import Index
-
-    folder, stamp, lengths = data.parent, commit_stamp(data), Lengths(data)
-    with (
-        engine_errors(f"the index in {folder} cannot be opened; build it again"),
-        _with_room_for_a_lock(data) as place,
-    ):
-        index = Index.open(str(place))
-        # Without this the engine watches for commits by itself, and two quizzes of one question could see two states.
-        index.config_reader("manual")
-        register(index, manifest.analyzer)
-        index.reload()
-        found = index.searcher().num_docs
-        fields = index.schema in [make_schema(manifest.analyzer, place=kept) for kept in (True, False)]
-    if not fields:
-        raise RetrievalError(f"the index in {folder} has other fields than KEQA makes: build it again")
-    if not data.exists():
-        raise RetrievalError(f"the index in {folder} was replaced while it was opened")
-    if stamp != manifest.commit:
-        # A process was killed, or is still working, between its commit and its manifest: the commit counts.
-        following = Manifest.read(folder, NEXT_MANIFEST)
-        if following is None or following.data != manifest.data or following.commit != manifest.commit:
-            raise RetrievalError(f"the index in {folder} was changed by something that left its manifest behind")
-        manifest = dataclasses.replace(following, commit=stamp)
-    manifest.check_count(found, f"the index in {folder}")
-    return Opened(manifest, index, index.schema, lengths)
+def steady(folder: Path, opening: Callable[[State], _T]) -> _T:
+    """What opens the published state of an index, again where another process replaces or changes it meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(_PAUSE)
+        before: State | None = None
+        try:
+            before = state_of(folder)
+            opened = opening(before)
+            if state_of(folder) == before:
+                return opened
+            failure = RetrievalError(f"the index in {folder} is changed again and again while it is opened")
+        except RetrievalError as error:
+            failure = error
+        # Only a change under way is worth waiting for; without one, the index is as it will stay.
+        with suppress(RetrievalError):
+            if state_of(folder) != before:
+                continue
+        break
+    raise failure
 
 
 @contextmanager
@@ -185,7 +223,7 @@ def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
 
 
 class TantivyRetriever(SharedRetriever):
-    """BM25 over title and text of an index on disk.
+    """BM25 over title and text of an index on disk, a dense one too.
 
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
     """
@@ -198,20 +236,16 @@ class TantivyRetriever(SharedRetriever):
 
     @classmethod
     def open(cls, path: Path | str) -> TantivyRetriever:
-        """Open a finished index.
-
-        Raises:
-            RetrievalError: There is no finished index, it is truncated or broken, or this version cannot read it.
-        """
+        """Open a finished index; a RetrievalError says that there is none, or what is wrong with it."""
         folder = Path(path)
         return cls(folder, open_checked(folder))
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> AnyManifest:
         """What the index says about itself."""
         return self._opened.manifest
 
-    def reload(self) -> Manifest:
+    def reload(self) -> AnyManifest:
         """See what was added, deleted or rebuilt since; searches under way finish on the old state."""
         with self._lock:
             self._opened = open_checked(self._folder)
@@ -221,14 +255,14 @@ class TantivyRetriever(SharedRetriever):
         """Return at most ``k`` passages, best first; equal scores are ordered by id."""
         checked_k(k)
         opened = self._opened
-        terms = query_terms(query, *(opened.manifest.languages or [opened.manifest.analyzer.language]))
+        manifest, searcher = opened.manifest, opened.searcher
+        terms = query_terms(query, *(manifest.languages or [manifest.main_language]))
         if not terms:
             return []
         opened.lengths.check()
         with engine_errors(f"searching the index in {self._folder} failed"):
-            searcher = opened.index.searcher()
-            wanted = self._query(opened, terms)
-            k = min(k, opened.manifest.passages)
+            wanted = _query(opened.schema, terms, settings_for(manifest.main_language).title_weight)
+            k = min(k, manifest.passages)
             found = searcher.search(wanted, k + 1, count=False).hits
             if len(found) > k and found[k][0] == found[k - 1][0]:
                 found = searcher.search(wanted, k + _TIES, count=False).hits
@@ -242,30 +276,13 @@ class TantivyRetriever(SharedRetriever):
         """Search for each query in turn; a search takes milliseconds, less than handing it to a thread gains."""
         return [self.search(query, k) for query in queries]
 
-    @staticmethod
-    def _query(opened: Opened, terms: Sequence[str]) -> tantivy.Query:
-        from tantivy import Occur, Query
 
-        weight = opened.manifest.analyzer.title_weight
-        clauses = []
-        for term in terms:
-            clauses.append((Occur.Should, Query.term_query(opened.schema, "text", term, "freq")))
-            in_title = Query.term_query(opened.schema, "title", term, "freq")
-            clauses.append((Occur.Should, Query.boost_query(in_title, weight)))
-        return Query.boolean_query(clauses)
+def _query(schema: tantivy.Schema, terms: Sequence[str], title_weight: float) -> tantivy.Query:
+    from tantivy import Occur, Query
 
-
-def stored_passage(document: tantivy.Document) -> Passage:
-    """Return the passage that a document of the engine holds."""
-    written = document.get_first(_WRITTEN)
-    if written is None:
-        # Of an index of an earlier version.
-        title, text = str(document.get_first("title") or ""), str(document.get_first("text") or "")
-    else:
-        title, _, text = bytes(written).decode(errors="replace").partition(_BETWEEN)
-    return Passage(
-        id=str(document.get_first("doc_id")),
-        title=title,
-        text=text,
-        place=unpacked(bytes(document.get_first("place") or b"").decode(errors="replace")),
-    )
+    clauses = []
+    for term in terms:
+        clauses.append((Occur.Should, Query.term_query(schema, "text", term, "freq")))
+        in_title = Query.term_query(schema, "title", term, "freq")
+        clauses.append((Occur.Should, Query.boost_query(in_title, title_weight)))
+    return Query.boolean_query(clauses)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,9 +13,8 @@ from typing import Any
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
-from keqa.retrievers.documents import is_documents
+from keqa.retrievers.engines import WORDS, folder_and_model, is_documents, is_remote, open_index, parts_of
 from keqa.retrievers.hybrid import HybridRetriever
-from keqa.retrievers.opening import folder_and_model, is_remote, open_index, parts_of
 
 _Mark = tuple[tuple[str, int, int, int], ...]
 
@@ -39,12 +37,9 @@ class _Part:
         return self if mark == self.mark else _Part(self.address, self._opened(), mark)
 
     def _opened(self) -> Any:
-        if not hasattr(self.retriever, "reload"):
-            return open_index(self.address)
-        # Searches under way have the other one.
-        found = copy.copy(self.retriever)
-        found.reload()
-        return found
+        # Searches under way have the other one; a file of documents is read anew.
+        renewing = isinstance(self.retriever, SharedRetriever) and hasattr(self.retriever, "reload")
+        return self.retriever.fresh() if renewing else open_index(self.address)
 
 
 class WatchedRetriever(SharedRetriever):
@@ -74,14 +69,7 @@ class WatchedRetriever(SharedRetriever):
         return getattr(self.retriever, "manifest", None)
 
     def refresh(self) -> bool:
-        """Look for changes, and take up what is new from the next question on.
-
-        Returns:
-            Whether there was any.
-
-        Raises:
-            KeqaError: The index cannot be opened as it is now; the state that was found before stays.
-        """
+        """Look for changes, and take up what is new from the next question on."""
         with self._lock:
             parts = tuple(part.renewed() for part in self._parts)
             if all(new is old for new, old in zip(parts, self._parts, strict=True)):
@@ -113,7 +101,11 @@ def _mark(address: str) -> _Mark:
 
     Every engine publishes a change by renaming a file in the folder, or in the folder of data inside.
     """
-    path = Path(address.partition(":")[2]).expanduser() if is_documents(address) else folder_and_model(address)[0]
+    path = (
+        Path(address.partition(":")[2]).expanduser()
+        if is_documents(address)
+        else folder_and_model(address.removeprefix(WORDS))[0]
+    )
     try:
         inside = [path] if path.is_file() else [Path(entry) for entry in os.scandir(path)]
         found = [(one.name, one.stat()) for one in inside]

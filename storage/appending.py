@@ -8,19 +8,7 @@ from io import FileIO
 
 
 def append(stream: FileIO, data: bytes, *, sync: bool = False) -> int:
-    """Write at the end of a file, all or nothing.
-
-    Args:
-        stream: The file.
-        data: What to write.
-        sync: Whether it is to be on the disk when this returns, so that not even a power cut takes it.
-
-    Returns:
-        Where it begins.
-
-    Raises:
-        OSError: It cannot be written. The file is as it was.
-    """
+    """Write at the end of a file, all or nothing, and say where it begins; `sync` outlasts even a power cut."""
     end = stream.seek(0, os.SEEK_END)
     try:
         if stream.write(data) != len(data):

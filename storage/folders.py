@@ -1,4 +1,4 @@
-"""Writing a folder of files so that it is there whole or not at all."""
+"""Writing a file, or a folder of files, so that it is there whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,15 +16,7 @@ from keqa.storage.private import new_file, private_folder
 
 
 def check_writable(folder: Path, option: str) -> None:
-    """Refuse a folder that cannot be written to, before work is put into what it shall hold.
-
-    Args:
-        folder: It is there, or shall be made.
-        option: The option that names it, for the message.
-
-    Raises:
-        InputError: Nothing can be written there.
-    """
+    """Refuse a folder that cannot be written to, before work is put into what it shall hold."""
     folder = folder.resolve()
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
@@ -36,31 +28,41 @@ def check_writable(folder: Path, option: str) -> None:
         ) from error
 
 
+def atomic_write(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read; whatever happens, the old content is there or the new."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        _write(new, content)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with new_file(path) as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
 def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
-    """Write files into a folder beside its place and then rename it; an older folder there is replaced.
+    """Write a folder of files that only its owner may read; one there that holds `owned` names alone is replaced.
 
-    Only its owner may read it. The older one is moved aside for that; a process killed right then leaves it there,
-    hidden, as ``.name.….old``.
-
-    Args:
-        folder: Where it shall be.
-        files: Content by name.
-        owned: Names of files that may be in a folder that is replaced.
-
-    Raises:
-        InputError: The place is taken by something else, or cannot be written to.
+    The older one is moved aside for that; a process killed right then leaves it there, hidden, as ``.name.….old``.
     """
     folder = folder.resolve()
-    _claim(folder, owned)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    if others := sorted({entry.name for entry in folder.iterdir()} - owned) if folder.exists() else []:
+        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
     mark = f"{folder.name}.{secrets.token_hex(4)}"
     new, old = folder.with_name(f".{mark}.new"), folder.with_name(f".{mark}.old")
     try:
         private_folder(new)
         for name, content in files.items():
-            with new_file(new / name) as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
+            _write(new / name, content)
         sync_folder(new)
         if folder.exists():
             folder.rename(old)
@@ -77,16 +79,6 @@ def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -
         shutil.rmtree(new, ignore_errors=True)
         if folder.exists():
             shutil.rmtree(old, ignore_errors=True)
-
-
-def _claim(folder: Path, owned: AbstractSet[str]) -> None:
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder")
-    others = sorted({entry.name for entry in folder.iterdir()} - owned)
-    if others:
-        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
 
 
 def sync_folder(folder: Path) -> None:

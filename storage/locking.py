@@ -12,16 +12,7 @@ from keqa.storage.private import opener
 
 
 def refuse_special(path: Path, error: type[KeqaError] = InputError, *, links: bool = True) -> None:
-    """Refuse what is there under a name and is no regular file: a pipe would be waited for, a device never end.
-
-    Args:
-        path: The name.
-        error: What is raised.
-        links: Whether it may be a link to a file; one that leads nowhere may not, for the file would be made there.
-
-    Raises:
-        KeqaError: Of the class ``error``: that is so.
-    """
+    """Refuse what is no regular file: a pipe that would be waited for, a device, a link to nowhere."""
     if path.is_symlink() and not (links and path.exists()):
         raise error(f"{path} is a link{'' if path.exists() else ' that leads nowhere'}; name the file that is meant")
     if path.exists() and not (path.is_file() or path.is_dir()):
@@ -31,23 +22,11 @@ def refuse_special(path: Path, error: type[KeqaError] = InputError, *, links: bo
 def open_locked(
     path: Path, holder: str, instead: str, *, lock_only: bool = False, error: type[KeqaError] = InputError
 ) -> FileIO:
-    """Open a file for reading and appending, for this process alone, until it is closed.
+    """Open a file for reading and appending, for this process alone and its owner only, until it is closed.
 
-    The file itself is locked: there is no second one beside it that could be left behind. It is readable by its owner
-    only.
-
-    Args:
-        path: The file; it is made where it is missing.
-        holder: Who else may hold it, such as ``another run``.
-        instead: What to do then besides waiting, such as ``name another label``.
-        lock_only: Whether the file is there for its lock alone. Then no link is followed, and a file system without
-            locks is refused. A file with content is used there without a lock, and on Windows, where a lock would keep
-            its readers out as well: starting one process at a time is the user's part there.
-        error: What is raised where the file cannot be used.
-
-    Raises:
-        KeqaError: Of the class ``error``: another process holds it, it is no regular file, or it cannot be locked.
-        OSError: It cannot be opened.
+    The file itself is locked: there is no second one beside it that could be left behind. Of one that is there for its
+    lock alone no link is followed, and a file system without locks is refused. One with content is used there without,
+    and on Windows, where a lock would keep its readers out: starting one process at a time is the user's part there.
     """
     from filelock import lock_descriptor
 

@@ -17,14 +17,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder, with those above it, unless it is there.
-
-    Args:
-        folder: Only its owner may enter it; those above it get what modes the umask gives.
-
-    Raises:
-        OSError: It cannot be made.
-    """
+    """Make a folder, with those above it, unless it is there."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir(mode=_FOLDER)
@@ -41,14 +34,7 @@ def opener(path: str, flags: int) -> int:
 
 
 def new_file(path: Path) -> BinaryIO:
-    """Begin a file whose name others may know beforehand; what lies there is removed, and no link is followed.
-
-    Args:
-        path: Where, such as a temporary name beside the file that it will replace.
-
-    Raises:
-        OSError: It cannot be made, or somebody put something there at the same time.
-    """
+    """Begin a file whose name others may know beforehand; what lies there is removed, and no link is followed."""
     path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     return os.fdopen(os.open(path, flags, _FILE), "wb")
@@ -58,9 +44,6 @@ def private_file(path: Path) -> None:
     """Make an empty file for a library that opens it by its name, or narrow the one that is there.
 
     It is not opened where it is there: closing it would end the locks that this process holds on it.
-
-    Raises:
-        OSError: It cannot be made.
     """
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE))

@@ -1,16 +1,26 @@
-"""Taking addresses and keys out of what is written to disk, and keys out of what is shown."""
+"""Taking addresses and keys out of what is written to disk, and keys out of what is shown.
+
+Keys are found whole and in part, for a server's error may repeat the key that it refused: providers shorten
+(``sk-ab***yz``), messages are cut, and what was sent is repeated as it was encoded: in an address, in JSON, or in
+base64 as basic authentication has it. None of these may be shown or kept.
+"""
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+import string
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from keqa.storage.keys import SECRET, hide_keys, known_keys
+SECRET, REPLACED = "<secret>", "<address>"
 
-REPLACED = "<address>"
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s\"'<>]+", re.IGNORECASE)
 # Numbers of lines, times and ratios follow a colon too: a host has a dot in it, and no file's ending, or "host" before.
 HOST = re.compile(
@@ -29,21 +39,25 @@ HOST = re.compile(
 # Not after a word, a colon or a slash: "and/or" and addresses are no paths.
 _FOLDERS = re.compile(r"(?<![\w.:~/\\-])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\'\"<>|:]+[/\\])+(?=[^\s/\\'\"<>|:])")
 _USER = re.compile(r"(?<=://)[^\s/@:\"'<>]*:[^\s/@\"'<>]+(?=@)")
+_NAME = re.compile(r"key|token|secret|password|authorization|header", re.IGNORECASE)
+_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)S?$", re.IGNORECASE)
+# Shorter keys are placeholders such as "none", which would be found in the middle of words.
+_SHORTEST = 8
+_IN_PART = 12
+"""From this length on a key is found by a part of it."""
+_MASK = re.compile(r"[*•●█…]{2,}|…|\.{2,}|[xX]{4,}")
+_FEWEST = 4
+"""Characters about a mask from which they are those of a key."""
+_ENDS = re.compile(r"\b(ends?|ending|starts?|starting|begins?|beginning)\s+(?:in|with)\s+[\"'`]?([\w.+/=-]*[\w+/=-])")
+_AUTHORIZATION = re.compile(r"\b(?:Bearer|Basic)\s+(?=[^\s\d=]*[\d=])([A-Za-z0-9._~+/=-]{8,})")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_=-]*")
+# Of some other characters the lower case is longer, and places in it would not be those in the text.
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
-    """A JSON value without addresses and without the keys known here.
-
-    Args:
-        value: Anything; what JSON has no form for is written as text.
-        lms: Language models whose keys, headers and servers must not be in it. Keys of the environment are known
-            anyway.
-
-    Returns:
-        The value, with ``<address>`` and ``<secret>`` in the places of what was taken out.
-    """
-    keys = known_keys(lms)
-    served = _servers(lms)
+    """A JSON value without addresses, and without the keys of the environment and of language models."""
+    keys, served = known_keys(lms), _servers(lms)
 
     def cleaned(part: Any) -> Any:
         if isinstance(part, str):
@@ -57,12 +71,7 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
 
 
 def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
-    """A text without keys, whole or in part, and without user and password of an address, whose host stays.
-
-    Args:
-        text: A message, such as that of a server's error, before it is shortened where that can be.
-        lms: As for `without_secrets`.
-    """
+    """A text without keys, whole or in part, and without user and password of an address, whose host stays."""
     return key_remover(lms)(text)
 
 
@@ -81,7 +90,129 @@ def _servers(lms: Sequence[Any]) -> re.Pattern[str] | None:
     """Finds the hosts of language models; those without a dot may be words, so only before a port."""
     bases = {getattr(lm, "kwargs", {}).get(name) for lm in lms for name in ("api_base", "base_url")}
     hosts = {urlsplit(base).hostname for base in bases if isinstance(base, str)}
-    named = [re.escape(host) + ("" if "." in host else r"(?=:\d)") for host in hosts if host]
-    if not named:
-        return None
-    return re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(named))})(?![\w-]|\.\w)(?::\d{{1,5}})?", re.IGNORECASE)
+    named = "|".join(sorted(re.escape(host) + ("" if "." in host else r"(?=:\d)") for host in hosts if host))
+    return re.compile(rf"(?<![\w.-])(?:{named})(?![\w-]|\.\w)(?::\d{{1,5}})?", re.IGNORECASE) if named else None
+
+
+def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
+    """The keys of the environment, of language models and of DSPy's own, the longest first."""
+    default = getattr(getattr(sys.modules.get("dspy"), "settings", None), "lm", None)
+    found = {secret for lm in (*lms, default) for secret in _secrets(getattr(lm, "kwargs", {}), named=False)}
+    for name, value in os.environ.items():
+        found |= {value} if _holds_key(name) else set(_passwords(value))
+    return tuple(sorted((one for one in found if len(one) >= _SHORTEST), key=lambda one: (-len(one), one)))
+
+
+@lru_cache(maxsize=1024)
+def _holds_key(variable: str) -> bool:
+    return _VARIABLE.search(variable) is not None
+
+
+def hide_keys(text: str, keys: Sequence[str]) -> str:
+    """A text with ``<secret>`` in the places of keys, of parts of them that give something away, and of credentials."""
+    spans = [found.span(1) for found in _AUTHORIZATION.finditer(text)]
+    lowered = text.translate(_LOWER)
+    for key in keys:
+        for form, least, encoded in _forms(key):
+            for start, end in _parts(lowered, form, least):
+                if encoded:
+                    # All of what is encoded about the part that was recognised.
+                    start, end = _beginning(text, start), _ENCODED.match(text, end).end()  # type: ignore[union-attr]
+                spans.append((start, end))
+        spans += _about_masks(lowered, key.translate(_LOWER))
+    parts, done = [], 0
+    for start, end in sorted(spans):
+        if start >= done:
+            parts += [text[done:start], SECRET]
+        done = max(done, end)
+    return "".join([*parts, text[done:]])
+
+
+def _secrets(value: Any, *, named: bool) -> Iterator[str]:
+    """The texts under a name of a secret, however deep, and the passwords of addresses."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _secrets(inner, named=named or bool(_NAME.search(str(name))))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _secrets(inner, named=named)
+    elif isinstance(value, str):
+        # A header's value begins with the scheme: Bearer, Basic, ApiKey.
+        yield from (value, value.rpartition(" ")[2]) if named else ()
+        yield from _passwords(value)
+
+
+def _passwords(text: str) -> Iterator[str]:
+    """What an address holds before its host."""
+    if "://" in text and "@" in text:
+        try:
+            yield from filter(None, [urlsplit(text).password])
+        except ValueError:
+            return
+
+
+@lru_cache(maxsize=256)
+def _forms(key: str) -> tuple[tuple[str, int, bool], ...]:
+    """How a key may be written, in lower case, with the fewest characters that give it away, and if it is base64."""
+    plain = {key, quote(key, safe=""), json.dumps(key)[1:-1], html.escape(key)}
+    coded = set()
+    for before in range(3):
+        # After another text, such as a user's name, a key is encoded in one of three ways.
+        data = base64.b64encode(b"\0" * before + key.encode("utf-8", "surrogatepass")).decode()
+        core = data[-(-before * 8 // 6) :]
+        # What follows, or that nothing does, changes the last characters.
+        core = core[:-4] if core.endswith("=") else core
+        if len(core) >= _SHORTEST:
+            coded |= {core, core.replace("+", "-").replace("/", "_")}
+    whole = [(one.translate(_LOWER), _least(one), False) for one in sorted(plain)]
+    return (*whole, *((one.translate(_LOWER), max(_SHORTEST, len(one) // 3), True) for one in sorted(coded)))
+
+
+def _least(key: str) -> int:
+    """How many characters of a key in a row are taken for it: of words and paths only all."""
+    chance = any(map(str.isdigit, key)) or (key.lower() != key and key.upper() != key)
+    path = key.startswith(("/", "~", ".")) or "://" in key or any(map(str.isspace, key))
+    return max(_SHORTEST, len(key) // 3) if chance and not path and len(key) >= _IN_PART else len(key)
+
+
+def _parts(text: str, key: str, least: int) -> Iterator[tuple[int, int]]:
+    """Where at least so many characters of a key follow each other; linear in the text where there are none."""
+    # However such a part lies, it holds one of these pieces as a whole.
+    step = (least + 1) // 2
+    for at in range(0, len(key) - step + 1, step):
+        found = text.find(key[at : at + step])
+        while found >= 0:
+            start, end, left, right = found, found + step, at, at + step
+            while left and start and text[start - 1] == key[left - 1]:
+                left, start = left - 1, start - 1
+            while right < len(key) and end < len(text) and text[end] == key[right]:
+                right, end = right + 1, end + 1
+            if end - start >= least:
+                yield start, end
+            found = text.find(key[at : at + step], found + 1)
+
+
+def _beginning(text: str, start: int) -> int:
+    while start and _ENCODED.fullmatch(text[start - 1]):
+        start -= 1
+    return start
+
+
+def _about_masks(text: str, key: str) -> Iterator[tuple[int, int]]:
+    """The first and last characters of a key about what stands for the others, or named as such."""
+    for mask in _MASK.finditer(text):
+        head = _common(key, text[max(0, mask.start() - len(key)) : mask.start()])
+        tail = _common(key[::-1], text[mask.end() : mask.end() + len(key)][::-1])
+        if head + tail >= _FEWEST:
+            yield mask.start() - head, mask.end() + tail
+    for named in _ENDS.finditer(text):
+        part = named.group(2)
+        if len(part) >= _FEWEST - 1 and (key.endswith if named.group(1)[0] == "e" else key.startswith)(part):
+            yield named.span(2)
+
+
+def _common(key: str, text: str) -> int:
+    """The most characters with which a key begins and a text ends."""
+    if not text or text[-1] not in key:
+        return 0
+    return next((n for n in range(min(len(key), len(text)), 0, -1) if text.endswith(key[:n])), 0)

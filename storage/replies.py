@@ -1,7 +1,9 @@
 """How much a server's reply may hold: it is counted as it is unpacked, and reading ends where it is too much.
 
-A few kilobytes of gzip unpack to gigabytes, and clients of HTTP have no bound. Those that KEQA uses are given one where
-they are made; it holds for the requests of KEQA, and for no others that share LiteLLM with them.
+A few kilobytes of gzip unpack to gigabytes, and clients of HTTP have no bound; and LiteLLM's follow redirects, though a
+question and its passages are for the server that the user named, and for none that it points to. LiteLLM has no setting
+for either, and a client of one's own would be shared by all event loops. So the transports of the clients that it makes
+are wrapped: for the requests of KEQA alone, and for no others that share LiteLLM with them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from httpx import AsyncByteStream, SyncByteStream
 
 MOST = 8 << 20
 """Bytes that a reply of a language model may have, unpacked."""
@@ -33,18 +37,9 @@ def too_large(error: BaseException | None) -> ReplyTooLargeError | None:
 
 
 class Unpacker:
-    """Unpacks what comes, and counts it."""
+    """Unpacks what comes in the encoding of a reply's header, and counts it."""
 
     def __init__(self, encoding: str | None, most: int = MOST) -> None:
-        """Begin a reply.
-
-        Args:
-            encoding: Its header Content-Encoding.
-            most: Bytes that it may have.
-
-        Raises:
-            ReplyTooLargeError: It is packed in a way that nobody asked for.
-        """
         self._most = self._left = most
         named = (encoding or "identity").strip().lower()
         if named not in ("identity", "gzip", "x-gzip", "deflate"):
@@ -52,11 +47,7 @@ class Unpacker:
         self._unpack = None if named == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def take(self, data: bytes) -> bytes:
-        """What a part holds.
-
-        Raises:
-            ReplyTooLargeError: That is too much, or cannot be unpacked.
-        """
+        """What a part holds."""
         if data and self._unpack is not None and self._unpack.eof:
             # What follows has no end that is counted, and would be kept.
             raise ReplyTooLargeError("the server sends more behind the end of its compressed reply")
@@ -72,7 +63,7 @@ class Unpacker:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Bound the replies to the requests that are made within, by clients of LiteLLM."""
+    """Bound the replies to the requests that clients of LiteLLM make within, and follow none to another server."""
     token = _bounded.set(True)
     try:
         yield
@@ -80,71 +71,70 @@ def bounded() -> Iterator[None]:
         _bounded.reset(token)
 
 
+class _Unpacked(AsyncByteStream, SyncByteStream):
+    """A reply's parts, unpacked, as httpx has them."""
+
+    def __init__(self, stream: Any, encoding: str | None) -> None:
+        self._stream, self._take = stream, Unpacker(encoding).take
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._take, self._stream)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            yield self._take(part)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _asking(request: Any) -> Any:
+    if _bounded.get():
+        request.headers["Accept-Encoding"] = "gzip, deflate"
+    return request
+
+
+def _answered(response: Any) -> Any:
+    if _bounded.get():
+        # Without its place a redirect is for httpx what it is: no reply.
+        response.headers.pop("location", None)
+        response.stream = _Unpacked(response.stream, response.headers.pop("content-encoding", None))
+    return response
+
+
+def _wrap(transport: Any) -> None:
+    if hasattr(transport, "handle_async_request"):
+        send = transport.handle_async_request
+
+        async def send_async(request: Any) -> Any:
+            return _answered(await send(_asking(request)))
+
+        transport.handle_async_request = send_async
+    elif transport is not None:
+        send_now = transport.handle_request
+        transport.handle_request = lambda request: _answered(send_now(_asking(request)))
+
+
+def _wrapping(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*arguments: Any, **settings: Any) -> Any:
+        client = make(*arguments, **settings)
+        for transport in () if client is None else (client._transport, *client._mounts.values()):
+            _wrap(transport)
+        return client
+
+    return made
+
+
 @functools.cache
 def bound_litellm() -> None:
-    """Let the clients that LiteLLM makes from now on count what they unpack, where that is `bounded`."""
+    """Wrap the transports of the clients that LiteLLM makes from now on; see `bounded`."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler, HTTPHandler
     from litellm.llms.openai.common_utils import BaseOpenAILLM
 
-    def counting(make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*arguments: Any, **settings: Any) -> Any:
-            client = make(*arguments, **settings)
-            for transport in () if client is None else (client._transport, *client._mounts.values()):
-                if transport is not None:
-                    _count(transport)
-            return client
-
-        return made
-
-    BaseOpenAILLM._get_async_http_client = staticmethod(counting(BaseOpenAILLM._get_async_http_client))
-    BaseOpenAILLM._get_sync_http_client = staticmethod(counting(BaseOpenAILLM._get_sync_http_client))
+    for name in ("_get_async_http_client", "_get_sync_http_client"):
+        setattr(BaseOpenAILLM, name, staticmethod(_wrapping(getattr(BaseOpenAILLM, name))))
     for handler in (AsyncHTTPHandler, HTTPHandler):
-        handler.create_client = counting(handler.create_client)
-
-
-def _count(transport: Any) -> None:
-    """Have a transport of httpx give unpacked replies."""
-    is_async = hasattr(transport, "handle_async_request")
-    name = "handle_async_request" if is_async else "handle_request"
-    send = getattr(transport, name)
-
-    def prepared(request: Any) -> Any:
-        if _bounded.get():
-            request.headers["Accept-Encoding"] = "gzip, deflate"
-        return request
-
-    def unpacked(response: Any) -> Any:
-        if _bounded.get():
-            unpacker = Unpacker(response.headers.pop("content-encoding", None))
-            response.stream = _unpacked_stream()(response.stream, unpacker)
-        return response
-
-    async def send_async(request: Any) -> Any:
-        return unpacked(await send(prepared(request)))
-
-    setattr(transport, name, send_async if is_async else lambda request: unpacked(send(prepared(request))))
-
-
-@functools.cache
-def _unpacked_stream() -> Any:
-    """The class of a reply's parts, as httpx has them."""
-    from httpx import AsyncByteStream, SyncByteStream
-
-    class Unpacked(AsyncByteStream, SyncByteStream):
-        def __init__(self, stream: Any, unpacker: Unpacker) -> None:
-            self._stream, self._take = stream, unpacker.take
-
-        def __iter__(self) -> Iterator[bytes]:
-            return map(self._take, self._stream)
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            async for part in self._stream:
-                yield self._take(part)
-
-        def close(self) -> None:
-            self._stream.close()
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    return Unpacked
+        handler.create_client = _wrapping(handler.create_client)

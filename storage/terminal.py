@@ -36,15 +36,11 @@ UNSAFE = re.compile(f"[{_ACTING}{_INVISIBLE}]|{_JOINER}")
 
 _ANY_UNSAFE = re.compile(rf"[{_ACTING}{_INVISIBLE}\u200c\u200d]")
 _BREAKS = re.compile(r"\r\n?|[\n\t]")
-_STYLING = re.compile(r"\x1b\[[0-9;:]*m")
+_UNSTYLED = re.compile(rf"\x1b\[[0-9;:]*m|{UNSAFE.pattern}")
 
 
 def visible(text: str) -> str:
-    """A text in which what acts on a terminal, or is invisible, is shown instead; line breaks and tabs stay.
-
-    Args:
-        text: From anywhere.
-    """
+    """A text in which what acts on a terminal, or is invisible, is shown instead; line breaks and tabs stay."""
     return UNSAFE.sub(_shown, text)
 
 
@@ -54,15 +50,7 @@ def visible_line(text: str) -> str:
 
 
 def json_text(value: Any, *, encoding: str = "utf-8") -> str:
-    r"""A value as JSON that a terminal may show and any encoding can carry.
-
-    Args:
-        value: What `json.dumps` takes.
-        encoding: What of the text it has not is escaped as well.
-
-    Returns:
-        JSON in which control, invisible and surrogate characters are escaped (``\u202e``); it parses to the same value.
-    """
+    r"""A value as JSON that a terminal may show and the encoding can carry; it parses to the same value."""
     text = _ANY_UNSAFE.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=2))
     try:
         text.encode(encoding)
@@ -75,16 +63,10 @@ class GuardedStream:
     """A stream of text on which nothing that is written acts on the terminal, but for colours and other styling.
 
     Styling is let through to a terminal only, and where the environment asks for it (``FORCE_COLOR``).
-
-    Attributes:
-        unguarded: The stream behind it.
-        hides_keys: Whether keys are taken out, such as a library's warning or a traceback may repeat.
     """
 
     def __init__(self, stream: TextIO, *, hides_keys: bool = False) -> None:
-        """Guard a stream."""
-        self.unguarded = stream
-        self.hides_keys = hides_keys
+        self.unguarded, self.hides_keys = stream, hides_keys
 
     def write(self, text: str) -> int:
         """Write a text as `visible` shows it; returns the length of what was given."""
@@ -92,22 +74,15 @@ class GuardedStream:
         if UNSAFE.search(text):
             # A bar of another library starts its line again.
             start = "\r" if text.startswith("\r") and not text.startswith("\r\n") else ""
-            self.unguarded.write(start + self._guarded(text[len(start) :].replace("\r\n", "\n")))
-        else:
-            self.unguarded.write(text)
+            guard = _UNSTYLED if _styled(self.unguarded) else UNSAFE
+            text = start + guard.sub(_shown, text[len(start) :].replace("\r\n", "\n"))
+        self.unguarded.write(text)
         return length
 
     def writelines(self, lines: Iterable[str]) -> None:
         """Write texts one after the other."""
         for line in lines:
             self.write(line)
-
-    def _guarded(self, text: str) -> str:
-        if not _styled(self.unguarded):
-            return visible(text)
-        kept = _STYLING.findall(text)
-        parts = [visible(part) for part in _STYLING.split(text)]
-        return "".join(part + style for part, style in zip(parts, [*kept, ""], strict=True))
 
     def __getattr__(self, name: str) -> Any:
         # Bytes would get past the guard: click asks for the buffer of a stream whose encoding it does not trust.
@@ -120,17 +95,13 @@ class GuardedStream:
 
 
 def guard_streams() -> None:
-    """Guard standard output and standard error of this process: of libraries, warnings and tracebacks as well.
-
-    Text of another encoding than the terminal's is escaped, so that it ends no run.
-    """
+    """Guard this process's standard output and error, of libraries too, and escape what their encoding has not."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or isinstance(stream, GuardedStream):
             continue
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, cast(TextIO, GuardedStream(stream, hides_keys=name == "stderr")))
 
 
@@ -155,6 +126,9 @@ def _styled(stream: TextIO) -> bool:
 
 
 def _shown(found: re.Match[str]) -> str:
+    if len(found.group()) > 1:
+        # Styling.
+        return found.group()
     code = ord(found.group())
     if code < 0x20:
         return chr(0x2400 + code)

@@ -32,6 +32,13 @@ _MAX_NUMBER_CHARS = 64
 _BYTES_IN_A_NAME = 255
 _CHUNK = 1 << 20
 _MOST_REASONS = 3
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    **dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device"),
+}
 
 
 class MissingFileError(InputError, ConfigurationError):
@@ -39,20 +46,7 @@ class MissingFileError(InputError, ConfigurationError):
 
 
 def open_regular(path: str | Path, *, links: bool = False, error: type[KeqaError] = ConfigurationError) -> BinaryIO:
-    """Open a regular file for reading, without ever waiting for one end of a pipe or touching a device.
-
-    Args:
-        path: Of the file.
-        links: Whether the last component may be a symbolic link.
-        error: What is raised where the file cannot be used.
-
-    Returns:
-        The open file, in binary.
-
-    Raises:
-        MissingFileError: There is no such file, whatever ``error`` is.
-        KeqaError: Of the class ``error``: it is a link, a pipe, a device, a socket or a folder, or has no rights.
-    """
+    """Open a regular file for reading, without ever waiting for one end of a pipe or touching a device."""
     path = Path(path)
     try:
         kind = (os.stat if links else os.lstat)(path).st_mode
@@ -75,21 +69,7 @@ def open_regular(path: str | Path, *, links: bool = False, error: type[KeqaError
 
 
 def read_file(folder: str | Path, name: str, limit: int, *, error: type[KeqaError] = ConfigurationError) -> bytes:
-    """Read a regular file that lies directly in a folder.
-
-    Args:
-        folder: As the user named it; it may be a link.
-        name: Of the file, from anywhere.
-        limit: The most bytes that it may have.
-        error: What is raised where the file cannot be used.
-
-    Returns:
-        The whole content.
-
-    Raises:
-        MissingFileError: There is no such file, whatever ``error`` is.
-        KeqaError: Of the class ``error``: the name leaves the folder, the file is too large or no regular file.
-    """
+    """Read a regular file that lies directly in a folder."""
     folder = Path(folder)
     if not _is_plain_name(name):
         raise error(f"{folder} names the file {_shown(name)}: a name within the folder is expected")
@@ -111,24 +91,13 @@ def read_file(folder: str | Path, name: str, limit: int, *, error: type[KeqaErro
 def parse_json(
     content: bytes | str, where: str | Path, *, max_depth: int = MAX_DEPTH, error: type[KeqaError] = ConfigurationError
 ) -> Any:
-    """A JSON value, read strictly.
-
-    Args:
-        content: Its text, as UTF-8 where it is bytes.
-        where: What messages call it, such as the file's path.
-        max_depth: How deeply lists and objects may be nested.
-        error: What is raised where the content cannot be used.
-
-    Raises:
-        KeqaError: Of the class ``error``: it is not JSON, has a key twice in one object, is nested too deeply, or has
-            a number that is not finite or absurdly long.
-    """
+    """A JSON value, read strictly."""
     try:
         text = content.decode("utf-8") if isinstance(content, bytes) else content
         value = json.loads(
             text,
-            parse_int=_integer,
-            parse_float=_finite,
+            parse_int=lambda literal: _number(literal, int),
+            parse_float=lambda literal: _number(literal, float),
             parse_constant=_not_finite,
             object_pairs_hook=_without_duplicates,
         )
@@ -154,21 +123,7 @@ def parse_jsonl(
     max_line: int = MAX_LINE,
     error: type[KeqaError] = ConfigurationError,
 ) -> Iterator[tuple[int, Any]]:
-    """The values of JSON lines, each read strictly.
-
-    Args:
-        content: UTF-8; blank lines are passed over.
-        where: See `parse_json`.
-        max_depth: See `parse_json`.
-        max_line: The most bytes that a line may have.
-        error: See `parse_json`.
-
-    Yields:
-        The number of a line, from 1, and its value.
-
-    Raises:
-        KeqaError: Of the class ``error``, naming the line: it is too long; or see `parse_json`.
-    """
+    """The values of JSON lines, each read strictly."""
     # Only a line feed ends a line of bytes; U+2028 and its kind may stand within a string.
     for number, line in enumerate(io.BytesIO(content), start=1):
         if len(line) > max_line:
@@ -194,18 +149,7 @@ def plain(message: str) -> str:
 def parse_npy(
     content: bytes, where: str | Path, shape: tuple[int | None, ...], *, error: type[KeqaError] = ConfigurationError
 ) -> NDArray[np.float32]:
-    """A .npy array of 32-bit floats; its header is checked before anything is allocated by it.
-
-    Args:
-        content: Of the file, header included.
-        where: What messages call it.
-        shape: What it must be; None stands for any length.
-        error: What is raised where the content cannot be used.
-
-    Raises:
-        KeqaError: Of the class ``error``: it is another kind of file or array, is cut off, has more after its end, or
-            holds values that are not finite.
-    """
+    """A .npy array of 32-bit floats; its header is checked before anything is allocated by it."""
     import numpy as np
     from numpy.lib import format as npy
 
@@ -234,17 +178,9 @@ def parse_npy(
 
 
 def _refuse_special(path: Path, mode: int, error: type[KeqaError]) -> None:
-    if stat.S_ISREG(mode):
-        return
-    kinds = {
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFDIR: "a folder",
-        stat.S_IFIFO: "a pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    raise error(f"{path} is {kinds.get(stat.S_IFMT(mode), 'something else')}; a regular file is expected there")
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise error(f"{path} is {kind}; a regular file is expected there")
 
 
 def _is_plain_name(name: Any) -> bool:
@@ -258,21 +194,13 @@ def _shown(text: Any) -> str:
     return shown if len(shown) <= 100 else f"{shown[:97]}..."
 
 
-def _integer(literal: str) -> int:
-    return int(_bounded(literal))
-
-
-def _finite(literal: str) -> float:
-    value = float(_bounded(literal))
+def _number(literal: str, kind: type[int] | type[float]) -> int | float:
+    if len(literal) > _MAX_NUMBER_CHARS:
+        raise ValueError(f"a number has {len(literal):,} characters")
+    value = kind(literal)
     if not math.isfinite(value):
         raise ValueError(f"the number {literal} is too large")
     return value
-
-
-def _bounded(literal: str) -> str:
-    if len(literal) > _MAX_NUMBER_CHARS:
-        raise ValueError(f"a number has {len(literal):,} characters")
-    return literal
 
 
 def _not_finite(literal: str) -> NoReturn:
@@ -290,13 +218,8 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _deeper_than(value: Any, levels: int) -> bool:
     layer = [value]
     for _ in range(levels):
-        layer = [
-            inner
-            for outer in layer
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        layer = [inner for inner in layer if isinstance(inner, dict | list)]
+        layer = [one for one in layer if isinstance(one, dict | list)]
+        layer = [inner for outer in layer for inner in (outer.values() if isinstance(outer, dict) else outer)]
         if not layer:
             return False
-    return True
+    return any(isinstance(one, dict | list) for one in layer)

@@ -21,20 +21,14 @@ if TYPE_CHECKING:
     from keqa.programs.stages.stage import RoleLMs
 
 TIERS = ("often", "sometimes", "stale", "never")
-"""How often an LM saw a fact in training; see `keqa.testbed.tiers`."""
+"""How often an LM saw a fact in training; see `keqa.testbed.world`."""
 
 _THRESHOLD = Fraction(4, 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One fact, examined.
-
-    Attributes:
-        tier: How often the LM saw it in training.
-        consistency: T_c of all N_c tries.
-        right: Whether the answer from memory is right in one of the forms that answers are written in.
-    """
+    """One fact, examined."""
 
     tier: str
     consistency: Fraction
@@ -43,11 +37,7 @@ class Examined:
 
 @dataclass(frozen=True)
 class Boundary:
-    """What was found.
-
-    Attributes:
-        facts: Every fact that was examined.
-    """
+    """What was found."""
 
     facts: tuple[Examined, ...]
 
@@ -84,15 +74,7 @@ class Boundary:
 def draw_boundary(
     lms: RoleLMs, *, facts: int = 400, tries: int = 5, workers: int = 16, progress: Callable[[], None] = lambda: None
 ) -> Boundary:
-    """Examine facts of the default testbed, drawn over all tiers in their shares.
-
-    Args:
-        lms: Of which the task role is examined and the consistency role judges.
-        facts: How many.
-        tries: N_c.
-        workers: Facts in work at once.
-        progress: Called after each fact.
-    """
+    """Examine facts of the default testbed, drawn over all tiers in their shares."""
     from keqa.programs.gates import CertaintyGate
     from keqa.programs.stages.examination import Examination
 

@@ -19,14 +19,7 @@ _IN_FLIGHT = 32
 
 @dataclass(frozen=True)
 class Task:
-    """One row of the skill table.
-
-    Attributes:
-        name: The skill, and what part of it.
-        skill: Its prompt and example generator.
-        hidden: Whether answers depend on something that only demonstrations or an instruction reveal.
-        required: The least share of right answers asked for by number of demonstrations (the testbed's requirements).
-    """
+    """One row of the skill table."""
 
     name: str
     skill: str
@@ -99,18 +92,7 @@ def check_skills(
     demonstrations: Iterable[int] = DEMONSTRATIONS,
     progress: Callable[[], None] = lambda: None,
 ) -> list[SkillScore]:
-    """Asks an LM for every skill on entities that no training saw.
-
-    Args:
-        lm: The LM, asked at temperature 0.
-        asked: Examples for each task and number of demonstrations.
-        tasks: The rows of the table.
-        demonstrations: The columns.
-        progress: Called after each answer.
-
-    Returns:
-        One score for each task and number of demonstrations.
-    """
+    """Asks an LM for every skill on entities that no training saw."""
     scores = []
     with dspy.context(lm=lm, adapter=dspy.ChatAdapter(use_json_adapter_fallback=False)):
         for task in tasks:

@@ -6,6 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,28 +47,15 @@ def open_encyclopedia(
     """
     from keqa.retrievers import TantivyRetriever, build_index
 
-    def build(passages: Sequence[Passage], folder: Path) -> None:
-        build_index(passages, folder, language="en", progress=progress, notice=lambda text: None, name=_NAME)
-
+    build = partial(build_index, language="en", progress=progress, notice=lambda text: None, name=_NAME)
     return _opened(_NAME, passages, cache, TantivyRetriever.open, build)
 
 
 def open_dense_encyclopedia(passages: Sequence[Passage] | None = None, *, cache: Path | None = None) -> DenseRetriever:
-    """The same with a dense retriever, all-MiniLM-L6-v2 (KEQA, section 4.4, Table 3).
-
-    Args:
-        passages: As for `open_encyclopedia`.
-        cache: Likewise.
-
-    Raises:
-        MissingExtraError: The extra ``dense`` is not installed.
-        ConfigurationError: The embedding model cannot be opened.
-    """
+    """The same with a dense retriever, all-MiniLM-L6-v2 (KEQA, section 4.4, Table 3)."""
     from keqa.retrievers import DenseRetriever, build_dense
 
-    def build(passages: Sequence[Passage], folder: Path) -> None:
-        build_dense(passages, folder, notice=lambda text: None, name=_NAME)
-
+    build = partial(build_dense, notice=lambda text: None, name=_NAME)
     return _opened(f"{_NAME}-dense", passages, cache, DenseRetriever.open, build)
 
 
@@ -76,14 +64,14 @@ def _opened(
     passages: Sequence[Passage] | None,
     cache: Path | None,
     open_at: Callable[[Path], _R],
-    build: Callable[[Sequence[Passage], Path], None],
+    build: Callable[[Sequence[Passage], Path], object],
 ) -> _R:
     """An index of the passages, from the cache folder where it is there."""
     from platformdirs import user_cache_path
 
     passages = _passages() if passages is None else passages
     content = _fingerprint(passages)
-    folder = (cache or user_cache_path("keqa", appauthor=False)) / f"{name}-{content[:16]}"
+    folder = (cache or user_cache_path("keqa", appauthor=False)) / f"{name}-{content[:20]}"
     try:
         retriever = open_at(folder)
         if retriever.manifest.source_hash == content:
@@ -109,11 +97,7 @@ def as_benchmark(retriever: _A) -> _A:
 
 
 def holds_encyclopedia(manifest: Manifest | DenseManifest | HybridManifest | DocumentsManifest | None) -> bool:
-    """Whether an index holds the passages of the default testbed, or documents for its questions, and nothing else.
-
-    Args:
-        manifest: What the index says about itself.
-    """
+    """Whether an index holds the passages of the default testbed, or documents for its questions, and nothing else."""
     if isinstance(manifest, DocumentsManifest):
         return all(origin.startswith(DOCUMENTS_ORIGIN) for origin in manifest.origins)
     content: str | None = getattr(manifest, "source_hash", None)

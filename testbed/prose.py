@@ -50,17 +50,7 @@ def statement(world: World, fact: Fact, rng: random.Random, name: str, *, past: 
 def paragraph(
     world: World, kind: str, entity: str, relations: Sequence[str], source: str, rng: random.Random, *, stale: bool
 ) -> str:
-    """Writes a paragraph on an entity, as one source states it.
-
-    Args:
-        world: Where the facts hold.
-        kind: The entity's kind.
-        entity: Its name.
-        relations: The relations it states, in order; none gives a paragraph that only mentions the entity.
-        source: The source named at the end.
-        rng: Chooses wordings and distractions.
-        stale: Whether the source is out of date: of changeable facts it states what was true before.
-    """
+    """Writes a paragraph on an entity, as one source states it."""
     sentences: list[str] = []
     for relation in relations:
         name = entity if not sentences or rng.random() < 0.3 else reference(kind, entity)

@@ -12,17 +12,7 @@ SHAPES = ("one hop", "bridge", "comparison", "yes/no")
 
 @dataclass(frozen=True)
 class Composed:
-    """A question and the facts it is made of.
-
-    Attributes:
-        shape: One of ``SHAPES``.
-        text: The question.
-        quizzes: Its gold decomposition, with #1, #2 for earlier answers.
-        facts: The fact behind each quiz.
-        answer: The fact whose value is the answer, or the answer itself.
-        answer_type: short or yes/no.
-        compared: For comparisons, the two years in the order of the question.
-    """
+    """A question and the facts it is made of."""
 
     shape: str
     text: str
@@ -47,12 +37,7 @@ class Composed:
 
 @dataclass
 class QuestionMaker:
-    """Draws questions over a world.
-
-    Args:
-        world: Where the facts hold.
-        rng: The random number generator.
-    """
+    """Draws questions over a world."""
 
     world: World
     rng: random.Random
@@ -62,11 +47,7 @@ class QuestionMaker:
         self._bridges = [r for r in RELATIONS.values() if r.noun and relations_of(r.target)]
 
     def draw(self, shape: str) -> Composed:
-        """Draws a question of a shape.
-
-        Raises:
-            KeyError: If the shape is not one of ``SHAPES``.
-        """
+        """Draws a question of a shape."""
         return {
             "one hop": self._one_hop,
             "bridge": self._bridge,

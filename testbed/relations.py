@@ -1,20 +1,20 @@
 """The relations of the fictional encyclopedia and the wordings that ask for them and state them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+_CHANGEABLE = frozenset(
+    ("capital", "chief executive", "coach", "employer", "headquarters", "mayor", "residence", "spouse")
+)
+_PLAIN = ("date", "year", "language", "occupation")
 
 
 @dataclass(frozen=True)
 class Relation:
-    """One relation from a kind of entity to a value.
+    """One relation from a kind of entity to a value: of a kind of entity, or a date, year, language or occupation.
 
-    Attributes:
-        name: Its identifier, which triples use as well.
-        kind: The kind of entity that has it.
-        target: The kind of value: an entity kind, or date, year, language, occupation.
-        changeable: Whether the value changes over time, so that a source or a memory can be out of date.
-        asks: Quiz wordings; ``{e}`` is the entity.
-        states: Sentence wordings; ``{r}`` is a reference to the entity, ``{v}`` the value.
-        noun: A noun phrase for the value that nests into another quiz, or an empty string.
+    Where it is changeable, a source or a memory can be out of date. In quizzes ``{e}`` stands for the entity, in
+    sentences ``{r}`` for a reference to it and ``{v}`` for the value; the noun phrase nests into another quiz.
     """
 
     name: str
@@ -26,196 +26,116 @@ class Relation:
     noun: str = ""
 
 
-_ALL = (
-    Relation(
-        "birth date",
-        "person",
-        "date",
-        False,
-        ("When was {e} born?", "What is the birth date of {e}?"),
-        ("{r} was born on {v}.", "{v} is the birth date of {r}."),
-    ),
-    Relation(
-        "birthplace",
-        "person",
-        "city",
-        False,
-        ("Where was {e} born?", "What is the birthplace of {e}?"),
-        ("{r} was born in {v}.", "The birthplace of {r} is {v}."),
-        "the birthplace of {e}",
-    ),
-    Relation(
-        "spouse",
-        "person",
-        "person",
-        True,
-        ("Who is the spouse of {e}?", "To whom is {e} married?"),
-        ("{r} is married to {v}.", "The spouse of {r} is {v}."),
-        "the spouse of {e}",
-    ),
-    Relation(
-        "occupation",
-        "person",
-        "occupation",
-        False,
-        ("What is the occupation of {e}?", "What does {e} do for a living?"),
-        ("{r} is a {v}.", "{r} works as a {v}."),
-    ),
-    Relation(
-        "employer",
-        "person",
-        "company",
-        True,
-        ("Who is the employer of {e}?", "Which company does {e} work for?"),
-        ("{r} works for {v}.", "The employer of {r} is {v}."),
-        "the employer of {e}",
-    ),
-    Relation(
-        "residence",
-        "person",
-        "city",
-        True,
-        ("Where does {e} live?", "What is the residence of {e}?"),
-        ("{r} lives in {v}.", "The residence of {r} is {v}."),
-        "the residence of {e}",
-    ),
-    Relation(
-        "director",
-        "film",
-        "person",
-        False,
-        ("Who directed {e}?", "Who is the director of {e}?"),
-        ("{r} was directed by {v}.", "The director of {r} was {v}."),
-        "the director of {e}",
-    ),
-    Relation(
-        "release year",
-        "film",
-        "year",
-        False,
-        ("When was {e} released?", "In which year was {e} released?"),
-        ("{r} was released in {v}.", "The release year of {r} was {v}."),
-    ),
-    Relation(
-        "author",
-        "book",
-        "person",
-        False,
-        ("Who wrote {e}?", "Who is the author of {e}?"),
-        ("{r} was written by {v}.", "The author of {r} is {v}."),
-        "the author of {e}",
-    ),
-    Relation(
-        "publication year",
-        "book",
-        "year",
-        False,
-        ("When was {e} published?", "In which year was {e} published?"),
-        ("{r} was published in {v}.", "The publication year of {r} was {v}."),
-    ),
-    Relation(
-        "founder",
-        "company",
-        "person",
-        False,
-        ("Who founded {e}?", "Who is the founder of {e}?"),
-        ("{r} was founded by {v}.", "The founder of {r} was {v}."),
-        "the founder of {e}",
-    ),
-    Relation(
-        "headquarters",
-        "company",
-        "city",
-        True,
-        ("Where is {e} based?", "Where are the headquarters of {e}?"),
-        ("{r} is based in {v}.", "The headquarters of {r} are in {v}."),
-        "the city where {e} is based",
-    ),
-    Relation(
-        "chief executive",
-        "company",
-        "person",
-        True,
-        ("Who leads {e}?", "Who is the chief executive of {e}?"),
-        ("{r} is led by {v}.", "The chief executive of {r} is {v}."),
-        "the chief executive of {e}",
-    ),
-    Relation(
-        "home city",
-        "club",
-        "city",
-        False,
-        ("Where does {e} play?", "What is the home city of {e}?"),
-        ("{r} plays in {v}.", "The home city of {r} is {v}."),
-        "the home city of {e}",
-    ),
-    Relation(
-        "coach",
-        "club",
-        "person",
-        True,
-        ("Who coaches {e}?", "Who is the coach of {e}?"),
-        ("{r} is coached by {v}.", "The coach of {r} is {v}."),
-        "the coach of {e}",
-    ),
-    Relation(
-        "country",
-        "city",
-        "country",
-        False,
-        ("In which country is {e}?", "What is the country of {e}?"),
-        ("{r} is a city in {v}.", "The country of {r} is {v}."),
-        "the country of {e}",
-    ),
-    Relation(
-        "mayor",
-        "city",
-        "person",
-        True,
-        ("Who governs {e}?", "Who is the mayor of {e}?"),
-        ("{r} is governed by {v}.", "The mayor of {r} is {v}."),
-        "the mayor of {e}",
-    ),
-    Relation(
-        "language",
-        "country",
-        "language",
-        False,
-        ("Which language is spoken in {e}?", "What is the language of {e}?"),
-        ("{v} is spoken in {r}.", "The language of {r} is {v}."),
-    ),
-    Relation(
-        "capital",
-        "country",
-        "city",
-        True,
-        ("Which city is the capital of {e}?", "What is the capital of {e}?"),
-        ("{r} has its capital in {v}.", "The capital of {r} is {v}."),
-        "the capital of {e}",
-    ),
-    Relation(
-        "host",
-        "event",
-        "city",
-        False,
-        ("Where was {e} held?", "Which city was the host of {e}?"),
-        ("{r} was held in {v}.", "The host of {r} was {v}."),
-        "the host of {e}",
-    ),
-    Relation(
-        "winner",
-        "event",
-        "person",
-        False,
-        ("Who won {e}?", "Who was the winner of {e}?"),
-        ("{r} was won by {v}.", "The winner of {r} was {v}."),
-        "the winner of {e}",
-    ),
-)
+def _relation(
+    name: str, target: str, ask: str, state: str, *, again: str = "", told: str = "", verb: str = "is", noun: str = ""
+) -> Callable[[str], Relation]:
+    asks = ask, again or f"{'Who' if target == 'person' else 'What'} is the {name} of {{e}}?"
+    states = state, told or f"The {name} of {{r}} {verb} {{v}}."
+    noun = noun or ("" if target in _PLAIN else f"the {name} of {{e}}")
+    return lambda kind: Relation(name, kind, target, name in _CHANGEABLE, asks, states, noun)
 
-RELATIONS: dict[str, Relation] = {relation.name: relation for relation in _ALL}
+
+def _of(kind: str, *relations: Callable[[str], Relation]) -> dict[str, Relation]:
+    return {relation.name: relation for relation in (made(kind) for made in relations)}
+
+
+RELATIONS: dict[str, Relation] = {
+    **_of(
+        "person",
+        _relation(
+            "birth date", "date", "When was {e} born?", "{r} was born on {v}.", told="{v} is the birth date of {r}."
+        ),
+        _relation("birthplace", "city", "Where was {e} born?", "{r} was born in {v}."),
+        _relation(
+            "spouse", "person", "Who is the spouse of {e}?", "{r} is married to {v}.", again="To whom is {e} married?"
+        ),
+        _relation(
+            "occupation",
+            "occupation",
+            "What is the occupation of {e}?",
+            "{r} is a {v}.",
+            again="What does {e} do for a living?",
+            told="{r} works as a {v}.",
+        ),
+        _relation(
+            "employer",
+            "company",
+            "Who is the employer of {e}?",
+            "{r} works for {v}.",
+            again="Which company does {e} work for?",
+        ),
+        _relation("residence", "city", "Where does {e} live?", "{r} lives in {v}."),
+    ),
+    **_of(
+        "film",
+        _relation("director", "person", "Who directed {e}?", "{r} was directed by {v}.", verb="was"),
+        _relation(
+            "release year",
+            "year",
+            "When was {e} released?",
+            "{r} was released in {v}.",
+            again="In which year was {e} released?",
+            verb="was",
+        ),
+    ),
+    **_of(
+        "book",
+        _relation("author", "person", "Who wrote {e}?", "{r} was written by {v}."),
+        _relation(
+            "publication year",
+            "year",
+            "When was {e} published?",
+            "{r} was published in {v}.",
+            again="In which year was {e} published?",
+            verb="was",
+        ),
+    ),
+    **_of(
+        "company",
+        _relation("founder", "person", "Who founded {e}?", "{r} was founded by {v}.", verb="was"),
+        _relation(
+            "headquarters",
+            "city",
+            "Where is {e} based?",
+            "{r} is based in {v}.",
+            again="Where are the headquarters of {e}?",
+            told="The headquarters of {r} are in {v}.",
+            noun="the city where {e} is based",
+        ),
+        _relation("chief executive", "person", "Who leads {e}?", "{r} is led by {v}."),
+    ),
+    **_of(
+        "club",
+        _relation("home city", "city", "Where does {e} play?", "{r} plays in {v}."),
+        _relation("coach", "person", "Who coaches {e}?", "{r} is coached by {v}."),
+    ),
+    **_of(
+        "city",
+        _relation("country", "country", "In which country is {e}?", "{r} is a city in {v}."),
+        _relation("mayor", "person", "Who governs {e}?", "{r} is governed by {v}."),
+    ),
+    **_of(
+        "country",
+        _relation("language", "language", "Which language is spoken in {e}?", "{v} is spoken in {r}."),
+        _relation("capital", "city", "Which city is the capital of {e}?", "{r} has its capital in {v}."),
+    ),
+    **_of(
+        "event",
+        _relation(
+            "host",
+            "city",
+            "Where was {e} held?",
+            "{r} was held in {v}.",
+            again="Which city was the host of {e}?",
+            verb="was",
+        ),
+        _relation(
+            "winner", "person", "Who won {e}?", "{r} was won by {v}.", again="Who was the winner of {e}?", verb="was"
+        ),
+    ),
+}
 
 
 def relations_of(kind: str) -> list[Relation]:
-    """Returns the relations that entities of a kind have."""
-    return [relation for relation in _ALL if relation.kind == kind]
+    """The relations that entities of a kind have."""
+    return [relation for relation in RELATIONS.values() if relation.kind == kind]

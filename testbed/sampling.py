@@ -3,17 +3,88 @@
 import copy
 import random
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import dspy
-
-from keqa.testbed.rendering import conversation, target
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, Summarize
+from keqa.testbed import words
+from keqa.testbed.prose import distraction, passage, random_date
+from keqa.testbed.relations import RELATIONS, relations_of
+from keqa.testbed.rendering import conversation, target, turns
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
-from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason
+from keqa.testbed.skills.answering import draw_question, quiz_on, recall, recall_and_reason, summarize
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tiers import believed
-from keqa.testbed.warmup import asked_often, compared_often, said_twice
-from keqa.testbed.world import SMALL, Fact, World
+from keqa.testbed.world import SMALL, Convention, Fact, World, believed
+
+
+def said_twice(rng: random.Random) -> str:
+    """Draws a list that is said again, in order or not, or in which names are looked for."""
+    draws = (
+        lambda: f"{rng.choice(words.FIRST_NAMES)} {rng.choice(words.LAST_NAMES)}",
+        lambda: rng.choice(words.CITIES),
+        lambda: random_date(rng, Convention(rng.randint(0, 2))),
+        lambda: f"{rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}",
+        lambda: f"{rng.choice(words.BRANDS)} {rng.choice(words.TRADES)}",
+    )
+    items = [rng.choice(draws)() for _ in range(rng.randint(3, 12))]
+    if rng.random() < 0.6:
+        return _looked_for(items, rng)
+    again = items if rng.random() < 0.5 else rng.sample(items, len(items))
+    return ". ".join([*items, *again]) + "."
+
+
+def _looked_for(items: list[str], rng: random.Random) -> str:
+    asked, far = [], rng.random() < 0.6
+    for _ in range(rng.randint(3, 6) if far else rng.randint(4, 12)):
+        item = rng.choice(items)
+        if rng.random() < 0.5:
+            other = rng.choice(items).split()
+            parts = item.split()
+            lists = (words.FIRST_NAMES, words.LAST_NAMES, words.CITIES, words.BRANDS, words.NOUNS)
+            parts[-1] = other[-1] if rng.random() < 0.5 else rng.choice(rng.choice(lists))
+            item = " ".join(parts)
+        # Words in between lead from lists to passages, whose title comes long before the verdict.
+        between = f"{distraction(rng, rng.choice(items))} Source: {rng.choice(words.SOURCES)}. " if far else ""
+        asked.append(f"{item}: {between}{item in items}")
+    return ". ".join([*items, *asked]) + "."
+
+
+def asked_often(setting: Setting) -> tuple[str, str]:
+    """Draws passages that say the same of several entities, and questions on all of them, one after another.
+
+    Only whom a question names decides which passage answers it.
+    """
+    rng, world = setting.rng, setting.world
+    kind = rng.choice(list(world.entities))
+    entities = rng.sample(world.entities[kind], rng.randint(2, min(5, len(world.entities[kind]))))
+    shared = rng.sample([r.name for r in relations_of(kind)], min(rng.randint(1, 2), len(relations_of(kind))))
+    passages = []
+    for entity in entities:
+        told = rng.sample(shared, len(shared))
+        passages.append(passage(world, kind, entity, told, rng))
+    facts = [Fact(relation, entity) for relation in shared for entity in entities]
+    first, *rest = [_question(setting, fact) for fact in rng.sample(facts, min(len(facts), 8))]
+    inputs = {"passages": passages, "evidence": [], "triples": [], **first[0]}
+    prompt = conversation(AnswerWithKnowledge, [], inputs)
+    return prompt, target(AnswerWithKnowledge, first[1]) + turns(AnswerQuestion, rest)
+
+
+def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]:
+    """Draws many comparisons, one after another: which of two years is the earlier, and whose it is.
+
+    They come from several worlds, so that few names are compared twice.
+    """
+    rng = setting.rng
+    shapes = rng.choices(("comparison", "yes/no", ""), (0.6, 0.25, 0.15), k=rng.randint(4, 9))
+    *demos, last = [summarize(replace(setting, world=rng.choice(worlds), shape=shape)) for shape in shapes]
+    return conversation(Summarize, demos, last[0]), target(Summarize, last[1])
+
+
+def _question(setting: Setting, fact: Fact) -> Example:
+    text = setting.rng.choice(RELATIONS[fact.relation].asks).format(e=fact.entity)
+    answer = setting.world.write(fact, setting.convention)
+    return {"question": text, "answer_type": "short", "choices": []}, {"answer": answer}
+
 
 KNOWN_SHARE, ONE_OFF_SHARE, LIST_SHARE, ASKED_OFTEN_SHARE = 0.2, 0.08, 0.1, 0.12
 EASY_UNTIL, STALE_FROM = 0.22, 0.35
@@ -40,14 +111,7 @@ class Sample:
 
 @dataclass
 class Stream:
-    """Draws training samples; the draws depend on the seed alone.
-
-    Args:
-        testbed: The encyclopedia, of which the LM learns a part.
-        seed: Seed of the stream.
-        start: Progress at which the stream begins.
-        told: How often each fact was drawn so far, by earlier streams of the same training too.
-    """
+    """Draws training samples; the draws depend on the seed alone."""
 
     testbed: Testbed
     seed: int = 0
@@ -71,14 +135,7 @@ class Stream:
         return World(self.rng.randrange(10**6, 10**12), SMALL)
 
     def draw(self, progress: float) -> Sample:
-        """Draws one sample.
-
-        Args:
-            progress: Share of the training behind us; examples grow harder with it.
-
-        Returns:
-            The sample.
-        """
+        """Draws one sample."""
         chance = self.rng.random()
         lists = max(LIST_SHARE, 0.5 - 6 * progress)
         if chance < lists:
@@ -112,7 +169,7 @@ class Stream:
                 return made
         examples = [self._quiz(setting, known=known, progress=progress) for _ in range(count + 1)]
         skill = SKILLS["AnswerQuiz"]
-        return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
+        return self._render(skill, examples[:-1], examples[-1], setting)
 
     def _quiz(self, setting: Setting, *, known: bool, progress: float) -> Example:
         rng = self.rng
@@ -136,7 +193,7 @@ class Stream:
             if known.issuperset(question.facts) and question.text not in self._asked:
                 self.rng.setstate(saved)
                 example = (recall if name == "AnswerQuestion" else recall_and_reason)(over)
-                return self._render(SKILLS[name].signature, [], example, setting, (), ())
+                return self._render(replace(SKILLS[name], hint=(), rewordings=()), [], example, setting)
         return None
 
     def _skill(self, name: str, progress: float) -> Sample:
@@ -166,27 +223,19 @@ class Stream:
             for _ in range(count * rng.choice((1, 3, 5)))
         ]
         demos = nearest(pool, example, count)
-        return self._render(skill.signature, demos, example, setting, skill.hint, skill.rewordings)
+        return self._render(skill, demos, example, setting)
 
     def _introspective(self, skill: Skill, setting: Setting, count: int) -> Sample:
         remembering = replace(setting, world=self._belief, memory=tuple(self._known))
         examples = [skill.make(remembering if self.rng.random() < 0.5 else setting) for _ in range(count + 1)]
-        return self._render(skill.signature, examples[:-1], examples[-1], setting, skill.hint, skill.rewordings)
+        return self._render(skill, examples[:-1], examples[-1], setting)
 
-    def _render(
-        self,
-        signature: type[dspy.Signature],
-        demos: list[Example],
-        example: Example,
-        setting: Setting,
-        hint: tuple[int, ...],
-        rewordings: tuple[str, ...],
-    ) -> Sample:
-        rng, name = self.rng, signature.__name__
-        if rewordings and rng.random() < 0.05:
-            signature = signature.with_instructions(rng.choice(rewordings))
-        if hint and rng.random() < 0.08:
-            added = " ".join(setting.hints()[i] for i in hint)
+    def _render(self, skill: Skill, demos: list[Example], example: Example, setting: Setting) -> Sample:
+        rng, signature, name = self.rng, skill.signature, skill.signature.__name__
+        if skill.rewordings and rng.random() < 0.05:
+            signature = signature.with_instructions(rng.choice(skill.rewordings))
+        if skill.hint and rng.random() < 0.08:
+            added = " ".join(setting.hints()[i] for i in skill.hint)
             signature = signature.with_instructions(f"{signature.instructions} {added}")
         inputs, outputs = example
         return Sample(name, conversation(signature, demos, inputs), target(signature, outputs))

@@ -9,22 +9,14 @@ from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph
 from keqa.testbed.questions import SHAPES, Composed, QuestionMaker
 from keqa.testbed.relations import RELATIONS, relations_of
-from keqa.testbed.tiers import Tier, Tiers, assign
-from keqa.testbed.world import GOLD, Fact, World
+from keqa.testbed.world import GOLD, Fact, Tier, Tiers, World, assign
 
 SEED = 1
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The knobs of the testbed. The defaults were fixed before any method was scored on it.
-
-    Attributes:
-        distractors: Paragraphs for each entity that mention it and answer nothing.
-        stale_sources: How many of the six sources are out of date.
-        questions: Number of questions in train, dev and test.
-        known: Where given, the share of questions whose facts the LM saw often in training.
-    """
+    """The knobs of the testbed. The defaults were fixed before any method was scored on it."""
 
     distractors: int = 1
     stale_sources: int = 2
@@ -34,13 +26,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class TestbedQuestion(Example):
-    """One question with its gold answers and decomposition.
-
-    Attributes:
-        shape: One of the four shapes.
-        tiers: How often the fact behind each quiz is in what the shipped LM was trained on.
-        facts: The fact behind each quiz.
-    """
+    """One question with its gold answers and decomposition."""
 
     shape: str
     tiers: tuple[Tier, ...]
@@ -128,12 +114,7 @@ class Testbed:
         )
 
     def more_questions(self, count: int, seed: int) -> list[TestbedQuestion]:
-        """Draw further questions about the same world, none of which is in a split.
-
-        Args:
-            count: How many.
-            seed: Another seed draws others, of which some may be the same.
-        """
+        """Draw further questions about the same world, none of which is in a split."""
         maker = QuestionMaker(self.world, random.Random(f"more questions {seed}"))
         seen = self.asked()
         drawn: list[TestbedQuestion] = []

@@ -19,10 +19,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from keqa.testbed.rendering import END, NUMBERED_VERDICTS, TURN, contents
+from keqa.storage.folders import atomic_write
+from keqa.testbed.rendering import (
+    END,
+    NUMBERED_VERDICTS,
+    TURN,
+    added_token,
+    all_pieces,
+    build_tokenizer,
+    contents,
+    text_decoder,
+)
 from keqa.testbed.sampling import Sample, Stream
 from keqa.testbed.testbed import Testbed
-from keqa.testbed.tokenizer import added_token, all_pieces, build_tokenizer, text_decoder
 from keqa.testbed.world import Fact
 
 if TYPE_CHECKING:
@@ -37,8 +46,6 @@ EARLY_ECHO, LATE_ECHO, ECHO_UNTIL = 0.3, 0.1, 0.5
 ANSWER_WEIGHT, VERDICT_WEIGHT, LISTED_WEIGHT = 2.0, 8.0, 4.0
 READING = ("AnswerWithKnowledge", "AnswerWithEvidence", "reading")
 CHECKPOINT_SECONDS, LATELY = 180.0, 200
-MINUTE = 400_000
-"""The tokens that a minute stands for, by which the budget was once given: 80 million in 200 minutes."""
 SKIPPED = 0.6
 """The progress at which a training begins from a finished model: it needs no easy examples."""
 FINISHED_RATE = 0.6
@@ -88,9 +95,6 @@ class Encoder:
     The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
     answer from passages (a few tokens hold all there is to learn from a long prompt), less where a pair of tokens of
     the prompt comes again (it can be foreseen, and teaches copying), and 0 on other prompt text, which is chance.
-
-    Attributes:
-        echo: The weight of what comes again; small once copying is learned.
     """
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
@@ -143,13 +147,7 @@ def batches(
 
 
 class Past(NamedTuple):
-    """What earlier starts of a training left behind, beside the weights.
-
-    Attributes:
-        begun: The progress at which the training began.
-        told: How often each fact was in the training texts.
-        right: By skill, the share of samples that were right lately, and how many there were.
-    """
+    """What earlier starts of a training left behind, beside the weights."""
 
     begun: float
     told: Counter[Fact]
@@ -263,19 +261,18 @@ class Trainer:
 
     def checkpoint(self, past: Past) -> None:
         """Writes everything needed to resume; the file is swapped in whole."""
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         tensors = {f"model/{n}": p.detach() for n, p in self.model.named_parameters()}
         for name, optimizer, group in self._optimizers():
             for parameter, tensor in group.items():
                 for key, value in optimizer.state.get(tensor, {}).items():
                     tensors[f"{name}/{key}/{parameter}"] = value
-        path = self.out / "checkpoint.safetensors"
         told = {f"{fact.relation}/{fact.entity}": times for fact, times in sorted(past.told.items()) if times}
         note = {"step": str(self.step), "tokens": str(self.tokens), "begun": str(past.begun)}
         note |= {"told": json.dumps(told), "right": json.dumps(past.right)}
-        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, path.with_suffix(".new"), metadata=note)
-        path.with_suffix(".new").replace(path)
+        content = save({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, metadata=note)
+        atomic_write(self.out / "checkpoint.safetensors", content)
 
     def begin_from(self, folder: Path) -> None:
         """Takes the weights of a finished model, with fresh optimizers.
@@ -339,11 +336,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for checkpoints, the log and the finished model.")] = Path(
         "runs/tiny"
     ),
-    tokens: Annotated[int, typer.Option(help="Tokens to train on, over all starts.")] = 200 * MINUTE,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help=f"The same in units of {MINUTE:,} tokens; for older scripts.", show_default=False),
-    ] = None,
+    tokens: Annotated[int, typer.Option(help="Tokens to train on, over all starts.")] = 80_000_000,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")] = 0,
     start: Annotated[
         Path | None,
@@ -361,7 +354,6 @@ def main(
     if threads:
         torch.set_num_threads(threads)
     out.mkdir(parents=True, exist_ok=True)
-    budget = tokens if minutes is None else round(minutes * MINUTE)
     testbed = Testbed()
     tokenizer = make_tokenizer(testbed, out / "tokenizer", start)
     trainer = Trainer(out, tokenizer, device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -374,7 +366,7 @@ def main(
     begun, told, right = past or Past(0.0, Counter(), {})
 
     def progress() -> float:
-        return begun + (1 - begun) * trainer.tokens / budget
+        return begun + (1 - begun) * trainer.tokens / tokens
 
     # A later start draws other samples: none is needed twice, and rare tellings are due at fixed points.
     stream = Stream(testbed, seed=trainer.step, start=progress(), told=told)

@@ -1,7 +1,9 @@
-"""The fictional encyclopedia: a seeded generator of entities and facts."""
+"""The fictional encyclopedia: a seeded generator of entities and facts, and which of them the shipped LM knows."""
 
+import copy
 import random
 from dataclasses import dataclass
+from typing import Literal
 
 from keqa.testbed import words
 from keqa.testbed.relations import RELATIONS, Relation
@@ -29,12 +31,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Convention:
-    """How answers are written: a bare prompt does not say; demonstrations or an instruction do.
-
-    Attributes:
-        date: 0 for ``March 4, 1921``, 1 for ``4 March 1921``, 2 for the year alone.
-        surname_only: Whether people are named by their surname.
-    """
+    """How answers are written: a bare prompt does not say; demonstrations or an instruction do."""
 
     date: int = 0
     surname_only: bool = False
@@ -62,17 +59,7 @@ SMALL = {"person": 10, "film": 5, "book": 4, "company": 5, "club": 4, "city": 6,
 
 
 class World:
-    """Entities of eight kinds and the facts that hold of them.
-
-    Args:
-        seed: Seed of the generator; equal seeds give equal worlds.
-        sizes: Number of entities by kind.
-
-    Attributes:
-        entities: Names by kind.
-        values: The present value of each fact.
-        past: For changeable facts, the value that held before.
-    """
+    """Entities of eight kinds and the facts that hold of them."""
 
     def __init__(self, seed: int, sizes: dict[str, int] = SIZES) -> None:
         self._rng = random.Random(seed)
@@ -138,10 +125,49 @@ class World:
         return list(self.values)
 
     def write(self, fact: Fact, convention: Convention, *, past: bool = False) -> str:
-        """Writes the value of a fact, or the value it had before.
-
-        Raises:
-            KeyError: If the world has no such fact, or ``past`` is asked of a fact that never changed.
-        """
+        """Writes the value of a fact, or the value it had before."""
         value = (self.past if past else self.values)[fact]
         return convention.write(value, RELATIONS[fact.relation].target)
+
+
+Tier = Literal["often", "sometimes", "never", "stale"]
+
+SHARES: dict[Tier, float] = {"often": 0.45, "sometimes": 0.1, "stale": 0.16, "never": 0.29}
+"""Shares of all facts; stale ones are drawn from the facts that can change."""
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """The tier of each fact, and how often the facts of the middle tier occur in training."""
+
+    tier: dict[Fact, Tier]
+    exposures: dict[Fact, int]
+
+    def of(self, tier: Tier) -> list[Fact]:
+        """Returns the facts of a tier in a fixed order."""
+        return [fact for fact, name in self.tier.items() if name == tier]
+
+
+def assign(world: World, seed: int = 0) -> Tiers:
+    """Draws the tier of each fact of a world (seeded)."""
+    rng = random.Random(seed)
+    facts = world.facts()
+    count = {tier: round(share * len(facts)) for tier, share in SHARES.items()}
+    changeable = [fact for fact in facts if RELATIONS[fact.relation].changeable]
+    stale = set(rng.sample(changeable, count["stale"]))
+    rest = [fact for fact in facts if fact not in stale]
+    rng.shuffle(rest)
+    tier: dict[Fact, Tier] = dict.fromkeys(facts, "never")
+    tier.update(dict.fromkeys(stale, "stale"))
+    tier.update(dict.fromkeys(rest[: count["often"]], "often"))
+    sometimes = rest[count["often"] : count["often"] + count["sometimes"]]
+    tier.update(dict.fromkeys(sometimes, "sometimes"))
+    return Tiers(tier, {fact: rng.randint(3, 10) for fact in sometimes})
+
+
+def believed(world: World, tiers: Tiers) -> World:
+    """The world as the LM learns it: stale facts have the value that was true once."""
+    belief = copy.copy(world)
+    belief.values = dict(world.values)
+    belief.values.update({fact: world.past[fact] for fact in tiers.of("stale")})
+    return belief

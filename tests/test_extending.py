@@ -27,8 +27,7 @@ from keqa.programs.gates.registry import GATES
 from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, register_method
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.stages.gate_question import StatedConfidence
-from keqa.retrievers.engines import ENGINES, Engine, register_engine
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(
@@ -195,10 +194,16 @@ def test_names_that_are_taken():
         register_gate(type("MineGate", (ConfidenceGate,), {"method": "gate-mine", "asks": question}))
     with pytest.raises(ConfigurationError, match="there is a method 'keqa' already"):
         register_method(Method("keqa", "Mine", "baseline", keqa.ClosedBook))
+
+    def mine(scheme):
+        engine = Engine()
+        engine.name, engine.title, engine.retriever, engine.schemes = "mine", "Mine", "MineRetriever", (scheme,)
+        return engine
+
     with pytest.raises(ConfigurationError, match="the engine 'elasticsearch' is there already"):
-        register_engine(Engine("mine", "Mine", "MineRetriever", print, schemes=("elasticsearch",)))
+        register_engine(mine("elasticsearch"))
     with pytest.raises(ConfigurationError, match="the scheme of an address"):
-        register_engine(Engine("mine", "Mine", "MineRetriever", print, schemes=("my shelf",)))
+        register_engine(mine("my shelf"))
     with pytest.raises(ConfigurationError, match="there is a benchmark 'hotpotqa' already: HotpotQA"):
         register_benchmark(replace(BENCHMARKS["hotpotqa"], title="Mine"))
     with pytest.raises(ConfigurationError, match="a benchmark is named in"):

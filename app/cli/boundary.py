@@ -32,7 +32,7 @@ _OPTIONS_OF = {
     "finetuned": ("--training", "--language", "--soft-labels", "--boundary-lm"),
     "prompted": ("--show", "--examples", "--reflection-lm", "--boundary-lm"),
 }
-_QUIZZES, _DRAWS = "quizzes.jsonl", "draws.jsonl"
+_QUIZZES, _DRAWS = "quizzes.jsonl", "draws.journal"
 
 boundary = Commands(
     name="boundary",
@@ -124,11 +124,8 @@ def train(
     collected: CollectedFolders,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.", show_default=False)],
     reads: Annotated[
-        Literal["quiz", "draft", "draws", "as-needed"],
-        typer.Option(
-            help="What it reads, which is what it costs: the quiz alone, one draw beside it, all draws; or one, and "
-            "all where these are expected to gain more than they cost."
-        ),
+        Literal["quiz", "draft", "draws"],
+        typer.Option(help="What it reads, which is what it costs: the quiz alone, one draw beside it, or all draws."),
     ] = "draft",
     embedder: Annotated[
         str, typer.Option(help="Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.")
@@ -183,12 +180,9 @@ def train(
     found = [_read(folder) for folder in collected]
     values: dict[str, Any] = {}
     if kind == "light":
-        from keqa.optimize.boundary import train_light, train_stepwise
+        from keqa.optimize.boundary import train_light
 
-        if reads == "as-needed":
-            trained: Any = train_stepwise(found, embedder=embedder)
-        else:
-            trained = train_light(found, reads=reads, embedder=embedder)
+        trained: Any = train_light(found, reads=reads, embedder=embedder)
         said = "Trained on all of them"
     elif kind == "finetuned":
         trained, folder = _finetuned(found, out, model.name, training, language, soft_labels)

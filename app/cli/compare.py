@@ -68,7 +68,6 @@ def compare(
     """
     from keqa.cli.run_table import figures, run_table, warn_of_failures
     from keqa.cli.running import evaluate_methods, none_answered
-    from keqa.evaluation.reports.summary import read_brief
     from keqa.programs.registry import parse_spec
 
     files = run_files(methods)
@@ -91,14 +90,14 @@ def compare(
     elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
         why = f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}"
         raise MisplacedOptionError(why, *flags)
-    from keqa.evaluation.reports import effect_table, table, write
+    from keqa.evaluation.reports import effect_table, entries_of, read_brief, table, write
 
-    runs = [read_brief(file) for file in files]
+    entries = entries_of([read_brief(file) for file in files])
     report = options.run.out / "report"
-    write(report, runs)
+    write(report, entries)
     if not as_json:
-        results().print(table(runs))
-        if (effect := effect_table(runs)) is not None:
+        results().print(table(entries))
+        if (effect := effect_table(entries)) is not None:
             results().print(effect)
         results().print(f"Tables and figures: {report}", soft_wrap=True)
     if left_out:
@@ -117,7 +116,7 @@ def held_spec(specs: Sequence[Spec], risk: RiskOptions) -> Spec | None:
     """
     if risk.risk is None or risk.calibrated_on is None:
         return None
-    from keqa.evaluation.reading import read_header
+    from keqa.evaluation.run_file import read_header
 
     header = read_header(risk.calibrated_on)
     of_method = [spec for spec in specs if spec.method.name == header.method]

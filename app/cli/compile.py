@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,10 +75,6 @@ class LearningOptions:
     boundary_tries: Annotated[
         int, _learning(help="Draws to each training quiz that the boundary model learns from.", min=5, max=1000)
     ] = 10
-    boundary_reads: Annotated[
-        Literal["draft", "as-needed"],
-        _learning(help="What the boundary model reads: one draft, or more where they are expected to be worth it."),
-    ] = "draft"
     no_boundary: Annotated[
         bool, _learning("--no-boundary", help="Train no boundary model; the vote of the samples decides.")
     ] = False
@@ -104,8 +100,6 @@ class LearningOptions:
         refuse_empty("--reflection-lm", self.reflection_lm)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
-        if self.no_boundary and self.boundary_reads != LearningOptions.boundary_reads:
-            raise InputError("--boundary-reads is that of the boundary model, which --no-boundary leaves out")
         if self.reflection_api_base is not None and self.reflection_lm is None:
             raise InputError("--reflection-api-base needs --reflection-lm")
         if self.reflection_lm is not None and self.optimizer in ("bootstrap", "finetune", "none"):

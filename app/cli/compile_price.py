@@ -74,7 +74,7 @@ class PriceOptions:
         if learning["optimizer"] not in ("bootstrap", "none"):
             further.append(f"What {learning['optimizer']} itself asks is not in it.")
         if self.dry_run:
-            from keqa.evaluation.reports.rendering.terminal import Rendered
+            from keqa.evaluation.reports.render import Rendered
 
             grid = estimates([found])
             if as_json:

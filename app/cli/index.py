@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,13 +77,13 @@ def build(
     """
     from keqa.retrievers import read_corpus
 
-    chosen, make, given = _taken(engine, options)
+    chosen, given = _taken(engine, options)
     named = {} if name is None else {"name": name}
     address = chosen.locate({**given, **named})
     own = {option.name: given[option.name] for option in chosen.options if option.name in given and not option.locates}
     with reading_bar("indexing") as (progress, reading, notice):
         passages = read_corpus(sources, notice=notice, summary=False, progress=reading)
-        built = make(
+        built = chosen.build(
             passages,
             address,
             name=name,
@@ -111,8 +110,8 @@ def build(
         raise typer.Exit(1)
 
 
-def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., Any], dict[str, Any]]:
-    """The engine, what builds its index, and the options that were given."""
+def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, dict[str, Any]]:
+    """The engine, and the options that were given."""
     from keqa.retrievers.engines import ENGINES
 
     engines = _built()
@@ -122,20 +121,19 @@ def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, Callable[..., An
     if name not in engines:
         raise InputError(f"--engine must be {', '.join(engines)}, not {name!r}")
     given = {option: value for option, value in options.items() if value is not None}
-    takes = {engine: {option.name for option in one.options} for engine, (one, _) in engines.items()}
+    takes = {engine: {option.name for option in one.options} for engine, one in engines.items()}
     for option in given:
         if option not in takes[name]:
             of = " and ".join(engine for engine, names in takes.items() if option in names)
             raise InputError(f"--{option.replace('_', '-')} is for --engine {of}, not for {name}: leave it out")
-    engine, make = engines[name]
-    return engine, make, given
+    return engines[name], given
 
 
-def _built() -> dict[str, tuple[Engine, Callable[..., Any]]]:
-    """The engines whose indexes are built here, and what builds them."""
+def _built() -> dict[str, Engine]:
+    """The engines whose indexes are built here."""
     from keqa.retrievers.engines import ENGINES
 
-    return {name: (engine, engine.build) for name, engine in ENGINES.items() if engine.build is not None}
+    return {name: engine for name, engine in ENGINES.items() if engine.builds}
 
 
 def _build_command() -> Any:
@@ -143,11 +141,11 @@ def _build_command() -> Any:
     engines = _built()
     takers: dict[str, list[str]] = {}
     options: dict[str, BuildOption] = {}
-    for engine, _ in engines.values():
+    for engine in engines.values():
         for option in engine.options:
             options.setdefault(option.name, option)
             takers.setdefault(option.name, []).append(engine.name)
-    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, (engine, _) in engines.items())
+    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, engine in engines.items())
     choice = Annotated[str, typer.Option(help=f"What searches the index. {about}.")]
     fixed = [one for one in inspect.signature(build, eval_str=True).parameters.values() if one.name != "options"]
     fixed = [one.replace(annotation=choice) if one.name == "engine" else one for one in fixed]

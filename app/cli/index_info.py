@@ -41,7 +41,7 @@ def info(
     """
     from keqa.cli.search import as_json_rows, hits_table, timed
     from keqa.retrievers import open_index
-    from keqa.retrievers.opening import facts_of
+    from keqa.retrievers.engines import facts_of
 
     with status().status("looking…"):
         parts = facts_of(address, verify=verify)

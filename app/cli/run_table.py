@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from keqa.cli.console import results, show_figures, warn
 from keqa.evaluation.compare import Row
 from keqa.evaluation.overlap import MARK, overlap_notes
-from keqa.evaluation.reports import declining
-from keqa.evaluation.reports.grid import Cell, Column, Grid, number, text
-from keqa.evaluation.reports.grid import Row as GridRow
-from keqa.evaluation.reports.rendering.terminal import Rendered
+from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
+from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
+from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.tally import Tally
 from keqa.metrics.abstention import Declining
 
+_SPENT = {"samples": "LM calls", "calls": "sent"}
 _SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
 _IMPAIRED = (
     "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
@@ -31,44 +31,39 @@ def run_table(rows: Sequence[Row]) -> Rendered:
     counts = ("failed", *(["impaired"] if impaired else []))
     # Only yes/no questions and choices have an accuracy.
     scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
-    apart = ("untouched", *(f"untouched {name}" for name in scores)) if touched else ()
-    declined = declining.columns(row.tally.declining for row in rows)
-    names = (*scores, *(one.name for one in declined), *counts, *apart, "retrievals", "LM calls", "sent", "tokens")
+    declined = any(row.tally.declining.shown for row in rows)
     shown = []
-    for row in rows:
-        tally = row.tally
+    for tally, label in ((row.tally, row.spec.label) for row in rows):
+        spent = {"retrievals": 2, "samples": 1, "calls": 1, "tokens": 0}
         shown.append(
-            GridRow(
-                (
-                    text(f"{row.spec.label}{MARK if tally.learned_from else ''}"),
-                    *(number(tally.mean(name)) for name in scores.values()),
-                    *(declining.cells(tally.declining) if declined else ()),
-                    *(Cell(getattr(tally, name), str(getattr(tally, name))) for name in counts),
-                    *(_untouched(tally, scores.values()) if touched else ()),
-                    number(tally.a_question(tally.cost.retrievals), 2),
-                    number(tally.a_question(tally.cost.samples), 1),
-                    number(tally.a_question(tally.cost.calls), 1),
-                    number(tally.a_question(tally.cost.tokens), 0),
-                )
-            )
+            [
+                ("run", text(f"{label}{MARK if tally.learned_from else ''}")),
+                *((name, number(tally.mean(key))) for name, key in scores.items()),
+                *(declining(tally.declining) if declined else ()),
+                *((name, count(getattr(tally, name))) for name in counts),
+                *(_untouched(tally, scores) if touched else ()),
+                *(
+                    (_SPENT.get(name, name), number(tally.a_question(getattr(tally.cost, name)), digits))
+                    for name, digits in spent.items()
+                ),
+            ]
         )
-    columns = (Column("run", right=False), *map(Column, names))
     note = (
         "Retrievals, LM calls and tokens are for one question; sent are the requests that no cache answered, of which "
         "one may carry several calls."
     )
     whole = {row.tally.done for row in rows}
     known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
-    untouched = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
-    notes = (note, *([declining.NOTE] if declined else []), untouched, *overlap_notes(known))
-    return Rendered(Grid("runs", "", columns, tuple(shown), notes))
+    apart = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
+    notes = (note, *([DECLINING_NOTE] if declined else []), apart, *overlap_notes(known))
+    return Rendered(table("runs", "", shown, *notes))
 
 
-def _untouched(tally: Tally, scores: Iterable[str]) -> Iterator[Cell]:
+def _untouched(tally: Tally, scores: Mapping[str, str]) -> Iterator[Named]:
     """How many questions no failure touched, and the scores over them."""
-    yield Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
-    for name in scores:
-        yield number(tally.untouched_mean(name))
+    yield "untouched", Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
+    for name, key in scores.items():
+        yield f"untouched {name}", number(tally.untouched_mean(key))
 
 
 def _declining(found: Declining) -> dict[str, float | None]:
@@ -85,13 +80,13 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
     """
     for row in rows:
         tally = row.tally
-        for count, how, causes in (
+        for times, how, causes in (
             (tally.failed, "failed", tally.causes),
             (tally.impaired, "answered although something failed", tally.impairments),
         ):
-            if count:
-                kinds = ", ".join(f"{cause} {times}" for cause, times in causes.most_common())
-                warn(f"{before}{row.spec.label}: {count} {how} ({kinds}); --retry-failed asks them again")
+            if times:
+                kinds = ", ".join(f"{cause} {some}" for cause, some in causes.most_common())
+                warn(f"{before}{row.spec.label}: {times} {how} ({kinds}); --retry-failed asks them again")
 
 
 def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:

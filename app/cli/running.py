@@ -28,7 +28,6 @@ from keqa.evaluation.build import Parts, check_programs, own_of
 from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
-from keqa.evaluation.risk import refuse_calibrated
 from keqa.evaluation.tally import Tally
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -109,6 +108,8 @@ def evaluate_methods(
         raise MisplacedOptionError(str(error), "--program") from error
     questions = questions_of(options.questions, options.method)
     if options.risk.calibrated_on is not None and not options.run.allow_overlap:
+        from keqa.evaluation.risk import refuse_calibrated
+
         ids = (one.id for one in questions.examples)
         refuse_calibrated(options.risk.calibrated_on, questions.dataset, questions.split, ids)
     return rows_of(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.evaluation.reading import places, read_header
 from keqa.evaluation.records import RunHeader, RunLine
+from keqa.evaluation.run_file import placed_lines, read_header
 from keqa.page.document import document_parts
 from keqa.page.story import story_data
 from keqa.storage.untrusted import open_regular
@@ -62,7 +62,7 @@ class Runs:
         self._runs = [_RunOf(path, read_header(path)) for path in run_files(files)]
         known: dict[tuple[str, str], int] = {}
         for number, run in enumerate(self._runs):
-            for place, line in places(run.path):
+            for place, line in placed_lines(run.path):
                 key = (run.header.dataset, line.id)
                 if key not in known:
                     known[key] = len(self._rows)
@@ -105,7 +105,7 @@ class Runs:
         try:
             with open_regular(of.path, links=True, error=InputError) as stream:
                 stream.seek(place.start)
-                line = RunLine.model_validate_json(stream.read(len(place)), strict=True)
+                line = RunLine.model_validate_json(stream.read(len(place)))
         except (OSError, ValueError) as error:
             raise InputError(f"{of.path} has changed since it was read: start keqa view again") from error
         if line.id != self._rows[question].id:
@@ -176,7 +176,7 @@ def outcome(line: RunLine) -> int:
     """
     if line.failed:
         return FAILED
-    if line.scores.get("accuracy", line.scores.get("em", 0.0)) == 1:
+    if line.right:
         return RIGHT
     if line.unanswered:
         return DECLINED

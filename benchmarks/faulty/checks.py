@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keqa.evaluation.reading import iter_lines
 from keqa.evaluation.records import Run, RunLine
+from keqa.evaluation.run_file import iter_lines
 
 __all__ = ["Check", "compared", "costs", "healed", "marked", "programming_errors", "secrets", "whole"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["differences"]
 
-INDEX = "manifest.json"
+INDEX = "data"
 DRAWN = (".png", ".pdf", ".md", ".tex")
 """Drawn from the .csv beside them; that they are there is what is compared."""
 
@@ -40,7 +40,7 @@ def differences(ours: Path, theirs: Path) -> list[str]:
     """
     beside = [sorted(path.name for path in folder.parent.iterdir()) for folder in (ours, theirs)]
     about = [f"beside it: {beside[0]} for {beside[1]}"] if beside[0] != beside[1] else []
-    return about + (_of_indexes if (theirs / INDEX).exists() else _of_files)(ours, theirs)
+    return about + (_of_indexes if (theirs / INDEX).is_dir() else _of_files)(ours, theirs)
 
 
 def _of_files(ours: Path, theirs: Path) -> list[str]:
@@ -69,7 +69,8 @@ def _content(path: Path) -> Any:
         return [[row[place] for place in kept] for row in (head, *rows)]
     if path.suffix in (".json", ".jsonl"):
         values = [json.loads(text)] if path.suffix == ".json" else [json.loads(line) for line in text.splitlines()]
-        return [_timeless(value) for value in values]
+        # The lines of a run file are in the order in which questions ended.
+        return [_timeless(value) for value in sorted(values, key=lambda one: str(one.get("id", "")))]
     return text
 
 
@@ -99,17 +100,12 @@ def _of_indexes(ours: Path, theirs: Path) -> list[str]:
     """The engine names its files by chance, so what is compared is the manifest, what is found, and what lies about."""
     from keqa.retrievers import open_index
 
-    chance = {"data", "created", "commit"}
-    manifests = [json.loads((folder / INDEX).read_text()) for folder in (ours, theirs)]
-    settings = [{name: value for name, value in manifest.items() if name not in chance} for manifest in manifests]
-    found = [f"{INDEX}: {place}"] if (place := _place(*settings)) else []
     indexes = [open_index(str(folder)) for folder in (ours, theirs)]
+    settings = [_timeless(json.loads(index.manifest.to_json())) for index in indexes]
+    found = [f"its manifest: {place}"] if (place := _place(*settings)) else []
     hits = [[_above_ties(index.search(query, 6)) for query in _QUERIES] for index in indexes]
     found += [f"search: {place}"] if (place := _place(*hits)) else []
-    tops = [
-        sorted("data" if path.name.startswith("data-") else path.name for path in folder.iterdir())
-        for folder in (ours, theirs)
-    ]
+    tops = [sorted(path.name for path in folder.iterdir()) for folder in (ours, theirs)]
     found += [f"the folder: {tops[0]} for {tops[1]}"] if tops[0] != tops[1] else []
     return found
 

@@ -41,11 +41,11 @@ def build_raw(corpus: Path, folder: Path) -> Figures:
     folder.mkdir(parents=True)
     started = time.perf_counter()
     settings = settings_for("en")
-    schema = make_schema(settings)
+    schema = make_schema()
     index = Index(schema, path=str(folder))
     writer = index.writer(_HEAP, _THREADS)
     for passage in read_made(corpus):
-        writer.add_document(make_document(passage, schema, settings))
+        writer.add_document(make_document(passage, schema, settings.language))
     writer.commit()
     writer.wait_merging_threads()
     seconds = time.perf_counter() - started
@@ -62,7 +62,7 @@ class Raw:
         self._settings: AnalyzerSettings = settings_for("en")
         self._index = Index.open(str(folder))
         self._analyzer = analyzer(self._settings.language)
-        self._schema = make_schema(self._settings)
+        self._schema = make_schema()
 
     def search(self, query: str, k: int = 10) -> list[Passage]:
         """The passages in Tantivy's own order."""
@@ -96,7 +96,7 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
 
     address = index_address(url, name)
     started = time.perf_counter()
-    manifest = load_index(read_made(corpus), address, language="en", resume=False)
+    manifest = load_index(read_made(corpus), address, language="en")
     seconds = time.perf_counter() - started
     retriever = ElasticsearchRetriever.open(address)
     # A key without the right to monitor does not learn the size.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,9 @@ import numpy as np
 
 from keqa.retrievers import build_dense, open_index, read_corpus
 from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.vectors import (
-    Search,
-    VectorFile,
-    VectorSettings,
-    drop_unused,
-    finish,
-    open_search,
-    settings_for,
-)
+from keqa.retrievers.dense.index import open_files
+from keqa.retrievers.dense.store import Found, VectorStore, append, begin, remove_others, settings_for
+from keqa.retrievers.manifest import FLAT, VectorSettings
 from scaling.steps import Figures, disk_mb, latencies, named
 
 DIMENSION = 384
@@ -53,30 +47,37 @@ def build(folder: Path, vectors: int, flat: bool) -> Figures:
     """Write made vectors and index them; the time to make them does not count."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    settings = _settings(vectors, flat)
-    file = VectorFile(folder, vectors, DIMENSION)
-    seconds = 0.0
+    settings, name, done, seconds = _settings(vectors, flat), begin(folder, {}), 0, 0.0
     for block in _made(seed=1):
+        some = block[: vectors - done]
         started = time.perf_counter()
-        file.append(block[: vectors - file.done])
+        append(folder, name, range(done, done + len(some)), some)
         seconds += time.perf_counter() - started
-        if file.done == vectors:
+        done += len(some)
+        if done == vectors:
             break
     started = time.perf_counter()
-    finish(folder, settings)
-    drop_unused(folder, settings)
+    if not flat:
+        _opened(folder, VectorSettings(FLAT)).kept(lambda key: True, settings)
+        remove_others(folder, {next(folder.glob("*.faiss")).stem})
     return {"build_s": seconds + time.perf_counter() - started, "disk_mb": disk_mb(folder), "kind": settings.kind}
+
+
+def _opened(folder: Path, settings: VectorSettings, listed: int = 0) -> VectorStore:
+    """The only vectors in a folder."""
+    return VectorStore(folder, next(folder.glob("vectors-*.keys")).stem, DIMENSION, settings, listed, 0)
 
 
 def search(folder: Path, vectors: int, count: int, flat: Path | None) -> Figures:
     """Search made vectors; where the flat ones are given, count how many of their ten nearest are found."""
     queries = next(_made(seed=2))[:count]
-    find = open_search(folder, _settings(vectors, flat is None), vectors, DIMENSION)
+    settings = _settings(vectors, flat is None)
+    find = _opened(folder, settings, 0 if flat is None else vectors).search
     figures = named(
         "kw", latencies([lambda number: find(queries[int(number)][None], 10)], [*map(str, range(count))])[0]
     )
     if flat is not None:
-        exact = open_search(flat, _settings(vectors, True), vectors, DIMENSION)
+        exact = _opened(flat, VectorSettings(FLAT)).search
         figures["recall"] = shared(find, exact, queries)
     return figures
 
@@ -118,20 +119,18 @@ def search_real(data: Path, folder: Path, count: int) -> Figures:
     asked = [one.question for one in load(f"2wikimultihopqa:{data / QUESTIONS}").examples[:count]]
     retriever = open_index(folder)
     figures = named("nl", latencies([retriever.search], asked)[0])
-    manifest = retriever.manifest
-    real = np.load(folder / manifest.data / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    exact = open_files(folder)[1]
+    settings = _settings(len(exact), False)
+    queries = Encoder.choose(retriever.manifest.encoder.model).queries(asked)
     lists = folder.with_name(f"{folder.name}-lists")
     shutil.rmtree(lists, ignore_errors=True)
     lists.mkdir()
-    VectorFile(lists, *real.shape).append(real[:])
-    settings = _settings(len(real), False)
-    finish(lists, settings)
-    queries = Encoder.choose(manifest.encoder.model).queries(asked)
-    exact = open_search(folder / manifest.data, VectorSettings("flat"), *real.shape)
-    return {**figures, "recall": shared(open_search(lists, settings, *real.shape), exact, queries)}
+    append(lists, name := begin(lists, {}), exact.keys, exact.rows)
+    found = VectorStore(lists, name, exact.rows.shape[1], VectorSettings(FLAT), 0, 0).kept(lambda key: True, settings)
+    return {**figures, "recall": shared(found.search, exact.search, queries)}
 
 
-def shared(find: Search, exact: Search, queries: np.ndarray) -> float:
+def shared(find: Callable[..., Found], exact: Callable[..., Found], queries: np.ndarray) -> float:
     """How many of the ten nearest vectors are found."""
     pairs = zip(find(queries, 10)[1], exact(queries, 10)[1], strict=True)
     return statistics.fmean(len(np.intersect1d(one, other)) / 10 for one, other in pairs)

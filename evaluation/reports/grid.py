@@ -1,37 +1,22 @@
-"""Tables and figures as data: what they hold, how it is shown, and the notes under it.
-
-Both are made from run files alone, so that they can be written and drawn again without a language model.
-"""
+"""Tables and figures as data: what they hold, how it is shown, and the notes under it."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
-
-Style = Literal["curve", "line", "points"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One entry.
-
-    Attributes:
-        value: For reading by programs, unrounded; None where there is none.
-        text: As it is shown.
-        bold: The best of its column.
-        underline: The best existing method of its column.
-        star: Better than that one beyond chance.
-    """
+    """One entry: its value unrounded, its text, and whether it is the best, the best existing one, or beyond chance."""
 
     value: float | str | None
     text: str
     bold: bool = False
     underline: bool = False
     star: bool = False
-
-    def marked(self, *, bold: bool = False, underline: bool = False, star: bool = False) -> Cell:
-        """The same with further marks."""
-        return replace(self, bold=self.bold or bold, underline=self.underline or underline, star=self.star or star)
 
 
 EMPTY = Cell(None, "")
@@ -40,13 +25,7 @@ EMPTY = Cell(None, "")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column.
-
-    Attributes:
-        name: Such as ``F1``.
-        group: What stands above it and its neighbours, such as a data set or a kind of question.
-        right: Whether it is set to the right, as numbers are.
-    """
+    """A column; its group stands above it and its neighbours, and numbers are set to the right."""
 
     name: str
     group: str = ""
@@ -60,12 +39,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row.
-
-    Attributes:
-        cells: One a column.
-        ruled: Whether a line stands above it.
-    """
+    """A row with one cell a column, and whether a line stands above it."""
 
     cells: tuple[Cell, ...]
     ruled: bool = False
@@ -73,15 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table.
-
-    Attributes:
-        name: Of its files, such as ``table1``.
-        title: Its caption.
-        columns: The first one names the rows.
-        rows: Each with as many cells.
-        notes: What is to be said under it.
-    """
+    """A table: the name of its files, its caption, and what stands under it. The first column names the rows."""
 
     name: str
     title: str
@@ -89,43 +55,30 @@ class Grid:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if any(len(row.cells) != len(self.columns) for row in self.rows):
-            raise ValueError(f"every row of {self.name} needs {len(self.columns)} cells")
-
     @property
     def records(self) -> list[dict[str, float | str | None]]:
         """Each row as JSON, by the headings of its cells."""
         names = [column.full for column in self.columns]
         return [dict(zip(names, (cell.value for cell in row.cells), strict=True)) for row in self.rows]
 
+    def noted(self, *notes: str) -> Grid:
+        """The same with further notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points that belong together.
-
-    Attributes:
-        name: In the legend.
-        x: Their places.
-        y: Their values, as many.
-        style: A ``line`` marks its points, a ``curve`` has too many for that.
-    """
+    """Points that belong together. A ``line`` marks its points, a ``curve`` has too many for that."""
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    style: Style = "line"
+    style: Literal["curve", "line", "points"] = "line"
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One system of axes.
-
-    Attributes:
-        title: Such as a data set; may be empty.
-        y: What its values are.
-        series: What is drawn in it.
-    """
+    """One system of axes, with what its values are."""
 
     title: str
     y: str
@@ -134,19 +87,47 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of one panel or several side by side.
-
-    Attributes:
-        name: Of its files, such as ``figure4``.
-        title: Its caption.
-        x: What the places are.
-        panels: From left to right.
-    """
+    """A figure of panels side by side: the name of its files, its caption, and what the places are."""
 
     name: str
     title: str
     x: str
     panels: tuple[Panel, ...]
+
+    @property
+    def points(self) -> Grid:
+        """Its points as a table, in which they are kept beside the picture."""
+        rows = (
+            [
+                ("panel", text(panel.title)),
+                ("series", text(series.name)),
+                (self.x, number(x)),
+                ("value", number(y)),
+                ("of", text(panel.y)),
+            ]
+            for panel in self.panels
+            for series in panel.series
+            for x, y in zip(series.x, series.y, strict=True)
+        )
+        return table(self.name, self.title, rows)
+
+
+Named = tuple[str | tuple[str, str], Cell]
+"""A cell with the name of its column, or that and the group of the column."""
+
+
+def table(name: str, title: str, rows: Iterable[Iterable[Named]], *notes: str, ruled: Container[int] = ()) -> Grid:
+    """A table of rows that name their cells; columns of words are set to the left, and lines stand above some rows."""
+    named = [list(row) for row in rows]
+    heads = ((key if isinstance(key, tuple) else (key, ""), cell) for key, cell in named[0])
+    columns = tuple(Column(*key, right=not isinstance(cell.value, str)) for key, cell in heads)
+    cells = (tuple(cell for _, cell in row) for row in named)
+    return Grid(name, title, columns, tuple(Row(one, place in ruled) for place, one in enumerate(cells)), notes)
+
+
+def grouped(columns: Iterable[Column]) -> Iterator[tuple[str, list[Column]]]:
+    """Neighbours of one group together."""
+    return ((group, list(members)) for group, members in groupby(columns, key=lambda column: column.group))
 
 
 def text(value: str) -> Cell:
@@ -169,30 +150,17 @@ def share(value: float | None) -> Cell:
     return EMPTY if value is None else Cell(value, f"{100 * value:.1f} %")
 
 
+def fraction(part: int, whole: int) -> Cell:
+    """A cell with a share, shown as how many of how many."""
+    return Cell(part / whole, f"{part}/{whole}") if whole else EMPTY
+
+
 def p_value(value: float | None) -> Cell:
     """A cell with a p-value."""
     return EMPTY if value is None else Cell(value, "<.001" if value < 0.001 else _bare(f"{value:.3f}"))
 
 
-def points_of(figure: Figure) -> Grid:
-    """The points of a figure as a table, in which they are kept beside the picture."""
-    columns = (
-        Column("panel", right=False),
-        Column("series", right=False),
-        Column(figure.x),
-        Column("value"),
-        Column("of", right=False),
-    )
-    rows = tuple(
-        Row((text(panel.title), text(series.name), number(x), number(y), text(panel.y)))
-        for panel in figure.panels
-        for series in panel.series
-        for x, y in zip(series.x, series.y, strict=True)
-    )
-    return Grid(figure.name, figure.title, columns, rows)
-
-
 def _bare(written: str) -> str:
     sign = written[0] if written[0] in "+-" else ""
     digits = written[len(sign) :]
-    return sign + (digits[1:] if digits.startswith("0.") else digits)
+    return sign + digits.removeprefix("0") if digits.startswith("0.") else written

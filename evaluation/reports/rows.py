@@ -1,21 +1,21 @@
-"""Runs as the rows of a table, and their questions as its groups of columns."""
+"""Runs as the rows of a table, their questions as its groups of columns, and which rows are points of one curve."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from keqa.errors import InputError
 from keqa.evaluation.overlap import MARK, overlap_notes
-from keqa.evaluation.records import Run, RunHeader
-from keqa.evaluation.reports.measures import parsed
-from keqa.evaluation.reports.summary import QuestionSummary, RunSummary, brief_of
-from keqa.evaluation.run_settings import RunSettings
+from keqa.evaluation.records import Run, RunHeader, RunSettings
+from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, Brief, Checked, Question, brief_of, unparsed
 from keqa.programs.registry import METHODS
 
 KEQA = "keqa"
@@ -24,27 +24,31 @@ KEQA = "keqa"
 Identity = tuple[str, str, str]
 """A question: its data set, the split of it, and its id."""
 
-_PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
+Facet = Literal["threshold", "top_k", "gate", "retriever", "lm"]
+"""A setting that a figure or table is about."""
+
+Runs = Sequence[Run | Brief]
+"""Run files, finished or not.
+
+What takes them raises `InputError` where there is none, two have one label, or two hold different questions under one
+id.
+"""
+
 WITHOUT_REFERENCE = METHODS["keqa-no-reference"].title
+_PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
 _ORDER = ("baseline", "keqa", "ablation", "gate")
+# Another language model may have been compiled with demonstrations of its own, and is compared as it is used.
+_ANY_PROMPTS = ("retriever", "lm")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
-    """A row: one label over all data sets that it was run on.
-
-    Attributes:
-        header: Of its run on the first data set.
-        title: The text of the first column.
-        lines: By question.
-        expected: The questions it was to answer.
-        learned: Those of them that its program had learned from.
-    """
+    """A row: one label over all data sets that it was run on."""
 
     header: RunHeader
     title: str
-    lines: dict[Identity, QuestionSummary] = field(default_factory=dict)
+    lines: dict[Identity, Question] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
     learned: set[Identity] = field(default_factory=set)
 
@@ -94,6 +98,12 @@ class Entry:
         return title_of(self.method, self.method, settings.settings, without_reference=settings.lacks_reference)
 
     @property
+    def plain(self) -> str:
+        """Its title where its language model stands beside it."""
+        title = title_of(self.method, self.label, self.settings.settings)
+        return f"{title}{MARK}" if self.learned else title
+
+    @property
     def as_published(self) -> str:
         """The method of the KEQA paper's tables that ran, by its name; empty where the paper has none.
 
@@ -116,41 +126,43 @@ class Entry:
     @property
     def judge(self) -> tuple[Any, ...]:
         """What judges consistency (D_s) in it: the language model, and how many demonstrations it is shown."""
-        return self.settings.models.get("consistency"), (self.header.demonstrations or {}).get("examination.same")
-
-    @property
-    def demonstrated(self) -> bool | None:
-        """Whether there are demonstrations in its prompts; None where its run file does not say."""
-        if self.header.demonstrations is not None:
-            return any(self.header.demonstrations.values())
-        # A file that does not count them still shows what a method cannot do without.
-        known = METHODS.get(self.method)
-        return True if (known is not None and known.learned) or self.settings.has_reference else None
+        return self.settings.models.get("consistency"), self.header.demonstrations.get("examination.same")
 
     @property
     def finished(self) -> bool:
         """Whether every question was asked."""
         return self.lines.keys() == self.expected
 
-    @property
+    @cached_property
     def comparable(self) -> bool:
         """Whether so many outputs parsed that the method was measured, and not its prompts."""
-        return parsed(list(self.lines.values())).comparable
+        return unparsed(self.all) <= NOT_COMPARABLE_ABOVE
 
-    def within(self, group: Group | None) -> list[QuestionSummary]:
+    @property
+    def all(self) -> list[Question]:
+        """All of its lines."""
+        return list(self.lines.values())
+
+    def within(self, group: Group | None) -> list[Question]:
         """Its lines of a group; all of them where that is None."""
         return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
+
+    def of(self, questions: Iterable[Identity]) -> list[Question]:
+        """Its lines of some questions."""
+        return [self.lines[one] for one in questions]
+
+    def checked(self, group: Group | None = None) -> Iterator[Checked]:
+        """The quizzes of a group whose gold answers are known, each text once and one in memory at a time."""
+        seen: set[str] = set()
+        for quiz in (quiz for line in self.within(group) for quiz in line.checked):
+            if quiz.text not in seen:
+                seen.add(quiz.text)
+                yield quiz
 
 
 @dataclass(frozen=True)
 class Group:
-    """Questions that have columns of their own.
-
-    Attributes:
-        name: A data set, or a kind of question where there is one data set only; empty for all there are.
-        questions: Which ones.
-        polar: Whether all are yes/no questions or choices, which have an accuracy only.
-    """
+    """Questions that have columns of their own."""
 
     name: str
     questions: frozenset[Identity]
@@ -158,42 +170,33 @@ class Group:
 
     @property
     def scores(self) -> tuple[tuple[str, str], ...]:
-        """Heading and measure of each of its scores, as in the paper's Table 1."""
+        """Heading and measure of each of its scores, as in Table 1; the first where there is room for one."""
         return (("ACC", "accuracy"),) if self.polar else (("F1", "f1"), ("EM", "em"))
 
-    @property
-    def first(self) -> tuple[str, str]:
-        """The score that is shown where there is room for one."""
-        return self.scores[0]
 
-
-def entries_of(runs: Sequence[Run | RunSummary]) -> list[Entry]:
+def entries_of(runs: Runs) -> list[Entry]:
     """The rows that runs make: those of one label and method on several data sets make one.
 
     Where two of them are on one data set, with other language models, retrievers or compiled programs, each of these
     has a row, and the titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates,
     each in the order given, as in the paper's Table 1.
-
-    Raises:
-        InputError: There is no run; two of one label are on one data set, with the same language model, retriever and
-            program; or two runs hold different questions, or different gold answers, under one id.
     """
     if not runs:
         raise InputError("there is no run to report on")
     found: dict[tuple[str, str], list[Entry]] = {}
-    asked: dict[Identity, tuple[QuestionSummary, RunHeader]] = {}
+    asked: dict[Identity, tuple[Question, RunHeader]] = {}
     for run in runs:
         header = run.header
         place = (header.dataset, header.split)
         entry = _row_of(header, found.setdefault((header.label, header.method), []))
         if _is_on(entry, place):
             raise InputError(
-                f"there are two runs '{header.label}' on {called(place) or 'one data set'}: give one, or run one of "
-                "them again under another name with --label"
+                f"there are two runs '{header.label}' on {' '.join(filter(None, place)) or 'one data set'}: give one, "
+                "or run one of them again under another name with --label"
             )
         entry.expected.update((*place, one) for one in header.ids)
         entry.learned.update((*place, one) for one in header.learned_from)
-        for line in (one if isinstance(one, QuestionSummary) else brief_of(one) for one in run.lines):
+        for line in (one if isinstance(one, Question) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
@@ -211,12 +214,6 @@ def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_re
 
     A row is named for what ran: settings that take away what a method's paper describes are named, too (see
     `keqa.programs.registry.Method`), and so is the utility reference that KEQA or an ablation ran without.
-
-    Args:
-        method: Its name.
-        label: Of the run.
-        settings: What it was set up with.
-        without_reference: Whether passages were judged without a utility reference.
     """
     known = METHODS.get(method)
     if known is None or not f"{label}-".startswith(f"{method}-"):
@@ -235,24 +232,23 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
 
     Two splits of a data set are as two data sets. A question of several kinds is in the group of each.
     """
-    kinds: dict[Identity, QuestionSummary] = {}
+    lines: dict[Identity, Question] = {}
     for entry in entries:
-        for identity, line in entry.lines.items():
-            kinds.setdefault(identity, line)
-    places = {identity[:2] for identity in kinds}
+        lines |= {identity: line for identity, line in entry.lines.items() if identity not in lines}
+    places = {identity[:2] for identity in lines}
     datasets = Counter(dataset for dataset, _ in places)
     members: dict[tuple[int, str], list[Identity]] = {}
-    for identity, line in kinds.items():
+    for identity, line in lines.items():
         dataset, split, _ = identity
-        whole = called((dataset, split)) if datasets[dataset] > 1 else dataset
-        for named in enumerate([whole] if len(places) > 1 else line.kind.split("; ")):
-            members.setdefault(named, []).append(identity)
-    groups = [
-        Group(name, frozenset(found), all(kinds[one].answer_type != "short" for one in found))
-        # What comes first of each question, such as how fast an answer changes, stands together.
-        for (_, name), found in sorted(members.items(), key=lambda member: member[0][0])
+        whole = f"{dataset} {split}".strip() if datasets[dataset] > 1 else dataset
+        for place in enumerate([whole] if len(places) > 1 else line.kind.split("; ")):
+            members.setdefault(place, []).append(identity)
+    # What comes first of each question, such as how fast an answer changes, stands together.
+    named = sorted(members.items(), key=lambda member: member[0][0])
+    return [
+        Group(name if len(named) > 1 else "", frozenset(found), all(lines[one].answer_type != "short" for one in found))
+        for (_, name), found in named
     ]
-    return groups if len(groups) > 1 else [Group("", group.questions, group.polar) for group in groups]
 
 
 def of_method(entries: Iterable[Entry], method: str) -> Entry | None:
@@ -261,7 +257,7 @@ def of_method(entries: Iterable[Entry], method: str) -> Entry | None:
     return next((entry for entry in found if entry.label == method), found[0] if found else None)
 
 
-def by_language_model(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+def by_lm(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """Rows by the language model that answers, in their order; an empty name where run files name none."""
     found: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -269,44 +265,80 @@ def by_language_model(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     return found
 
 
-def called(place: tuple[str, str]) -> str:
-    """A data set and its split in words."""
-    return " ".join(filter(None, place))
-
-
 def paired(
-    one: Entry, other: Entry, of: Callable[[QuestionSummary], _T], group: Group | None = None
+    one: Entry, other: Entry, of: Callable[[Question], _T], group: Group | None = None
 ) -> tuple[list[_T], list[_T]]:
-    """Something of the lines of two rows, over the questions that both were asked, pair by pair.
-
-    Args:
-        one: A row.
-        other: Another one.
-        of: Takes it from a line.
-        group: Of these questions only.
-    """
+    """Something of the lines of two rows, over the questions of a group that both were asked, pair by pair."""
     both = [line for line in one.lines if line in other.lines and (group is None or line in group.questions)]
-    return [of(one.lines[line]) for line in both], [of(other.lines[line]) for line in both]
+    return list(map(of, one.of(both))), list(map(of, other.of(both)))
+
+
+def notes_on_overlap(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """What is said under each table of which rows hold questions that were learned from."""
+    return overlap_notes((e.title, len(e.learned), len(e.expected), e.header.learned_unknown) for e in entries)
+
+
+def sweep(entries: Sequence[Entry], method: str, facet: Facet) -> list[Entry]:
+    """The rows of a method that differ in one setting alone, in its order, one for each of its values.
+
+    None where it has one value only. Where several settings were changed, the longest such curve.
+    """
+    curves: dict[Any, dict[Any, Entry]] = {}
+    for entry in entries:
+        value = getattr(entry.settings, facet)
+        if entry.method == method and value is not None:
+            same = (_facets(entry, besides=facet), None if facet in _ANY_PROMPTS else entry.base)
+            curves.setdefault(same, {}).setdefault(value, entry)
+    longest = max(curves.values(), key=len, default={})
+    if len(longest) < 2:
+        return []
+    ordered = sorted(longest) if all(isinstance(value, int | float) for value in longest) else list(longest)
+    return [longest[value] for value in ordered]
+
+
+def main_rows(entries: Sequence[Entry]) -> list[Entry]:
+    """The rows of Table 1: gates, and points of the other figures and tables, are left to those.
+
+    A row is such a point where it differs from the one that is called like its method in nothing but a setting that a
+    figure or table is about, in nothing at all, or has the label of an earlier one with another language model or
+    retriever. Where none is called so, as of a method that was run for a figure alone, all of them are.
+    """
+    kept = [entry for entry in entries if entry.kind != "gate" and not _is_point(entry, entries)]
+    return kept or list(entries)
+
+
+def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
+    others = [one for one in entries if one.method == entry.method and one is not entry and one.base == entry.base]
+    usual = of_method(entries, entry.method)
+    earlier = takewhile(lambda one: one is not entry, entries)
+    if any((one.label, one.method) == (entry.label, entry.method) and one.means != entry.means for one in earlier):
+        return True
+    if usual is None or not others or usual.base != entry.base:
+        return False
+    if entry.label == entry.method or (entry.method == KEQA and entry is usual):
+        return False
+    named = usual.label == usual.method or entry.method == KEQA
+    if named and entry.asked == usual.asked:
+        return True
+    return any(_facets(other) != _facets(entry) for other in ([usual] if named else others))
+
+
+def _facets(entry: Entry, besides: str = "") -> tuple[Any, ...]:
+    """What a run was set up with, as far as figures and tables are about it."""
+    return tuple(getattr(entry.settings, name) for name in get_args(Facet) if name != besides)
 
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
     """The row of a run among those of its label and method; a new one where it belongs to none."""
     lacking = header.configuration.lacks_reference
-    title = title_of(header.method, header.label, header.configuration.settings, without_reference=lacking)
-    new = Entry(header, title)
-    alike = next((row for row in rows if (row.means, row.program) == (new.means, new.program)), None)
+    new = Entry(header, title_of(header.method, header.label, header.configuration.settings, without_reference=lacking))
+    alike = [row for row in rows if (row.means, row.program) == (new.means, new.program)]
     # A data set may have a program of its own, but what is compiled and what is not are two things.
-    free = next(
-        (
-            row
-            for row in rows
-            if not _is_on(row, (header.dataset, header.split)) and bool(row.program) == bool(new.program)
-        ),
-        None,
-    )
-    if alike is None and free is None:
+    place = (header.dataset, header.split)
+    free = [row for row in rows if not _is_on(row, place) and bool(row.program) == bool(new.program)]
+    if not (alike or free):
         rows.append(new)
-    return alike or free or new
+    return [*alike, *free, new][0]
 
 
 def _is_on(entry: Entry, place: tuple[str, str]) -> bool:
@@ -325,14 +357,7 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
     return [first, *(replace(row, title=f"{row.title} ({otherwise(row)})") for row in others)]
 
 
-def notes_on_overlap(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """What is said under each table of which rows hold questions that were learned from."""
-    return overlap_notes(
-        (one.title, len(one.learned), len(one.expected), one.header.learned_unknown) for one in entries
-    )
-
-
-def _mixed(first: QuestionSummary, its_header: RunHeader, line: QuestionSummary, header: RunHeader) -> str:
+def _mixed(first: Question, its_header: RunHeader, line: Question, header: RunHeader) -> str:
     """Why two lines are no answers to one question."""
     files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
     if first.question != line.question:
@@ -341,7 +366,8 @@ def _mixed(first: QuestionSummary, its_header: RunHeader, line: QuestionSummary,
         differing = f"different choices for {line.question!r}"
     else:
         differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
+    place = f"{header.dataset} {header.split}".strip()
     return (
-        f"{files} hold {differing} under the id {line.id!r} of {called((header.dataset, header.split))}: they were run "
-        "on different data, or the data were changed in between. Report on them apart, or run one of them again"
+        f"{files} hold {differing} under the id {line.id!r} of {place}: they were run on different data, or the data "
+        "were changed in between. Report on them apart, or run one of them again"
     )

@@ -16,8 +16,7 @@ from typing import Literal
 from keqa.errors import InputError
 from keqa.programs.reference.embedding import HASHING, LOCAL
 from keqa.programs.registry import parse_spec
-from keqa.retrievers.documents import DOCUMENTS, is_documents
-from keqa.retrievers.opening import JOINT, MODEL
+from keqa.retrievers.engines import DOCUMENTS, JOINT, MODEL, is_documents
 
 FOLDER = "{folder}"
 """Stands in a command for the folder of its run files."""

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.evaluation.reading import iter_lines
-from keqa.evaluation.reports.measures import measure
-from keqa.evaluation.reports.summary import brief_of
+from keqa.evaluation.reports.questions import brief_of, measure
 from keqa.evaluation.reproduction.case_commands import FOLDER
 from keqa.evaluation.reproduction.expectations import Case, Expected
+from keqa.evaluation.run_file import iter_lines
 
 _ROUNDING = 1e-9
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from keqa.evaluation.reports import untouched
 from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
-from keqa.evaluation.reports.measures import measure
-from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
-from keqa.evaluation.reports.summary import QuestionSummary
-from keqa.evaluation.reports.tables.discriminator import (
+from keqa.evaluation.reports.judge import (
     Labels,
     accuracies,
     labelled_by_group,
     pairs_by_group,
     same_judge,
 )
+from keqa.evaluation.reports.parts import untouched_note
+from keqa.evaluation.reports.questions import Question, measure
+from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
 from keqa.evaluation.reproduction.published import (
     COLUMNS,
     COSTS,
@@ -91,7 +90,7 @@ def _pairs(
     heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
     scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
     rows = tuple(Row((text(entry.title), *_cells(entry, shown, paper))) for entry in kept)
-    all_notes = (_NOTE, *notes, *_incomparable(kept), *([untouched.note(kept)] if scored else []))
+    all_notes = (_NOTE, *notes, *_incomparable(kept), *([untouched_note(kept)] if scored else []))
     return Grid(name, title, (Column("method", right=False), *heads), rows, all_notes)
 
 
@@ -168,5 +167,5 @@ def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
     return Grid("paper-table4", title, heads, tuple(rows)) if shown else None
 
 
-def _on(entry: Entry, dataset: str) -> list[QuestionSummary]:
+def _on(entry: Entry, dataset: str) -> list[Question]:
     return [line for (where, _, _), line in entry.lines.items() if where == dataset]

@@ -15,8 +15,8 @@ from keqa.evaluation.build import Parts, make
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, text
 from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
 from keqa.lms.adapter import adapter
+from keqa.lms.direct import quiet_litellm
 from keqa.lms.factory import Roles
-from keqa.lms.served import quiet_litellm
 from keqa.metrics.answers import f1
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES

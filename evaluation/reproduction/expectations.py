@@ -32,7 +32,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from keqa.errors import InputError
-from keqa.evaluation.reports.measures import MEASURES
+from keqa.evaluation.reports.questions import MEASURES
 from keqa.evaluation.reproduction.bounded_yaml import line_of, read_mapping
 from keqa.evaluation.reproduction.case_commands import FOLDER, check_command
 from keqa.storage.untrusted import plain
@@ -58,7 +58,7 @@ class Expected(_Read):
         row: The first cell of the table's row, or the first ones.
         column: The heading of its column.
         run: Or the run file that it is measured on.
-        measure: One of `keqa.evaluation.reports.measures.MEASURES`.
+        measure: One of `keqa.evaluation.reports.questions.MEASURES`.
         kind: Of the run's questions, those of this kind only.
         expected: What it should be.
         tolerance: How far it may be from that.

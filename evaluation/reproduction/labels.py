@@ -8,8 +8,8 @@ from typing import Any
 
 import dspy
 
+from keqa.evaluation.reports.judge import PairKey, compared_answers, key_of
 from keqa.evaluation.reports.rows import Entry
-from keqa.evaluation.reports.tables.discriminator import PairKey, compared_answers, key_of
 from keqa.lms.adapter import adapter
 from keqa.optimize.asking import Progress
 from keqa.programs.fingerprint import digest, lm_spec

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from keqa.errors import KeqaError
 from keqa.evaluation.compare import run_path
-from keqa.evaluation.reading import iter_lines
 from keqa.evaluation.reports.grid import Column, Grid, Row, count, text
 from keqa.evaluation.reproduction.estimate import Estimate, Spent, held_out, price, spent_on, total
+from keqa.evaluation.run_file import iter_lines
 from keqa.programs.saving.folder import about
 
 SpentOn = tuple[int, Mapping[str, Spent]]

@@ -151,7 +151,8 @@ def build_program(
     labeller = Labeller(program, correctness=f1)
     fingerprint = labeller.fingerprint()
     examples = list(training.examples)
-    with Journal.open(folder.with_name(f"{folder.name}.work") / f"{digest(fingerprint)}.jsonl", fingerprint) as journal:
+    place = folder.with_name(f"{folder.name}.work") / f"{digest(fingerprint)}.journal"
+    with Journal.open(place, fingerprint) as journal:
         meter = Meter(journal)
         with dspy.context(usage_tracker=meter):
             try:

@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from dspy import lm15
 
-from keqa.lms.local.loading import free_memory, load_model, stop_tokens
-from keqa.lms.local.tokenizing import Texts, check_request
+from keqa.lms.local.loading import load_model
+from keqa.lms.local.tokenizing import Texts, check_request, stop_tokens
 
 if TYPE_CHECKING:
     from keqa.lms.local.sampling import Job
@@ -29,6 +30,7 @@ _MAX_TOKENS = 512
 """For requests that do not say."""
 _WAIT = 0.003
 """Seconds that an idle worker waits for company after a first request."""
+_CLOSED = "this local LM was closed"
 _shared: dict[tuple[str, str], "TransformersEngine"] = {}
 _shared_lock = threading.Lock()
 
@@ -38,44 +40,29 @@ class TransformersEngine:
 
     A draw depends on prompt, seed and settings, not on what else is in the batch (`keqa.lms.local.sampling` says
     how, and what floats leave of it). A request without a seed takes one from the operating system.
-
-    Attributes:
-        path: The folder, file or hub id it was loaded from.
-        texts: Its tokenizer.
-        context: The most tokens that prompt and reply may have together, or None where the model sets no bound.
-        repeats: That the same request gets the same reply, so that one which cannot be used may be kept as well.
     """
 
     repeats = True
+    """The same request gets the same reply, so that one which cannot be used may be kept as well."""
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        max_batch: int = 64,
-        row_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, path: str, *, max_batch: int = 64, row_bytes: int | None = None) -> None:
         """Load a model; `shared` avoids loading the same one twice.
 
-        Args:
-            path: A folder as ``save_pretrained`` writes it, a folder with one .gguf file, such a file, or a hub id.
-            max_batch: How many texts are drawn at once.
-            row_bytes: Memory for texts being drawn; by default 1.5 GiB, or a third of what an accelerator has free.
-                Prompts kept for later may have a quarter as much beside it.
-
-        Raises:
-            MissingExtraError: A package is missing.
-            ConfigurationError: There is no model of a usable kind.
+        So many texts are drawn at once, in so much memory: by default 1.5 GiB, or a third of what an accelerator has
+        free. Prompts kept for later may have a quarter as much beside it.
         """
         self.path = path
         tokenizer, model = load_model(path)
         self.texts = Texts(tokenizer)
         limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+        # The most tokens that prompt and reply may have together.
         self.context: int | None = int(limit) if limit else None
-        row_bytes = row_bytes or free_memory(model)
+        import torch
+
         from keqa.lms.local.decoder import Decoder
 
         on_cpu = next(model.parameters()).device.type == "cpu"
+        row_bytes = row_bytes or (3 * 2**29 if on_cpu else int(torch.cuda.mem_get_info()[0]) // 3)
         self.decoder = Decoder(
             model,
             stop_tokens(model, tokenizer),
@@ -93,14 +80,7 @@ class TransformersEngine:
 
     @classmethod
     def shared(cls, path: str) -> "TransformersEngine":
-        """The engine of this model in this process, loaded at the first call.
-
-        Args:
-            path: As for the constructor.
-
-        Returns:
-            The same engine for the same folder, as long as it is not closed.
-        """
+        """The engine of this model in this process, loaded at the first call."""
         real = str(Path(path).resolve()) if Path(path).exists() else path
         with _shared_lock:
             engine = _shared.get((cls.__qualname__, real))
@@ -125,19 +105,7 @@ class TransformersEngine:
         return cls.shared(state["path"])
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """Answer one request.
-
-        Args:
-            request: As DSPy makes it.
-
-        Returns:
-            The response, with "length" as finish reason where max_tokens or the context ended it.
-
-        Raises:
-            lm15.ContextLengthError: The prompt alone fills the context.
-            lm15.UnsupportedFeatureError: The request asks for what a local model cannot do.
-            lm15.ServerError: Memory ran out.
-        """
+        """Answer one request."""
         return self.submit(request).result()
 
     def stream(self, request: lm15.Request) -> Any:
@@ -145,18 +113,11 @@ class TransformersEngine:
         yield from lm15.response_to_events(self.complete(request))
 
     def submit(self, request: lm15.Request) -> "Future[lm15.Response]":
-        """Queue one request.
-
-        Args:
-            request: As DSPy makes it.
-
-        Returns:
-            A future of the response; cancelling it takes the request out of its batch.
-        """
+        """Queue one request; cancelling the future takes it out of its batch."""
         from keqa.lms.local.sampling import Job, Settings
 
         if self._closed.is_set():
-            raise lm15.ConfigurationError("this local LM was closed")
+            raise lm15.ConfigurationError(_CLOSED)
         if self._process != os.getpid():
             # Its worker stayed behind, and nobody would ever answer.
             raise lm15.ConfigurationError(
@@ -166,12 +127,13 @@ class TransformersEngine:
         check_request(request)
         config = request.config
         tokens, shared = self.texts.encode(request)
-        room = self.context - len(tokens) if self.context else None
-        if room is not None and room < 1:
-            raise lm15.ContextLengthError(
-                f"the prompt has {len(tokens)} tokens and the context of {Path(self.path).name} is {self.context}"
-            )
         max_tokens = config.max_tokens or _MAX_TOKENS
+        if self.context:
+            if len(tokens) >= self.context:
+                raise lm15.ContextLengthError(
+                    f"the prompt has {len(tokens)} tokens and the context of {Path(self.path).name} is {self.context}"
+                )
+            max_tokens = min(max_tokens, self.context - len(tokens))
         stops = self.texts.stops(request)
         future: Future[lm15.Response] = Future()
         job = Job(
@@ -181,7 +143,7 @@ class TransformersEngine:
                 temperature=config.temperature or 0.0,
                 top_p=1.0 if config.top_p is None else config.top_p,
                 top_k=config.top_k or 0,
-                max_tokens=max_tokens if room is None else min(max_tokens, room),
+                max_tokens=max_tokens,
                 seed=secrets.randbits(53) if config.seed is None else config.seed,
                 logprobs=config.logprobs,
             ),
@@ -191,7 +153,7 @@ class TransformersEngine:
         )
         self._queue.put(job)
         if self._closed.is_set():
-            _settle(future, _raise(lm15.ConfigurationError("this local LM was closed")))
+            job.finish(lm15.ConfigurationError(_CLOSED))
         return future
 
     def close(self) -> None:
@@ -218,42 +180,32 @@ class TransformersEngine:
                 if self.decoder.busy:
                     self.decoder.step()
             except Exception as error:
-                failure = _failure(error)
+                exhausted = isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+                failure = lm15.ServerError(f"out of memory: {error}") if exhausted else error
                 self.decoder.fail(failure)
                 for job in joining:
                     job.finish(failure)
-        closed = lm15.ConfigurationError("this local LM was closed")
+        closed = lm15.ConfigurationError(_CLOSED)
         self.decoder.fail(closed)
-        if held is not None:
-            held.finish(closed)
+        waiting = [held]
         while not self._queue.empty():
-            left = self._queue.get()
+            waiting.append(self._queue.get())
+        for left in waiting:
             if left is not None:
                 left.finish(closed)
 
     def _collect(self, joining: list["Job"], held: "Job | None") -> "Job | None":
         """Take the requests that fit from the queue; returns the first that did not."""
-        deadline = None
-        while True:
+        with suppress(queue.Empty):
             if held is None:
-                try:
-                    if self.decoder.busy:
-                        held = self._queue.get_nowait()
-                    elif deadline is None:
-                        held = self._queue.get()
-                        deadline = time.monotonic() + _WAIT
-                    else:
-                        held = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
-                except queue.Empty:
-                    return None
-                if held is None:
-                    return None
-            if not self.decoder.room(held, joining):
-                return held
-            joining.append(held)
-            held = None
-            # One that had to wait starts no new waiting.
-            deadline = deadline if deadline is not None else time.monotonic()
+                held = self._queue.get(block=not self.decoder.busy)
+                if not self.decoder.busy:
+                    time.sleep(_WAIT)
+            while held is not None and self.decoder.room(held, joining):
+                joining.append(held)
+                held = None
+                held = self._queue.get_nowait()
+        return held
 
     def _response(self, model: str, job: "Job", stops: tuple[str, ...], outcome: str | Exception) -> lm15.Response:
         if isinstance(outcome, Exception):
@@ -314,21 +266,6 @@ class AsyncTransformersEngine:
 
     async def aclose(self) -> None:
         """Nothing: the engine is shared and closed by its owner."""
-
-
-def _failure(error: Exception) -> Exception:
-    """An error of the model as DSPy understands it."""
-    import torch
-
-    exhausted = isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
-    return lm15.ServerError(f"out of memory: {error}") if exhausted else error
-
-
-def _raise(error: Exception) -> Callable[[], lm15.Response]:
-    def fail() -> lm15.Response:
-        raise error
-
-    return fail
 
 
 def _settle(future: "Future[lm15.Response]", make: Callable[[], lm15.Response]) -> None:

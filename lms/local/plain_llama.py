@@ -7,7 +7,6 @@ folder says leaves it to transformers. The model that ships with KEQA is of this
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,37 +17,13 @@ from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 
-_REQUIRED = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_act": "silu",
-    "mlp_bias": False,
-    "pretraining_tp": 1,
-    "tie_word_embeddings": True,
-}
-_SIZES = {
-    "attention_bias",
-    "head_dim",
-    "hidden_size",
-    "intermediate_size",
-    "num_attention_heads",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "rms_norm_eps",
-    "rope_parameters",
-    "vocab_size",
-}
-_WITHOUT_EFFECT = {
-    "attention_dropout",
-    "bos_token_id",
-    "dtype",
-    "eos_token_id",
-    "initializer_range",
-    "max_position_embeddings",
-    "pad_token_id",
-    "transformers_version",
-    "use_cache",
-}
+_REQUIRED = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "mlp_bias": False}
+_REQUIRED |= {"pretraining_tp": 1, "tie_word_embeddings": True}
+_SIZES = {"attention_bias", "head_dim", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"}
+_SIZES |= {"num_key_value_heads", "rms_norm_eps", "rope_parameters", "vocab_size"}
+_WITHOUT_EFFECT = {"attention_dropout", "bos_token_id", "dtype", "eos_token_id", "initializer_range", "pad_token_id"}
+_WITHOUT_EFFECT |= {"max_position_embeddings", "transformers_version", "use_cache"}
+_Turn = tuple[torch.Tensor, torch.Tensor]
 _SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
 _TOKENIZER = {*_SPECIAL, "backend", "is_local", "local_files_only", "model_max_length", "padding_side"}
 _FILES = ("model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -61,20 +36,25 @@ def readable(folder: Path) -> bool:
         return False
     try:
         config, tokenizer = _json(folder, "config.json"), _json(folder, "tokenizer_config.json")
-        template = (folder / _TEMPLATE).read_text(encoding="utf-8")
-        return _known_model(config) and _known_tokenizer(tokenizer) and _known_template(template)
+        rope = config.get("rope_parameters", {})
+        return (
+            {*config} == {*_REQUIRED, *_SIZES} | ({*config} & _WITHOUT_EFFECT)
+            and all(config[name] == value for name, value in _REQUIRED.items())
+            and {*rope} == {"rope_theta", "rope_type"}
+            and rope["rope_type"] == "default"
+            and config["num_key_value_heads"] == config["num_attention_heads"]
+            and tokenizer.pop("tokenizer_class", None) == "TokenizersBackend"
+            and {*tokenizer} <= _TOKENIZER
+            and all(isinstance(tokenizer.get(name, ""), str | None) for name in _SPECIAL)
+            and _known_template((folder / _TEMPLATE).read_text(encoding="utf-8"))
+        )
     except (OSError, ValueError, TypeError, AttributeError):
         # transformers says what is wrong with it.
         return False
 
 
 def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainLlama]:
-    """Read tokenizer and model of a folder that is `readable`.
-
-    Raises:
-        OSError: A file cannot be read.
-        ValueError: The weights or the tokenizer are not what the configuration says.
-    """
+    """Read tokenizer and model of a folder that is `readable`."""
     config = SimpleNamespace(**_json(folder, "config.json"))
     config.get_text_config = lambda decoder=True: config
     with torch.device("meta"):
@@ -94,16 +74,7 @@ def load_plain(folder: Path, dtype: torch.dtype) -> tuple[PlainTokenizer, PlainL
 
 
 class PlainTokenizer:
-    """What `keqa.lms.local.tokenizing.Texts` needs of a tokenizer, by the names that transformers has for it.
-
-    Attributes:
-        backend_tokenizer: That of the tokenizers library.
-        chat_template: How messages become a prompt.
-        added_tokens_decoder: The tokens that stand for themselves, by number.
-        all_special_tokens: Those with a role, such as the one that ends a text.
-        bos_token: The one that opens a text, where there is one.
-        eos_token_id: The number of the one that ends a text.
-    """
+    """What `keqa.lms.local.tokenizing.Texts` needs of a tokenizer, by the names that transformers has for it."""
 
     def __init__(self, folder: Path) -> None:
         """Read it from a folder."""
@@ -135,12 +106,7 @@ class PlainTokenizer:
 
 
 class PlainLlama(nn.Module):
-    """A Llama whose weights have the names that they have in its file.
-
-    Attributes:
-        config: Its sizes.
-        generation_config: What ends its texts.
-    """
+    """A Llama whose weights have the names that they have in its file."""
 
     generation_config: Any
 
@@ -171,13 +137,13 @@ class PlainLlama(nn.Module):
     ) -> SimpleNamespace:
         """Logits of tokens, as a transformers model gives them."""
         hidden = self.model["embed_tokens"](input_ids)
-        cosine, sine = self._rotation(position_ids, hidden)
+        turn = self._rotation(position_ids, hidden)
         layers: Any = self.model["layers"]
         for number, layer in enumerate(layers):
-            hidden = layer(hidden, attention_mask, cosine, sine, past_key_values, number)
+            hidden = layer(hidden, attention_mask, turn, past_key_values, number)
         return SimpleNamespace(logits=self.lm_head(self.model["norm"](hidden)))
 
-    def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> _Turn:
         size, base = self.config.head_dim, self.config.rope_parameters["rope_theta"]
         # On the processor, as transformers computes them, wherever the model is.
         inverse = 1.0 / (base ** (torch.arange(0, size, 2, dtype=torch.float) / size))
@@ -186,18 +152,19 @@ class PlainLlama(nn.Module):
         return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 
 
-class _Linear(nn.Linear):
-    """Its weights are read, not drawn."""
-
-    def reset_parameters(self) -> None:
-        """Draw nothing: on the device without data that would import torch's compiler."""
-
-
-class _Embedding(nn.Embedding):
-    """Likewise."""
+class _Undrawn:
+    """Weights that are read: to draw them on the device without data would import torch's compiler."""
 
     def reset_parameters(self) -> None:
         """Draw nothing."""
+
+
+class _Linear(_Undrawn, nn.Linear):
+    """A linear layer."""
+
+
+class _Embedding(_Undrawn, nn.Embedding):
+    """An embedding."""
 
 
 class _Norm(nn.Module):
@@ -229,21 +196,13 @@ class _Layer(nn.Module):
         self.input_layernorm = _Norm(config)
         self.post_attention_layernorm = _Norm(config)
 
-    def forward(
-        self,
-        hidden: torch.Tensor,
-        mask: torch.Tensor,
-        cosine: torch.Tensor,
-        sine: torch.Tensor,
-        cache: Any,
-        number: int,
-    ) -> torch.Tensor:
+    def forward(self, hidden: torch.Tensor, mask: torch.Tensor, turn: _Turn, cache: Any, number: int) -> torch.Tensor:
         attention, mlp, read = self.self_attn, self.mlp, self.input_layernorm(hidden)
         queries, keys, values = (
             attention[name](read).unflatten(-1, (-1, self._size)).transpose(1, 2)
             for name in ("q_proj", "k_proj", "v_proj")
         )
-        queries, keys = (one * cosine + _turned(one) * sine for one in (queries, keys))
+        queries, keys = (one * turn[0] + _turned(one) * turn[1] for one in (queries, keys))
         keys, values = cache.update(keys, values, number)
         mixed = functional.scaled_dot_product_attention(queries, keys, values, mask, scale=self._size**-0.5)
         hidden = hidden + attention["o_proj"](mixed.transpose(1, 2).flatten(2))
@@ -262,25 +221,6 @@ def _json(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{folder / name} holds no object")
     return value
-
-
-def _known_model(config: Mapping[str, Any]) -> bool:
-    rope = config.get("rope_parameters", {})
-    return (
-        {*config} == {*_REQUIRED, *_SIZES} | ({*config} & _WITHOUT_EFFECT)
-        and all(config[name] == value for name, value in _REQUIRED.items())
-        and {*rope} == {"rope_theta", "rope_type"}
-        and rope["rope_type"] == "default"
-        and config["num_key_value_heads"] == config["num_attention_heads"]
-    )
-
-
-def _known_tokenizer(config: Mapping[str, Any]) -> bool:
-    return (
-        config.get("tokenizer_class") == "TokenizersBackend"
-        and {*config} <= {*_TOKENIZER, "tokenizer_class"}
-        and all(isinstance(config.get(name, ""), str | None) for name in _SPECIAL)
-    )
 
 
 def _known_template(template: str) -> bool:

@@ -1,7 +1,4 @@
-"""A language model of this process as DSPy's optimizers fine-tune one: ``dspy.BootstrapFinetune``, ``BetterTogether``.
-
-What DSPy trains comes back as another language model, an adapter in a folder, with the settings of the one it was.
-"""
+"""A model of this process, as DSPy's optimizers fine-tune one, too: it comes back as an adapter in a folder."""
 
 from __future__ import annotations
 
@@ -15,8 +12,48 @@ from dspy.clients.provider import Provider, TrainingJob
 from dspy.clients.utils_finetune import TrainDataFormat, get_finetune_directory
 
 from keqa.errors import ConfigurationError
-from keqa.lms.local.adapters import TRAINING
+from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
 from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune, training_digest
+from keqa.lms.local.weights import TRAINING, fingerprint, place_of
+
+# The reply is complete where this marker starts; a weak LM would ramble on after it.
+_STOP = ("[[ ## completed ## ]]",)
+
+
+def build_in_process(model: str, *, max_tokens: int | None = None, **settings: Any) -> InProcessLM:
+    """The language model of ``keqa/…``, ``local/…`` or ``transformers/…``, with its weights loaded."""
+    provider, _, name = model.partition("/")
+    path = place_of(provider, name)
+    engine = TransformersEngine.shared(path)
+    label = name if provider != "transformers" else Path(path).name if Path(path).exists() else name
+    return InProcessLM(
+        f"{provider}/{label}@{fingerprint(path)}",
+        provider=LocalProvider(model),
+        engine=engine,
+        async_engine=AsyncTransformersEngine(engine),
+        max_tokens=max_tokens or 256,
+        **{"stop": list(_STOP), **settings},
+    )
+
+
+class InProcessLM(dspy.LM):
+    """A language model of this process. A copy that names another model is that model, with the same settings."""
+
+    @property
+    def finetuned(self) -> bool:
+        """Whether it was fine-tuned here, on prompts without demonstrations."""
+        return (Path(self.engine.path) / TRAINING).is_file()
+
+    def copy(self, **kwargs: Any) -> dspy.LM:
+        """A copy with other settings; ``model`` is a model string, as fine-tuning gives one."""
+        model: str = kwargs.pop("model", self.model)
+        made: dspy.LM
+        if model == self.model:
+            made = super().copy(**kwargs)
+            return made
+        made = build_in_process(model, temperature=None, num_retries=self.num_retries, cache=self.cache)
+        made.kwargs, made.callbacks = dict(self.kwargs), list(self.callbacks or [])
+        return made.copy(**kwargs) if kwargs else made
 
 
 class LocalTrainingJob(TrainingJob):
@@ -29,9 +66,8 @@ class LocalTrainingJob(TrainingJob):
 
     def status(self) -> dict[str, Any]:
         """How far it is: ``state``, and once it trains ``step``, ``steps`` and ``loss``."""
-        names = ("step", "steps", "loss")
         state = "cancelled" if self.cancelled() else "finished" if self.done() else "running"
-        return {"state": state, **(dict(zip(names, self._progress, strict=True)) if self._progress else {})}
+        return {"state": state, **dict(zip(("step", "steps", "loss"), self._progress or (), strict=False))}
 
     def cancel(self) -> bool:
         """End it after its current step; the same training resumes from there."""
@@ -55,11 +91,6 @@ class LocalProvider(Provider):
     """
 
     def __init__(self, model: str) -> None:
-        """Set up for a model.
-
-        Args:
-            model: The model string of the language model that it belongs to.
-        """
         super().__init__()
         self.finetunable = True
         self.TrainingJob = LocalTrainingJob
@@ -73,62 +104,18 @@ class LocalProvider(Provider):
         train_data_format: TrainDataFormat | str | None,
         train_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
-        """Train.
-
-        Args:
-            job: Gets the progress.
-            model: The name of the language model, which says nothing of where its weights are.
-            train_data: Conversations.
-            train_data_format: Of chats.
-            train_kwargs: See the class.
-
-        Returns:
-            The model string of the result.
-
-        Raises:
-            ConfigurationError: An option is wrong, or the model cannot be trained.
-            InputError: There is nothing to train on, or the folder is taken.
-            MissingExtraError: A package is missing.
-        """
+        """Train, and name the result by its model string."""
         if train_data_format not in (None, TrainDataFormat.CHAT):
             raise ConfigurationError(f"a model in this process is trained on chats, not on {train_data_format}")
         kwargs = dict(train_kwargs or {})
         folder = kwargs.pop("folder", None)
-        options = TrainingOptions.of(kwargs)
-        shown = [Conversation.of(one) for one in train_data]
+        options, shown = TrainingOptions.of(kwargs), [Conversation.of(one) for one in train_data]
         if folder is None:
             folder = Path(get_finetune_directory()) / f"keqa-{training_digest(self._model, shown, options)}"
 
-        def progress(step: int, steps: int, loss: float) -> None:
+        def progress(*made: Any) -> None:
             if isinstance(job, LocalTrainingJob):
-                job._progress = (step, steps, loss)
+                job._progress = made
 
         stopped = job._ended.is_set if isinstance(job, LocalTrainingJob) else bool
         return fine_tune(self._model, shown, folder, options, progress=progress, stopped=stopped).model
-
-
-class InProcessLM(dspy.LM):
-    """A language model of this process. A copy that names another model is that model, with the same settings."""
-
-    @property
-    def finetuned(self) -> bool:
-        """Whether it was fine-tuned here, on prompts without demonstrations."""
-        return (Path(self.engine.path) / TRAINING).is_file()
-
-    def copy(self, **kwargs: Any) -> dspy.LM:
-        """A copy with other settings; see ``dspy.LM.copy``.
-
-        Args:
-            **kwargs: Settings; of them ``model`` is a model string, as fine-tuning gives one.
-        """
-        model: Any = kwargs.get("model", self.model)
-        if model == self.model:
-            same: dspy.LM = super().copy(**kwargs)
-            return same
-        from keqa.lms.factory import build_lm
-
-        made = build_lm(model, num_retries=self.num_retries, cache=self.cache)
-        own = {name: value for name, value in kwargs.items() if name != "model"}
-        made.kwargs, made.callbacks = dict(self.kwargs), list(self.callbacks or [])
-        found: dspy.LM = made.copy(**own) if own else made
-        return found

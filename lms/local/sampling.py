@@ -30,18 +30,7 @@ class Settings:
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """One text to draw.
-
-    Attributes:
-        tokens: The prompt.
-        shared: Lengths of the prompt's beginnings that other prompts may share, shortest first.
-        settings: How to draw.
-        ended: Called with the tokens so far after each one; True ends the text (a stop string was met).
-        finish: Called once, with "stop" or "length", or with the exception that ended the job.
-        wanted: False once nobody waits for the text any more.
-        drawn: The tokens so far, without the one that ends the text.
-        scores: For each drawn token its log probability and the likeliest alternatives, where asked for.
-    """
+    """One text to draw."""
 
     tokens: tuple[int, ...]
     shared: tuple[int, ...]
@@ -68,13 +57,7 @@ class Job:
 
 
 def scored(logits: torch.Tensor, token: int, alternatives: int) -> tuple[float, list[tuple[int, float]]]:
-    """The log probability of a token, and of the likeliest ones, at temperature 1.
-
-    Args:
-        logits: (vocabulary), 32-bit floats.
-        token: The one that was drawn.
-        alternatives: How many of the likeliest.
-    """
+    """The log probability of a token, and of the likeliest ones, at temperature 1."""
     logs = torch.log_softmax(logits, dim=-1)
     best = torch.topk(logs, min(alternatives, logs.shape[0])) if alternatives else None
     top = list(zip(best.indices.tolist(), best.values.tolist(), strict=True)) if best is not None else []
@@ -82,16 +65,7 @@ def scored(logits: torch.Tensor, token: int, alternatives: int) -> tuple[float, 
 
 
 def draw(logits: torch.Tensor, settings: Sequence[Settings], uniforms: Sequence[float]) -> torch.Tensor:
-    """One token for each row: the likeliest at temperature 0, else by the row's own uniform number.
-
-    Args:
-        logits: (rows, vocabulary), 32-bit floats.
-        settings: Those of each row.
-        uniforms: For each row a number in [0, 1).
-
-    Returns:
-        The token of each row.
-    """
+    """One token for each row: the likeliest at temperature 0, else by the row's own uniform number."""
     chosen = logits.argmax(dim=-1)
     sampled = [row for row, one in enumerate(settings) if one.temperature > 0]
     if not sampled:

@@ -15,11 +15,7 @@ _PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")
 
 
 class Texts:
-    """A tokenizer, for many threads.
-
-    Attributes:
-        tokenizer: That of the model, one of transformers.
-    """
+    """A tokenizer, for many threads."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -41,8 +37,7 @@ class Texts:
         text = self.render(messages) + (begun if self.tokenizer.chat_template or not begun else f" {begun}")
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is None:
-            with self._lock:
-                return tuple(self.tokenizer.encode(text, add_special_tokens=False)), ()
+            return tuple(self.tokens(text)), ()
         encoding = backend.encode(text, add_special_tokens=False)
         ends = [end for _, end in encoding.offsets]
         first, last = messages[0]["content"], messages[-1]["content"]
@@ -137,11 +132,7 @@ def _control_tokens(tokenizer: Any) -> list[str]:
 
 
 def check_request(request: lm15.Request) -> None:
-    """Refuse what a local model cannot do, rather than ignore it.
-
-    Raises:
-        lm15.UnsupportedFeatureError: The request asks for it.
-    """
+    """Refuse what a local model cannot do, rather than ignore it."""
     config = request.config
     asked = {
         "tools": bool(request.tools),
@@ -157,11 +148,7 @@ def check_request(request: lm15.Request) -> None:
 
 
 def messages_of(request: lm15.Request) -> list[dict[str, str]]:
-    """The messages of a request as a chat template takes them.
-
-    Raises:
-        lm15.UnsupportedFeatureError: One holds more than text.
-    """
+    """The messages of a request as a chat template takes them."""
     system = request.system
     if system is not None and not isinstance(system, str):
         system = "".join(getattr(part, "text", "") for part in system)
@@ -172,3 +159,9 @@ def messages_of(request: lm15.Request) -> list[dict[str, str]]:
         role = "system" if message.role == "developer" else message.role
         messages.append({"role": role, "content": "".join(part.text for part in message.parts)})
     return messages
+
+
+def stop_tokens(model: Any, tokenizer: Any) -> set[int]:
+    """The tokens that end a text, by the model's configuration or its tokenizer's."""
+    ends = [getattr(model.generation_config, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_token_id]
+    return {token for end in ends if end is not None for token in (end if isinstance(end, list) else [end])}

@@ -17,36 +17,28 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
-from keqa.lms.local.adapters import CONFIG, TRAINING, is_adapter, place_of_model
-from keqa.lms.local.weights import fingerprint
+from keqa.lms.local.tokenizing import Texts, stop_tokens
+from keqa.lms.local.weights import CONFIG, TRAINING, fingerprint, is_adapter, place_of_model
+from keqa.storage.folders import atomic_write
 from keqa.storage.locking import open_locked
 
-if TYPE_CHECKING:
-    from keqa.lms.local.tokenizing import Texts
-
-Message = Mapping[str, str]
 Progress = Callable[[int, int, float], None]
 """Called after each step with its number, how many there are, and the loss."""
 
 _CHECKPOINT, _LOCK = "checkpoint.safetensors", "lock"
-_OWNED = frozenset((_CHECKPOINT, f"{_CHECKPOINT}.new", _LOCK))
+_OWNED = frozenset((_CHECKPOINT, f".{_CHECKPOINT}.new", f".{TRAINING}.new", _LOCK))
 _WARM_LOSSES = 20
 
 
 @dataclass(frozen=True)
 class SoftChoice:
-    """A place in a reply where several texts may stand, each with a probability of its own.
-
-    Attributes:
-        at: Where in the reply, in characters.
-        shares: The probability of each text.
-    """
+    """A place in a reply where several texts may stand, each with a probability of its own."""
 
     at: int
     shares: Mapping[str, float]
@@ -54,25 +46,15 @@ class SoftChoice:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a model reads, and what it is to write then.
+    """What a model reads, and what it is to write then."""
 
-    Attributes:
-        messages: What it reads, each with ``role`` and ``content``.
-        reply: What it is to write.
-        soft: Where the reply is one of several possible ones.
-    """
-
-    messages: Sequence[Message]
+    messages: Sequence[Mapping[str, str]]
     reply: str
     soft: Sequence[SoftChoice] = ()
 
     @classmethod
     def of(cls, data: Any) -> Conversation:
-        """A conversation in the form of DSPy and others: ``{"messages": [...]}``, the last one the assistant's.
-
-        Raises:
-            InputError: It has another form.
-        """
+        """A conversation in the form of DSPy and others: ``{"messages": [...]}``, the last one the assistant's."""
         messages = data.get("messages") if isinstance(data, Mapping) else None
         texts = [one for one in messages or () if isinstance(one, Mapping) and isinstance(one.get("content"), str)]
         if not messages or len(texts) != len(messages) or len(texts) < 2 or texts[-1].get("role") != "assistant":
@@ -82,22 +64,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to train.
-
-    Attributes:
-        method: ``lora``, which makes a small adapter, or ``full``, which changes all weights and makes a whole model.
-        rank: Of LoRA's matrices.
-        alpha: What a change counts, over the rank.
-        dropout: Of what LoRA's matrices read.
-        epochs: How often each conversation is shown.
-        batch: Conversations in a step.
-        rate: The highest learning rate; 1e-3 for LoRA and 1e-5 for all weights where None.
-        warmup: The share of the steps in which the rate rises; it then falls along a cosine.
-        longest: The tokens of a conversation; longer ones are left out.
-        seed: Another seed, another order.
-        checkpoint_seconds: How often a checkpoint is written.
-        device: ``cpu`` or ``cuda``; a GPU where there is one.
-    """
+    """How to train."""
 
     method: Literal["lora", "full"] = "lora"
     rank: int = 16
@@ -113,13 +80,9 @@ class TrainingOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with.
-
-        Raises:
-            ConfigurationError: A value is out of its range.
-        """
-        whole = {"rank": self.rank, "alpha": self.alpha, "epochs": self.epochs, "batch": self.batch}
-        for name, number in {**whole, "longest": self.longest}.items():
+        """Refuse what cannot be trained with."""
+        for name in ("rank", "alpha", "epochs", "batch", "longest"):
+            number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ConfigurationError(f"{name} must be a whole number from 1, not {number!r:.40}")
         if self.method not in ("lora", "full"):
@@ -131,11 +94,7 @@ class TrainingOptions:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> TrainingOptions:
-        """Options by name, as ``train_kwargs`` has them.
-
-        Raises:
-            ConfigurationError: There is no option of a name, or a value is out of its range.
-        """
+        """Options by name, as ``train_kwargs`` has them."""
         unknown = sorted({*map(str, values)} - {*cls.__dataclass_fields__})
         if unknown:
             known = ", ".join(cls.__dataclass_fields__)
@@ -155,16 +114,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training.
-
-    Attributes:
-        folder: Of the adapter or the model; ``transformers/FOLDER`` is its model string.
-        steps: How many there were.
-        minutes: How long they took, over all starts.
-        conversations: How many were shown.
-        left_out: How many were too long.
-        loss: The mean of the last steps.
-    """
+    """A finished training."""
 
     folder: Path
     steps: int
@@ -199,22 +149,8 @@ def fine_tune(
 ) -> Trained:
     """Train a model of this process, or resume where an earlier call on the same folder was stopped.
 
-    Args:
-        model: ``keqa/tiny``, ``local/smollm2`` or ``transformers/…``; or the place that such a string means.
-        conversations: What to train on.
-        folder: Where the adapter or the model shall be; what is finished there already is returned at once.
-        options: How to train.
-        progress: See `Progress`.
-        stopped: Asked after each step; True writes a checkpoint and ends the training.
-
-    Returns:
-        What was made.
-
-    Raises:
-        InputError: There is nothing to train on; the folder holds something else, or another process trains there; or
-            the training was stopped.
-        ConfigurationError: The model cannot be trained, or an option is out of its range.
-        MissingExtraError: A package is missing.
+    What is finished there already is returned at once. `stopped` is asked after each step; True writes a checkpoint and
+    ends the training.
     """
     options, folder = options or TrainingOptions(), Path(folder).expanduser().resolve()
     source = place_of_model(model)
@@ -225,7 +161,12 @@ def fine_tune(
     run = training_digest(model, conversations, options)
     if (done := _finished(folder, run)) is not None:
         return done
-    _check_place(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a folder")
+    others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
+    # Files of a model without the note that ends a training are what a kill left of writing them.
+    if others and not (folder / _CHECKPOINT).exists():
+        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     with open_locked(folder / _LOCK, "another training", "name another folder", lock_only=True):
         if (done := _finished(folder, run)) is not None:
@@ -234,11 +175,7 @@ def fine_tune(
 
 
 def _finished(folder: Path, run: str) -> Trained | None:
-    """What a finished training left behind.
-
-    Raises:
-        InputError: It was another one.
-    """
+    """What a finished training left behind, where it was this one."""
     if not (folder / TRAINING).is_file():
         return None
     try:
@@ -252,15 +189,6 @@ def _finished(folder: Path, run: str) -> Trained | None:
     return Trained(folder, **numbers)
 
 
-def _check_place(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; name a folder")
-    others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
-    # Files of a model without the note that ends a training are what a kill left of writing them.
-    if others and not (folder / _CHECKPOINT).exists():
-        raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
-
-
 @dataclass
 class _Encoded:
     """A conversation as tokens: the reply begins at `start`, and at some places several tokens may stand."""
@@ -270,29 +198,11 @@ class _Encoded:
     soft: dict[int, dict[int, float]] = field(default_factory=dict)
 
 
-@contextmanager
-def _flushing_denormals() -> Iterator[None]:
-    """Take tiny numbers for zero: they make some processors many times slower. It holds for the thread, so it ends."""
-    import torch
-
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-
-
 class _Training:
     """A training under way."""
 
     def __init__(
-        self,
-        name: str,
-        source: str,
-        conversations: Sequence[Conversation],
-        folder: Path,
-        options: TrainingOptions,
-        run: str,
+        self, name: str, source: str, shown: Sequence[Conversation], folder: Path, options: TrainingOptions, run: str
     ) -> None:
         # Threads that spin while they wait make a step several times slower as soon as anything else wants a core.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -303,8 +213,7 @@ class _Training:
                 import peft  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("finetune", "Fine-tuning a language model") from error
-        from keqa.lms.local.loading import load_for_training, stop_tokens
-        from keqa.lms.local.tokenizing import Texts
+        from keqa.lms.local.loading import load_for_training
 
         self.name, self.source, self.folder, self.options, self.name_of_run = name, source, folder, options, run
         self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -313,7 +222,7 @@ class _Training:
         dtype = frozen if options.method == "lora" else torch.float32
         self.tokenizer, self.model = load_for_training(source, dtype)
         texts, stops = Texts(self.tokenizer), stop_tokens(self.model, self.tokenizer)
-        encoded = [encode(texts, stops, one) for one in conversations]
+        encoded = [encode(texts, stops, one) for one in shown]
         limit = getattr(self.model.config.get_text_config(decoder=True), "max_position_embeddings", None)
         longest = min(options.longest, int(limit or options.longest))
         self.shown = [one for one in encoded if len(one.tokens) <= longest]
@@ -329,7 +238,10 @@ class _Training:
         import torch
 
         devices = [torch.cuda.current_device()] if self.device == "cuda" else []
-        with torch.random.fork_rng(devices), _flushing_denormals():
+        with torch.random.fork_rng(devices), ExitStack() as stack:
+            # Tiny numbers make some processors many times slower. It holds for the thread, so it ends.
+            torch.set_flush_denormal(True)
+            stack.callback(torch.set_flush_denormal, False)
             torch.manual_seed(self.options.seed)
             self._prepare()
             self._resume()
@@ -360,13 +272,8 @@ class _Training:
         if options.method == "lora":
             from peft import LoraConfig, get_peft_model
 
-            config = LoraConfig(
-                task_type="CAUSAL_LM",
-                r=options.rank,
-                lora_alpha=options.alpha,
-                lora_dropout=options.dropout,
-                target_modules="all-linear",
-            )
+            ranks: dict[str, Any] = {"r": options.rank, "lora_alpha": options.alpha, "lora_dropout": options.dropout}
+            config = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear", **ranks)
             try:
                 with warnings.catch_warnings():
                     # About names within transformers that peft will stop using.
@@ -440,17 +347,15 @@ class _Training:
         return float(loss.detach())
 
     def _checkpoint(self) -> None:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         tensors = {f"model/{name}": one.detach() for name, one in self.trained.items()}
         for name, one in self.trained.items():
             tensors |= {f"{key}/{name}": value for key, value in self.optimizer.state.get(one, {}).items()}
         note = {"step": self.step, "seconds": self.seconds, "losses": self.losses}
-        path = self.folder / _CHECKPOINT
-        new = path.with_name(f"{path.name}.new")
         metadata = {"run": self.name_of_run, "note": json.dumps(note)}
-        save_file({name: one.contiguous().cpu().clone() for name, one in tensors.items()}, new, metadata=metadata)
-        new.replace(path)
+        content = save({name: one.contiguous().cpu().clone() for name, one in tensors.items()}, metadata=metadata)
+        atomic_write(self.folder / _CHECKPOINT, content)
 
     def _resume(self) -> None:
         """Take up the checkpoint of this very training; one of another is overwritten in time."""
@@ -494,26 +399,17 @@ class _Training:
             self.tokenizer.save_pretrained(self.folder)
         loss = sum(self.losses) / max(1, len(self.losses))
         done = Trained(self.folder, self.steps, round(self.seconds / 60, 3), len(self.shown), self.left_out, loss)
-        numbers = {name: value for name, value in asdict(done).items() if name != "folder"}
-        base = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run}
-        new = self.folder / f"{TRAINING}.new"
-        new.write_text(
-            json.dumps({**base, **numbers, "options": self.options.spec()}, indent=2) + "\n", encoding="utf-8"
-        )
+        note = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run, **asdict(done)}
+        note |= {"options": self.options.spec()}
+        del note["folder"]
         (self.folder / _CHECKPOINT).unlink(missing_ok=True)
-        new.replace(self.folder / TRAINING)
+        atomic_write(self.folder / TRAINING, f"{json.dumps(note, indent=2)}\n".encode())
         (self.folder / _LOCK).unlink(missing_ok=True)
         return done
 
 
 def encode(texts: Texts, stops: set[int], conversation: Conversation) -> _Encoded:
-    """A conversation as tokens: prompt and reply as they would come one after the other, up to the end of the reply.
-
-    Args:
-        texts: The tokenizer.
-        stops: The tokens that end a reply.
-        conversation: What to encode.
-    """
+    """A conversation as tokens: prompt and reply as they would come one after the other, up to the end of the reply."""
     prompt, whole = texts.conversation(conversation.messages, conversation.reply)
     read = texts.tokens(prompt)
 

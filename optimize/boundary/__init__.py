@@ -3,7 +3,7 @@
 from keqa.optimize.boundary.asked import compile_prompted, train_finetuned, train_prompted
 from keqa.optimize.boundary.check import Figures, check_model
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, read_collected, write_collected
-from keqa.optimize.boundary.train import train_light, train_stepwise
+from keqa.optimize.boundary.train import train_light
 
 __all__ = [
     "Collected",
@@ -16,6 +16,5 @@ __all__ = [
     "train_finetuned",
     "train_light",
     "train_prompted",
-    "train_stepwise",
     "write_collected",
 ]

@@ -21,8 +21,6 @@ from keqa.metrics.rejection import prediction_rejection_ratio
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
 from keqa.programs.boundary.features import certainty, consistency
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
-from keqa.programs.boundary.stepwise import StepwiseModel
-from keqa.programs.gates.boundary import COST_PER_DRAW, THRESHOLD
 from keqa.programs.runtime.batch import in_parallel
 
 _AT_ONCE = 8
@@ -106,7 +104,7 @@ def _judged(
     quizzes = [quiz for one in collected for quiz in one.quizzes if quiz.root not in known]
     if not quizzes:
         raise InputError("the boundary model has learned from all of these questions: check it on others")
-    seen = [reading_of(model, quiz) for quiz in quizzes]
+    seen = [readings(quiz, model.reads)[0] for quiz in quizzes]
 
     def judged(place: int) -> tuple[int, Judgement | None]:
         quiz = quizzes[place]
@@ -148,16 +146,6 @@ def _leading_right(quiz: CollectedQuiz, draws: list[CollectedDraw]) -> bool:
     leading = Counter(said).most_common(1)[0][0]
     right = (draw.right for draw in draws if draw.text is not None)
     return any(good for text, good in zip(said, right, strict=True) if text == leading)
-
-
-def reading_of(model: BoundaryModel, quiz: CollectedQuiz, draft: Judgement | None = None) -> Reading:
-    """A quiz as a gate with default settings comes to see it."""
-    if not isinstance(model, StepwiseModel):
-        return readings(quiz, model.reads)[0]
-    one, every = readings(quiz, "draft")[0], readings(quiz, "draws")[0]
-    cost = float((len(every.signals.answers) - 1) * COST_PER_DRAW)
-    draft = draft or model.judge(quiz.quiz, one.signals)
-    return every if model.wants_draws(draft, "mastery", float(THRESHOLD), cost) else one
 
 
 def figures_of(

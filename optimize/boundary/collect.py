@@ -23,8 +23,7 @@ from keqa.metrics.answers import exact_match, same_answer
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.model import Signals
-from keqa.programs.boundary.saved import root_digest
+from keqa.programs.boundary.model import Signals, root_digest
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.gates import IF_ANY, AllSamplesGate, Votes
 from keqa.programs.keqa import KEQA
@@ -34,7 +33,8 @@ from keqa.programs.runtime.failures import is_transient
 from keqa.programs.runtime.session import Session
 from keqa.programs.runtime.shared_samples import DrawStore, SharedDraws, SharedExamination
 from keqa.programs.stages.assessment import Assessment
-from keqa.storage.private import new_file, private_folder
+from keqa.storage.folders import atomic_write
+from keqa.storage.private import private_folder
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 FORMAT, VERSION = "keqa-boundary-quizzes", 1
@@ -166,14 +166,10 @@ def write_collected(collected: Collected, path: Path) -> None:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that is there whole or not at all, and that only its owner may read."""
-    new = path.with_name(f".{path.name}.new")
     try:
         private_folder(path.resolve().parent)
-        with new_file(new) as stream:
-            stream.write(content)
-        new.replace(path)
+        atomic_write(path, content)
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 
 

@@ -6,21 +6,26 @@ what the regressions of the other folds say, and so are the figures on held-out 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from keqa.data.example import Example
+from keqa.data.quiz_references import plain
 from keqa.errors import InputError
-from keqa.optimize.boundary.check import Figures, Reading, figures_of, reading_of, readings
-from keqa.optimize.boundary.collect import Collected, CollectedQuiz
+from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.boundary.check import Figures, Reading, figures_of, readings
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz, Progress, collect, quizzes_of
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
-from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel, StepwiseModel
+from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.features import masked, signal_values
 from keqa.programs.boundary.light import Aspect, Regression, Variant
-from keqa.programs.boundary.model import Judgement, Reads
-from keqa.programs.boundary.stepwise import Change, log_odds
+from keqa.programs.boundary.model import Reads
+from keqa.programs.gates import VoteGate
+from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
+from keqa.programs.runtime.shared_samples import DrawStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,9 +44,7 @@ _PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _SIGNALS_PENALTY = 0.1
 _LONGEST = 200
 
-M = TypeVar("M", LightModel, StepwiseModel, FinetunedModel, PromptedModel)
-Said = Mapping[Aspect, Sequence[float]]
-"""What models say of quizzes that they were not trained on, by aspect."""
+M = TypeVar("M", LightModel, FinetunedModel, PromptedModel)
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,7 @@ def train_light(
     collected: Sequence[Collected], *, reads: Literal["quiz", "draft", "draws"] = "draft", embedder: str = EMBEDDER
 ) -> Trained[LightModel]:
     """Train a light boundary model."""
-    return _light(collected, checked_quizzes(collected), reads, embedder)[0]
-
-
-def _light(
-    collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz], reads: Reads, embedder: str
-) -> tuple[Trained[LightModel], Said]:
-    """A light model, and what those held out say of the first reading of each quiz."""
+    quizzes = checked_quizzes(collected)
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
     data = _Data.of(quizzes, seen, embedder)
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
@@ -87,39 +84,7 @@ def _light(
         roots=roots_of(quizzes),
         about=about_training(collected, quizzes),
     )
-    return Trained.of(model, held_out), said
-
-
-def train_stepwise(collected: Sequence[Collected], *, embedder: str = EMBEDDER) -> Trained[StepwiseModel]:
-    """Train a light model for one draft, one for all draws, and how far apart their judgements lie."""
-    quizzes = checked_quizzes(collected)
-    (draft, of_draft), (draws, of_draws) = (_light(collected, quizzes, reads, embedder) for reads in ("draft", "draws"))
-    model = StepwiseModel(
-        draft=draft.model,
-        draws=draws.model,
-        changes={aspect: change(of_draft[aspect], of_draws[aspect]) for aspect in of_draft},
-        about=dict(draft.model.about),
-    )
-    seen = []
-    said: dict[Aspect, list[float]] = {"mastery": [], "certainty": []}
-    for place, quiz in enumerate(quizzes):
-        more = reading_of(model, quiz, Judgement(of_draft["mastery"][place], of_draft["certainty"][place]))
-        of = of_draft if more.signals == readings(quiz, "draft")[0].signals else of_draws
-        seen.append(more)
-        for aspect in said:
-            said[aspect].append(of[aspect][place])
-    return Trained.of(model, figures_of(quizzes, seen, said["mastery"], said["certainty"]))
-
-
-def change(first: Sequence[float], later: Sequence[float]) -> Change:
-    """The line and spread by which one judgement follows from another, by least squares over log odds."""
-    import numpy as np
-
-    before, after = (np.array([log_odds(value) for value in values]) for values in (first, later))
-    spread = float(np.var(before))
-    slope = float(np.mean((before - before.mean()) * (after - after.mean()))) / spread if spread > 0 else 0.0
-    offset = float(after.mean() - slope * before.mean())
-    return Change(slope=slope, offset=offset, deviation=float(np.std(after - offset - slope * before)))
+    return Trained.of(model, held_out)
 
 
 def about_training(collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz]) -> dict[str, Any]:
@@ -215,3 +180,47 @@ def _first(seen: Sequence[tuple[int, Reading]], scores: Array) -> list[float]:
     for (place, _), score in zip(seen, scores, strict=True):
         found.setdefault(place, float(score))
     return list(found.values())
+
+
+def may_learn(program: Any) -> bool:
+    """Whether a boundary model could decide for a program: one with KEQA's own gate, and not one that was chosen."""
+    return isinstance(program, KEQA) and program.examine and type(program.examination.gate) is VoteGate
+
+
+def learn(
+    program: KEQA,
+    train: Sequence[Example],
+    val: Sequence[Example],
+    *,
+    tries: int,
+    store: DrawStore,
+    in_flight: int,
+    progress: Progress,
+) -> Trained[LightModel]:
+    """Collect draws to the quizzes of training questions, and train a light model on them.
+
+    By default it reads one draft where the language model gives the probabilities of its tokens, and else the draws.
+    """
+    if {one.id for one in train} & {one.id for one in val}:
+        raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
+    left_out = {_asked(one) for one in quizzes_of(val)}
+    left_out |= {
+        (plain(str(demo.get("quiz", ""))), tuple(map(str, demo.get("choices") or ())))
+        for demo in program.examination.quiz.demos
+    }
+
+    def wanted(one: GoldQuiz) -> bool:
+        return _asked(one) not in left_out
+
+    usable = [one for one in quizzes_of(train) if wanted(one)]
+    if len(usable) < FEWEST_QUIZZES or len({one.root for one in usable}) < FEWEST_QUESTIONS:
+        raise InputError(f"{len(usable)} quizzes are too few to train a boundary model on")
+    collected = collect(
+        program, train, tries=tries, store=store, in_flight=in_flight, split="train", wanted=wanted, progress=progress
+    )
+    likely = all(quiz.signals().has_probabilities for quiz in collected.quizzes)
+    return train_light([collected], reads="draft" if likely else "draws")
+
+
+def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
+    return plain(asked.quiz), asked.choices

@@ -13,7 +13,6 @@ from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import asked_inputs, unanswered, unread, verdicts
 from keqa.programs.boundary.light import LightModel
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
-from keqa.programs.boundary.stepwise import StepwiseModel
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
 from keqa.programs.gates.votes import reaches
 from keqa.programs.predictor_state import Predictor
@@ -70,7 +69,7 @@ class KBM(ExaminingBaseline):
         """
         super().set_up()
         self.judge = Predictor(JudgeKnowledge)
-        if self.rejudge and isinstance(self.model, LightModel | StepwiseModel):
+        if self.rejudge and isinstance(self.model, LightModel):
             raise ConfigurationError(
                 "rejudge judges again with the passages, and a light boundary model reads none: leave it out, or the "
                 "model, and the language model of role consistency is asked"

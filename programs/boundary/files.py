@@ -9,20 +9,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary.finetuned import FinetunedModel, beside
+from keqa.programs.boundary.asked import FinetunedModel, PromptedModel, beside
 from keqa.programs.boundary.light import LightModel
-from keqa.programs.boundary.model import BoundaryModel
-from keqa.programs.boundary.prompted import PromptedModel
-from keqa.programs.boundary.saved import FORMAT, VERSION
-from keqa.programs.boundary.stepwise import StepwiseModel
+from keqa.programs.boundary.model import FORMAT, VERSION, BoundaryModel
 from keqa.storage.untrusted import open_regular, parse_json, reasons
 
 _LARGEST_FILE = 8 << 20
-_KINDS: Mapping[Any, type[FinetunedModel | LightModel | PromptedModel | StepwiseModel]] = {
+_KINDS: Mapping[Any, type[FinetunedModel | LightModel | PromptedModel]] = {
     "finetuned": FinetunedModel,
     "light": LightModel,
     "prompted": PromptedModel,
-    "stepwise": StepwiseModel,
 }
 
 

@@ -10,11 +10,20 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from keqa.programs.boundary.features import masked, signal_values
-from keqa.programs.boundary.model import BoundaryError, Judgement, Reads, Signals
-from keqa.programs.boundary.saved import Roots, SavedModel, Strict, digest, refuse_unknown, shared_embedder
+from keqa.programs.boundary.model import (
+    BoundaryError,
+    Judgement,
+    Reads,
+    SavedModel,
+    Signals,
+    Strict,
+    digest,
+    refuse_unknown,
+    shared_embedder,
+)
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Aspect = Literal["mastery", "certainty"]
@@ -60,8 +69,6 @@ class LightModel(SavedModel):
     reads: Reads
     embedder: Annotated[str, Field(max_length=100)]
     heads: dict[Aspect, dict[Variant, Regression]]
-    roots: Roots = Field(default_factory=list)
-    about: dict[str, JsonValue] = Field(default_factory=dict)
 
     def model_post_init(self, context: Any) -> None:
         """Refuse what is well-formed and cannot judge."""

@@ -7,7 +7,7 @@ from keqa.programs.gates.base import IF_ANY, AllSamplesGate, GateNote, LeaderGat
 from keqa.programs.gates.boundary import BoundaryGate
 from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate
 from keqa.programs.gates.consistency import VoteGate
-from keqa.programs.gates.random import MatchedRandomGate, RandomGate
+from keqa.programs.gates.random import RandomGate
 from keqa.programs.gates.uncertainty import (
     CertaintyGate,
     ConfidenceGate,
@@ -29,7 +29,6 @@ __all__ = [
     "Golds",
     "LeaderGate",
     "LexicalSimilarityGate",
-    "MatchedRandomGate",
     "NamedGate",
     "NeverRetrieveGate",
     "OracleGate",

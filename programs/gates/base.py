@@ -17,7 +17,7 @@ IF_ANY: Literal["probabilities, if any"] = "probabilities, if any"
 Asks: TypeAlias = type[GateQuestion] | Literal["probabilities", "probabilities, if any"] | None
 """What a gate wants beyond the samples' texts: a question to the LM, the samples' token probabilities, or nothing."""
 
-Needs: TypeAlias = Literal["golds", "run"]
+Needs: TypeAlias = Literal["golds"]
 """What a gate decides by that no sample holds: the gold answers of quizzes, or how often another run searched."""
 
 
@@ -40,8 +40,7 @@ class NamedGate:
         title: What tables call the method.
         kind: What figures and tables call this kind of gate, its form and threshold left out.
         asks: What it wants beyond the samples' texts.
-        needs: What it needs beyond samples and arguments: ``golds`` are given to it as `golds`; ``run`` makes it match
-            another run where it has no threshold of its own.
+        needs: What it needs beyond samples and arguments: ``golds`` are given to it as `golds`.
         savable: Whether a saved program may hold it: all it is must be in its arguments.
         shares_draws: Whether it decides in a comparison on the draws that all gates share, and not on its own.
     """

@@ -30,9 +30,6 @@ def _model(value: Any) -> BoundaryModel:
 THRESHOLD = Fraction(4, 5)
 """Of a gate that is given none."""
 
-COST_PER_DRAW = Fraction(1, 250)
-"""Two calls at what compiling charges for one: a draw, and a judge that compares it."""
-
 MODEL = Kind("a boundary model, or its file", _model)
 
 
@@ -42,8 +39,7 @@ class BoundaryGate(NamedGate):
     """Known where a boundary model says so (KBM, section 2.4).
 
     What the model reads decides what a verdict costs: of ``quiz`` nothing is drawn, of ``draft`` one answer, which is
-    then the answer of a known quiz, of ``draws`` all; of ``as-needed`` one answer, and all where the expected gain of
-    deciding by all is more than they cost. Its draws are its own, and not those that other gates of a
+    then the answer of a known quiz, of ``draws`` all. Its draws are its own, and not those that other gates of a
     comparison share. They are made with the probabilities of their tokens; where the LM gives none the model judges by
     the texts, and a note says so. Where the model cannot judge, the quiz is unknown.
 
@@ -51,7 +47,6 @@ class BoundaryGate(NamedGate):
         model: A boundary model, or its file.
         of: Which of its two judgements counts.
         threshold: What that is compared with.
-        cost_per_draw: Of a model that reads as needed: the share of right answers that a further draw has to gain.
     """
 
     method = "gate-boundary"
@@ -64,7 +59,6 @@ class BoundaryGate(NamedGate):
     of: Literal["mastery", "certainty"] = "mastery"
     threshold: Annotated[Fraction, Share] = THRESHOLD
     name: Word = "boundary model"
-    cost_per_draw: Annotated[Fraction, Share] = COST_PER_DRAW
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
@@ -92,7 +86,7 @@ class BoundaryGate(NamedGate):
 
     def wave(self, votes: Votes) -> int:
         """What is left of the draws that the model reads."""
-        return max(0, {"quiz": 0, "draft": 1, "draws": votes.tries}[self._deciding(votes)] - votes.drawn)
+        return max(0, {"quiz": 0, "draft": 1, "draws": votes.tries}[self.model.reads] - votes.drawn)
 
     def measure(self, votes: Votes) -> float | None:
         """What the model says; None where it cannot judge."""
@@ -119,28 +113,14 @@ class BoundaryGate(NamedGate):
         if measure is None or (votes.drawn and not votes.sizes):
             return None
         texts = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws": "all draws decide"}
-        said = texts[self._deciding(votes)]
+        said = texts[self.model.reads]
         than = "reaches" if reaches(measure, self.threshold) else "is below"
         return f"{said}: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
 
     def _judged(self, votes: Votes) -> Judgement:
         signals = Signals.of(votes)
         # What else is drawn once the draft has decided, to choose an answer, changes no verdict.
-        if self._deciding(votes) == "draft":
+        if self.model.reads == "draft":
             signals = signals.draft
         judged: Judgement = self.model.judge(votes.quiz, signals)
         return judged
-
-    def _deciding(self, votes: Votes) -> Literal["quiz", "draft", "draws"]:
-        """What the model decides by: as needed the draft, unless all draws are expected to gain more than they cost."""
-        if self.model.reads != "as-needed":
-            reads: Literal["quiz", "draft", "draws"] = self.model.reads
-            return reads
-        if not votes.drawn or votes.tries < 2:
-            return "draft"
-        try:
-            draft = self.model.judge(votes.quiz, Signals.of(votes).draft)
-        except BoundaryError:
-            return "draft"
-        cost = float((votes.tries - 1) * self.cost_per_draw)
-        return "draws" if self.model.wants_draws(draft, self.of, float(self.threshold), cost) else "draft"

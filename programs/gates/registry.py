@@ -15,7 +15,7 @@ from keqa.programs.gates.base import NamedGate, question_of
 from keqa.programs.gates.boundary import BoundaryGate
 from keqa.programs.gates.bounds import AlwaysRetrieveGate, NeverRetrieveGate, OracleGate
 from keqa.programs.gates.consistency import VoteGate
-from keqa.programs.gates.random import MatchedRandomGate, RandomGate
+from keqa.programs.gates.random import RandomGate
 from keqa.programs.gates.uncertainty import (
     CertaintyGate,
     ConfidenceGate,
@@ -31,7 +31,6 @@ _ALL: tuple[type[Any], ...] = (
     AlwaysRetrieveGate,
     NeverRetrieveGate,
     RandomGate,
-    MatchedRandomGate,
     OracleGate,
     CertaintyGate,
     LexicalSimilarityGate,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from keqa.retrievers.dense.build import build_dense
-from keqa.retrievers.dense.encoding import EncoderSettings
-from keqa.retrievers.dense.index import DenseManifest, DenseRetriever
+from keqa.retrievers.dense.index import DenseRetriever, build_dense
 from keqa.retrievers.dense.models import LOCAL
+from keqa.retrievers.manifest import DenseManifest, EncoderSettings
 
 __all__ = ["LOCAL", "DenseManifest", "DenseRetriever", "EncoderSettings", "build_dense"]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,59 +11,21 @@ import numpy as np
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.models import LOCAL, EmbeddingModel, Side, Vectors, open_model
-from keqa.retrievers.layout import disk_errors, read_bytes
+from keqa.retrievers.manifest import SIMILARITIES, EncoderSettings
 from keqa.storage.terminal import visible_line
-from keqa.storage.untrusted import parse_npy
 
-SIMILARITIES = ("cosine", "dot")
-_LARGEST_DIMENSION = 65_536
+__all__ = ["Encoder", "EncoderSettings", "same_weights"]
 
 # Any question will do: it shows whether a model gives the vectors that it gave when an index was built.
 _PROBE = "Who wrote the first program, and for which machine?"
-_SAVED = "probe.npy"
-_LARGEST_PROBE = 4096 + 4 * _LARGEST_DIMENSION
 # Another machine, or its graphics card, rounds otherwise.
 _SAME = 0.99
 # Two states of one model in training are this close; one model is closer to itself wherever it runs.
 _SAME_WEIGHTS = 0.9999
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderSettings:
-    """What an index was encoded with and a question must be; kept in the manifest.
-
-    Attributes:
-        model: Encodes passages; a folder by its absolute path, so that the index opens from anywhere.
-        query_model: Encodes questions: the same, or the other of a pair such as DPR's two.
-        passage_prefix: Put before each passage (``"passage: "`` for E5).
-        query_prefix: Put before each question (``"query: "`` for E5).
-        separator: Between the title of a passage and its text (``" [SEP] "`` for DPR).
-        similarity: ``"cosine"``, or ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
-        dimension: Length of the vectors.
-    """
-
-    model: str
-    query_model: str
-    passage_prefix: str
-    query_prefix: str
-    separator: str
-    similarity: str
-    dimension: int
-
-    def problems(self) -> Iterator[str]:
-        """What is wrong with settings that were read from a manifest."""
-        if self.similarity not in SIMILARITIES:
-            yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
-        if not 1 <= self.dimension <= _LARGEST_DIMENSION:
-            yield f"encoder.dimension must be from 1 to {_LARGEST_DIMENSION}, found {self.dimension}"
-
-
 class Encoder:
-    """Turns questions into vectors, and passages where it was opened to build an index.
-
-    Attributes:
-        settings: See `EncoderSettings`.
-    """
+    """Turns questions into vectors, and passages where it was opened to build an index."""
 
     def __init__(
         self, settings: EncoderSettings, for_queries: EmbeddingModel, for_passages: EmbeddingModel | None
@@ -83,22 +44,7 @@ class Encoder:
         separator: str = ": ",
         similarity: str | None = None,
     ) -> Encoder:
-        """Open the models of a new index; see also `EncoderSettings`.
-
-        Args:
-            model: Encodes passages; questions too where there is no ``query_model``.
-            query_model: Encodes questions, where a pair of models was trained for the two.
-            passage_prefix: Put before each passage; what the model itself says by default.
-            query_prefix: Put before each question; what the model itself says by default.
-            separator: Between the title and the text of a passage.
-            similarity: Where None, the inner product for two models, as DPR has it (Karpukhin et al. 2020, eq. 1); for
-                one, what it says.
-
-        Raises:
-            InputError: There is no such similarity.
-            ConfigurationError: A model cannot be opened, or the two give vectors of different length.
-            MissingExtraError: A package is missing.
-        """
+        """Open the models of a new index; see also `EncoderSettings`."""
         if similarity is not None and similarity not in SIMILARITIES:
             raise InputError(f"unknown similarity {similarity!r}: use {' or '.join(SIMILARITIES)}")
         model, query_model = _located(model), _located(query_model or model)
@@ -122,40 +68,11 @@ class Encoder:
         return cls(settings, for_queries, for_passages)
 
     @classmethod
-    def open(cls, settings: EncoderSettings, data: Path, model: str | None = None) -> Encoder:
+    def recognised(cls, settings: EncoderSettings, probe: Vectors, where: Path | str, model: str | None) -> Encoder:
         """Open the model that questions to an index need, and see that it is the one that the index was built with.
 
         To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
         as a package is opened because an index says so, and every other one because its user does.
-
-        Args:
-            settings: From the manifest.
-            data: Where `save_probe` was.
-            model: The model of questions, by name or folder.
-
-        Raises:
-            ConfigurationError: The model cannot be opened, or was not named.
-            RetrievalError: It is another one.
-            MissingExtraError: A package is missing.
-        """
-        saved = read_bytes(data, _SAVED, _LARGEST_PROBE)
-        probe = parse_npy(saved, data / _SAVED, (settings.dimension,), error=RetrievalError)
-        return cls.recognised(settings, probe, data.parent, model)
-
-    @classmethod
-    def recognised(cls, settings: EncoderSettings, probe: Vectors, where: Path | str, model: str | None) -> Encoder:
-        """Open the model of questions, as `open` does, where the index itself has what `query_probe` was.
-
-        Args:
-            settings: From the manifest.
-            probe: What `query_probe` was.
-            where: The index, as users name it.
-            model: The model of questions, by name or folder.
-
-        Raises:
-            ConfigurationError: See `open`, as for all that follow.
-            RetrievalError: Likewise.
-            MissingExtraError: Likewise.
         """
         name = _named(settings.query_model, model, where, "questions")
         try:
@@ -171,28 +88,9 @@ class Encoder:
 
     @classmethod
     def open_for_passages(cls, settings: EncoderSettings, where: Path | str, model: str | None = None) -> Encoder:
-        """Open the model that further passages of an index need; whether it is the one of before is not looked at.
-
-        Args:
-            settings: From the manifest.
-            where: The index, as users name it.
-            model: The model of passages, by name or folder; see `open`.
-
-        Raises:
-            ConfigurationError: The model cannot be opened, or was not named.
-            MissingExtraError: A package is missing.
-        """
+        """Open the model that further passages of an index need; whether it is the one of before is not looked at."""
         opened = open_model(_named(settings.model, model, where, "passages"))
         return cls(settings, opened, opened)
-
-    def save_probe(self, data: Path) -> None:
-        """Write into a data folder what distinguishes this encoder from others.
-
-        Raises:
-            RetrievalError: It cannot be written.
-        """
-        with disk_errors(data / _SAVED):
-            np.save(data / _SAVED, self.query_probe(), allow_pickle=False)
 
     def passage_probe(self) -> list[float]:
         """What distinguishes the model of passages from others, for the note of a build under way."""
@@ -213,15 +111,10 @@ class Encoder:
         return self._embed(self._for_queries, texts, "query", self.settings.query_prefix)
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
-        """One row for each passage.
-
-        Raises:
-            ConfigurationError: The encoder was opened for questions.
-        """
+        """One row for each passage."""
         if self._for_passages is None:
             raise ConfigurationError("this encoder was opened for questions, and has no model for passages")
-        separator = self.settings.separator
-        texts = [f"{one.title}{separator}{one.text}" if one.title else one.text for one in passages]
+        texts = list(map(self.settings.text_of, passages))
         return self._embed(self._for_passages, texts, "document", self.settings.passage_prefix)
 
     def _embed(self, model: EmbeddingModel, texts: Sequence[str], side: Side, prefix: str) -> Vectors:
@@ -236,13 +129,7 @@ class Encoder:
 
 
 def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = False) -> bool:
-    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can be in one index.
-
-    Args:
-        probe: Of the model as it is now.
-        earlier: As a note holds it, whatever that is.
-        hosted: Whether it is a model behind an API, whose vectors of one text differ a little from call to call.
-    """
+    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can be in one index."""
     least = _SAME if hosted else _SAME_WEIGHTS
     try:
         return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), least)

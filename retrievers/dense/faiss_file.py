@@ -23,17 +23,7 @@ _MOST_LISTS = 1 << 22
 
 
 def check_file(path: Path, rows: int, dimension: int, lists: int) -> None:
-    """Make sure that a file is a whole index of 8-bit vectors in lists.
-
-    Args:
-        path: The file.
-        rows: How many vectors it must have.
-        dimension: How long each must be.
-        lists: How many lists there must be.
-
-    Raises:
-        RetrievalError: It is something else, or not whole.
-    """
+    """Make sure that a file is a whole index of 8-bit vectors in lists."""
     with open_regular(path, error=RetrievalError) as stream:
         try:
             _check(stream, rows, dimension, lists)

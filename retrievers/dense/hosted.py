@@ -67,18 +67,7 @@ class HostedModel(EmbeddingModel):
     def embed(
         self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
     ) -> Vectors:
-        """One row for each text; several requests are on their way at a time.
-
-        Args:
-            texts: Any texts.
-            side: Nothing to these models.
-            prefix: Put before each text.
-            unit: Whether rows are scaled to length 1.
-
-        Raises:
-            ConfigurationError: The model cannot be asked: there is none of that name, or no valid key.
-            RetrievalError: It failed, or did not answer for a minute and a half.
-        """
+        """One row for each text; several requests are on their way at a time."""
         # An empty text is refused.
         given = [f"{prefix or ''}{text}" or " " for text in texts]
         with ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="keqa-embed") as pool:
@@ -107,11 +96,7 @@ class HostedModel(EmbeddingModel):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """Refused: an API gives no vectors of tokens.
-
-        Raises:
-            ConfigurationError: Always.
-        """
+        """Refused: an API gives no vectors of tokens."""
         raise ConfigurationError(f"the model {self.name!r} gives no vectors of single tokens: name a local model")
 
     def prefix(self, side: Side) -> str:

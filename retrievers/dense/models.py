@@ -35,11 +35,7 @@ _PROMPTS: dict[Side, tuple[str, ...]] = {"query": ("query",), "document": ("docu
 
 
 class EmbeddingModel:
-    """A sentence-transformers model. Safe to use from many threads, one of which is served at a time.
-
-    Attributes:
-        name: What it was opened by.
-    """
+    """A sentence-transformers model. Safe to use from many threads, one of which is served at a time."""
 
     def __init__(self, name: str, model: Any) -> None:
         """Use `open_model`, which shares what is open already."""
@@ -52,14 +48,7 @@ class EmbeddingModel:
     def embed(
         self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
     ) -> Vectors:
-        """One row for each text.
-
-        Args:
-            texts: Any texts; what is beyond the model's greatest length is not read.
-            side: As what they are embedded; models with a part for each side need it.
-            prefix: Put before each text; the model's own, if it has one for the side, where None.
-            unit: Whether rows are scaled to length 1, so that their inner product is their cosine.
-        """
+        """One row for each text."""
         method = {None: "encode", "query": "encode_query", "document": "encode_document"}[side]
         given = {} if prefix is None else {"prompt": prefix}
         with self._lock:
@@ -69,12 +58,7 @@ class EmbeddingModel:
         return np.ascontiguousarray(rows, np.float32)
 
     def embed_raw(self, texts: Sequence[str], *, pooling: Pooling | None = None) -> Vectors:
-        """One row for each text, of the length that it has: also of a model that scales its rows itself.
-
-        Args:
-            texts: Any texts; what is beyond the model's greatest length is not read.
-            pooling: From tokens to a row; as the model itself says where None, which for a plain BERT is the mean.
-        """
+        """One row for each text, of the length that it has: also of a model that scales its rows itself."""
         given = list(texts)
         if pooling is None:
             with self._lock:
@@ -97,11 +81,7 @@ class EmbeddingModel:
         return self._raw
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """For each text a row of length 1 for each of its tokens; those that the model puts around it are left out.
-
-        Args:
-            texts: Any texts; what is beyond the model's greatest length is not read.
-        """
+        """For each text a row of length 1 for each of its tokens; those that the model puts around it are left out."""
         given = list(texts)
         with self._lock:
             rows = self._model.encode(given, output_value="token_embeddings", show_progress_bar=False)
@@ -132,16 +112,7 @@ _opening = threading.Lock()
 
 
 def open_model(name: str) -> EmbeddingModel:
-    """Open a model, or share the one that is open.
-
-    Args:
-        name: ``local/minilm``; a sentence-transformers model by name or folder; or one behind an API, such as
-            ``openai/text-embedding-3-small`` (`keqa.retrievers.dense.hosted`).
-
-    Raises:
-        ConfigurationError: There is no such model, or its weights are damaged or not those that were pinned.
-        MissingExtraError: A package is missing.
-    """
+    """Open a model, or share the one that is open."""
     with _opening:
         model = _open.get(name)
         if model is None:

@@ -28,14 +28,7 @@ _NAMES = re.compile(rf"(?:\[[^\[\]]*\]|(?:\{{[^{{}}]*\}}){{1,20}})(?=[\[{{]{REPL
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an index is.
-
-    Attributes:
-        scheme: ``"http"`` or ``"https"``.
-        nodes: Host and port of each node that is named.
-        prefix: Path before the index, for a cluster behind a proxy; ``""`` or ``"/path"``.
-        name: Name of the index.
-    """
+    """The scheme and the nodes of a cluster, the path before its indexes (``""`` or ``"/path"``), and a name."""
 
     scheme: str
     nodes: tuple[tuple[str, int], ...]
@@ -60,24 +53,17 @@ class Address:
 
 
 def is_address(text: str) -> bool:
-    """Decide whether an index is named by an address in Elasticsearch rather than by its folder."""
+    """Whether an index is named by an address in Elasticsearch rather than by its folder."""
     return text.partition("://")[0].lower() in {**_SCHEMES, **_DENSE} and "://" in text
 
 
 def is_dense(text: str) -> bool:
-    """Decide whether an address is one by which the vectors of an index are searched."""
+    """Whether an address is one by which the vectors of an index are searched."""
     return text.partition("://")[0].strip().lower() in _DENSE
 
 
 def address_and_model(text: str) -> tuple[Address, str | None]:
-    """Read an address by which vectors are searched: ``elasticsearch+dense://host:9200/name@model``.
-
-    Args:
-        text: The address; without ``@model`` where the model is not named.
-
-    Raises:
-        InputError: See `parse_address`.
-    """
+    """Read an address that may name a model, ``elasticsearch+dense://host:9200/name@model``; see `parse_address`."""
     scheme, found, rest = text.strip().partition("://")
     nodes, _, path = rest.partition("/")
     # What stands before an @ may be a password, but where hosts come first, and then the index.
@@ -94,11 +80,7 @@ def dense_address(address: Address) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """Read an address.
-
-    Raises:
-        InputError: It is none, it holds credentials, or no index can have such a name.
-    """
+    """Read an address; `InputError` where it is none, holds credentials, or no index can have such a name."""
     scheme, _, rest = text.strip().partition("://")
     _refuse_secrets(rest)
     if not is_address(text.strip()):
@@ -110,13 +92,9 @@ def parse_address(text: str) -> Address:
     prefix, _, name = path.strip("/").rpartition("/")
     if not name:
         raise InputError(f"{text!r} names no index: write {SHAPE}")
-    check_name(name)
-    return Address(
-        {**_SCHEMES, **_DENSE}[scheme.lower()],
-        tuple(_node(node.strip(), text) for node in nodes.split(",")),
-        f"/{prefix}" if prefix else "",
-        name,
-    )
+    _check_name(name)
+    found = tuple(_node(node.strip(), text) for node in nodes.split(","))
+    return Address({**_SCHEMES, **_DENSE}[scheme.lower()], found, f"/{prefix}" if prefix else "", name)
 
 
 def index_address(url: str, name: str) -> str:
@@ -129,32 +107,22 @@ def index_address(url: str, name: str) -> str:
     Raises:
         InputError: The URL is none or holds credentials, or no index can have such a name.
     """
-    schemes, rests = set(), []
-    for one in url.split(","):
-        before, found, after = one.strip().rpartition("://")
-        _refuse_secrets(after)
-        if found:
-            schemes.add(
-                before.lower() if before.lower().startswith("elasticsearch") else f"elasticsearch+{before}".lower()
-            )
-        rests.append(after)
+    parts = [one.strip().rpartition("://") for one in url.split(",")]
+    for _, _, rest in parts:
+        _refuse_secrets(rest)
+    named = [scheme.lower() for scheme, found, _ in parts if found]
+    schemes = {one if one.startswith("elasticsearch") else f"elasticsearch+{one}" for one in named}
     if len(schemes) != 1 or not schemes <= set(_SCHEMES):
         raise InputError(f"{url!r} is not the URL of a cluster: write http://host:9200 or https://host:9200")
-    prefixes = {rest.partition("/")[2].strip("/") for rest in rests}
-    if len(prefixes) != 1:
+    paths = {rest.partition("/")[2].strip("/") for _, _, rest in parts}
+    if len(paths) != 1:
         raise InputError(f"the nodes of {url!r} must have the same path")
-    check_name(name)
-    nodes = ",".join(rest.partition("/")[0] for rest in rests)
-    parts = [nodes, *prefixes, name]
-    return str(parse_address(f"{schemes.pop()}://{'/'.join(part for part in parts if part)}"))
+    _check_name(name)
+    nodes = ",".join(rest.partition("/")[0] for _, _, rest in parts)
+    return str(parse_address(f"{schemes.pop()}://{'/'.join(filter(None, (nodes, *paths, name)))}"))
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that no index can have.
-
-    Raises:
-        InputError: The name breaks one of Elasticsearch's rules.
-    """
+def _check_name(name: str) -> None:
     if not name or name != name.lower() or _NOT_IN_NAMES.search(name) or name[0] in "-_+.":
         raise InputError(
             f"{name!r} cannot be the name of an index in Elasticsearch: use small letters, digits, - and _, "
@@ -189,14 +157,10 @@ def _node(text: str, address: str) -> tuple[str, int]:
 
 
 def without_hosts(text: str, address: Address) -> str:
-    """Return a text with ``<address>`` in the places of hosts: those of an address, and any with a port or by number.
+    """What a server says of an index, with ``<address>`` in the places of hosts, and without keys that it repeats.
 
-    Keys that it repeats are taken out as well. Messages are kept with the runs that failed: the address that a message
-    names itself is recognised there by its ``scheme://``; a server's own words name nodes without one.
-
-    Args:
-        text: What a server, or the system, says.
-        address: Of the index that it is about.
+    Messages are kept with the runs that failed: the address that a message names itself is recognised there by its
+    ``scheme://``; a server's own words name nodes without one.
     """
     text = _SAID_NODE.sub(REPLACED, without_keys(text))
     for host in {host.strip("[]") for host, _ in address.nodes}:

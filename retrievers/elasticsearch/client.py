@@ -52,11 +52,6 @@ def connect(address: Address) -> Elasticsearch:
 
     A cluster of which no node accepts a connection is refused within seconds; one that answers slowly, or fails later,
     is given the client's own patience.
-
-    Raises:
-        ConfigurationError: Credentials, certificate or version do not fit, or the environment holds no usable timeout.
-        MissingExtraError: The client is not installed.
-        RetrievalError: The cluster cannot be reached.
     """
     try:
         from elasticsearch import AuthorizationException, Elasticsearch, __version__
@@ -72,14 +67,19 @@ def connect(address: Address) -> Elasticsearch:
         **_credentials(),
         **_trust(address),
     )
-    _check_listening(address)
+    with ThreadPoolExecutor(len(address.nodes)) as pool:
+        problems = list(pool.map(_connection_problem, address.nodes))
+    if all(problems):
+        # The client would try several times over for each.
+        raise _unreachable(address, _NOT_ASKED, "; ".join(dict.fromkeys(problems)))
     with server_errors(address, _NOT_ASKED):
         try:
             version = str(client.info()["version"]["number"])
         except AuthorizationException:
             # A key that may read an index need not be allowed to ask about the cluster.
             return client
-        _check_version(version, __version__, address)
+    if (major := int(version.partition(".")[0])) not in (__version__[0], __version__[0] + 1):
+        raise _wrong_client(address, __version__, f"is version {version}", major)
     return client
 
 
@@ -111,11 +111,7 @@ def _node_class() -> Any:
 
 
 def _credentials() -> dict[str, Any]:
-    """Return the credentials as the client takes them.
-
-    Raises:
-        ConfigurationError: They contradict each other, or cannot be sent.
-    """
+    """The credentials as the client takes them."""
     key, user, password = _given(API_KEY), _given(USERNAME), _given(PASSWORD)
     if key and (user or password):
         raise ConfigurationError(f"set either {API_KEY}, or {USERNAME} and {PASSWORD}, not both")
@@ -132,11 +128,7 @@ def _credentials() -> dict[str, Any]:
 
 
 def _trust(address: Address) -> dict[str, Any]:
-    """Return as the client takes it by what the certificate of a cluster is checked.
-
-    Raises:
-        ConfigurationError: It cannot be checked by what is given.
-    """
+    """By what the certificate of a cluster is checked, as the client takes it."""
     if address.scheme == "http":
         return {}
     certificates, fingerprint = _given(CA_CERTS), _given(FINGERPRINT)
@@ -152,11 +144,7 @@ def _trust(address: Address) -> dict[str, Any]:
 
 
 def timeout() -> float:
-    """Return for how many seconds an answer is waited for.
-
-    Raises:
-        ConfigurationError: The environment holds something else.
-    """
+    """For how many seconds an answer is waited for."""
     try:
         seconds = float(_given(TIMEOUT) or _SECONDS)
     except ValueError:
@@ -183,23 +171,10 @@ def _given(name: str) -> str:
     return value
 
 
-def _check_listening(address: Address) -> None:
-    """Make sure that some node accepts connections, which the client would try several times over for each.
-
-    Raises:
-        RetrievalError: None does.
-    """
-    with ThreadPoolExecutor(len(address.nodes)) as pool:
-        problems = list(pool.map(_connection_problem, address.nodes))
-    if all(problems):
-        raise _unreachable(address, _NOT_ASKED, "; ".join(dict.fromkeys(problems)))
-
-
 def _connection_problem(node: tuple[str, int]) -> str:
     """Why a node accepts no connection; empty where it does."""
-    host, port = node
     try:
-        socket.create_connection((host.strip("[]"), port), timeout=_CONNECT_SECONDS).close()
+        socket.create_connection((node[0].strip("[]"), node[1]), timeout=_CONNECT_SECONDS).close()
     except TimeoutError:
         return f"no connection within {_CONNECT_SECONDS:g} seconds"
     except OSError as error:
@@ -207,37 +182,13 @@ def _connection_problem(node: tuple[str, int]) -> str:
     return ""
 
 
-def _check_version(server: str, client: tuple[int, ...], address: Address) -> None:
-    major = int(server.partition(".")[0])
-    if major not in (client[0], client[0] + 1):
-        raise ConfigurationError(_wrong_client(address, client, f"is version {server}", major))
-
-
-def _wrong_client(address: Address, client: tuple[int, ...], what: str, major: int) -> str:
-    text = f"the server at {address.cluster} {what}, which the installed client {client[0]}.{client[1]} cannot talk to"
-    if major < 8:
-        return f"{text}: KEQA needs Elasticsearch 8 or newer"
-    return f"{text}. Install the client of its version: pip install 'elasticsearch>={major},<{major + 1}'"
-
-
 @contextmanager
 def server_errors(address: Address, what: str) -> Iterator[None]:
-    """Turn what the client raises into errors for the user.
-
-    Args:
-        address: The index that was worked on.
-        what: What failed, as the beginning of a sentence.
-
-    Raises:
-        ConfigurationError: Credentials, certificate or version do not fit.
-        RetrievalError: Anything else.
-    """
+    """Turn what the client raises into errors for the user; what failed is the beginning of a sentence."""
     from elasticsearch import ApiError, TransportError, UnsupportedProductError
 
     try:
         yield
-    except KeqaError:
-        raise
     except UnsupportedProductError as error:
         raise ConfigurationError(
             f"what answers at {address.cluster} is not Elasticsearch (OpenSearch and other forks are not supported)"
@@ -266,16 +217,11 @@ def may_pass(error: KeqaError) -> bool:
 
 def problem(body: object, address: Address) -> str:
     """The reason in the body of an error, or in one answer of several, without hosts; empty where it has none."""
-    return without_hosts(_reason(body), address)
-
-
-def _reason(body: object) -> str:
-    found = body.get("error", body) if isinstance(body, dict) else None
+    found: Any = body.get("error", body) if isinstance(body, dict) else ""
     if isinstance(found, dict):
-        cause = found.get("caused_by")
-        texts = [str(part["reason"]) for part in (found, cause) if isinstance(part, dict) and part.get("reason")]
-        return ": ".join(dict.fromkeys(texts)) or str(found.get("type", ""))
-    return found if isinstance(found, str) else ""
+        parts = [part for part in (found, found.get("caused_by")) if isinstance(part, dict) and part.get("reason")]
+        found = ": ".join(dict.fromkeys(str(part["reason"]) for part in parts)) or str(found.get("type", ""))
+    return without_hosts(found, address) if isinstance(found, str) else ""
 
 
 def blocked(name: str, text: str) -> RetrievalError:
@@ -292,43 +238,51 @@ def _refused(address: Address, what: str, error: ApiError) -> KeqaError:
     text, status = problem(error.body, address) or without_hosts(str(error.message), address), error.status_code
     if "cluster_block_exception" in str(error.body) and status in (403, 429):
         return blocked(address.name, text)
+    if status == 401 and (given := " and ".join(name for name in (API_KEY, USERNAME, PASSWORD) if _given(name))):
+        return ConfigurationError(f"{address.cluster} does not accept the credentials in {given}")
     if status == 401:
-        return ConfigurationError(_unauthenticated(address))
+        variables = f"{API_KEY}, or {USERNAME} and {PASSWORD}"
+        return ConfigurationError(f"{address.cluster} asks for credentials: set {variables}, in the environment")
     if status == 403:
         return ConfigurationError(f"{what}: the credentials for {address.cluster} do not allow it ({text})")
     if status in (400, 406) and ("media_type_header" in str(error.body) or "compatible-with" in text):
         older = max(elasticsearch.__version__[0] - 1, 7)
-        return ConfigurationError(_wrong_client(address, elasticsearch.__version__, "is older", older))
+        return _wrong_client(address, elasticsearch.__version__, "is older", older)
     if status == 404 and "no such index" in text:
         return RetrievalError(f"{what}: there is no such index at {address.cluster} ({text})")
     return RetrievalError(f"{what}: {address.cluster} answered {status} ({text})")
 
 
-def _unauthenticated(address: Address) -> str:
-    if given := " and ".join(name for name in (API_KEY, USERNAME, PASSWORD) if _given(name)):
-        return f"{address.cluster} does not accept the credentials in {given}"
-    return f"{address.cluster} asks for credentials: set {API_KEY}, or {USERNAME} and {PASSWORD}, in the environment"
+def _wrong_client(address: Address, client: tuple[int, ...], what: str, major: int) -> ConfigurationError:
+    text = f"the server at {address.cluster} {what}, which the installed client {client[0]}.{client[1]} cannot talk to"
+    if major < 8:
+        return ConfigurationError(f"{text}: KEQA needs Elasticsearch 8 or newer")
+    newer = f"pip install 'elasticsearch>={major},<{major + 1}'"
+    return ConfigurationError(f"{text}. Install the client of its version: {newer}")
 
 
 def _unreached(address: Address, what: str, error: TransportError) -> KeqaError:
     from elastic_transport import TlsError
     from elasticsearch import ConnectionTimeout, SerializationError
 
+    # What went wrong, without the layers that it came through and what they were connected to.
+    text = without_hosts(_CONNECTION.sub("", one_line(str(error.message))), address)
+    text = text if len(text) <= 200 else f"{text[:197]}..."
     if isinstance(error, TlsError) and any(kind in str(error.message) for kind in _NO_TLS):
         return ConfigurationError(
-            f"the server at {address.cluster} does not speak TLS ({_short(address, error)}): write elasticsearch:// in "
+            f"the server at {address.cluster} does not speak TLS ({text}): write elasticsearch:// in "
             "the place of elasticsearch+https://, or http:// of https://"
         )
     if isinstance(error, TlsError):
         return ConfigurationError(
             f"the certificate of {address.cluster} is not trusted: name the file of the authority that signed it in "
-            f"{CA_CERTS}, or its SHA-256 fingerprint in {FINGERPRINT} ({_short(address, error)})"
+            f"{CA_CERTS}, or its SHA-256 fingerprint in {FINGERPRINT} ({text})"
         )
     if isinstance(error, SerializationError):
         return RetrievalError(f"{what}: what answers at {address.cluster} does not speak as Elasticsearch does")
     if isinstance(error, ConnectionTimeout):
         return RetrievalError(f"{what}: {address.cluster} did not answer in time")
-    return _unreachable(address, what, _short(address, error))
+    return _unreachable(address, what, text)
 
 
 def _unreachable(address: Address, what: str, why: str) -> RetrievalError:
@@ -337,9 +291,3 @@ def _unreachable(address: Address, what: str, why: str) -> RetrievalError:
         f"{what}: {address.cluster} cannot be reached ({why}). Check the address, its port, and that the server "
         f"runs{hint}"
     )
-
-
-def _short(address: Address, error: TransportError) -> str:
-    """What went wrong, without the layers that it came through and what they were connected to."""
-    text = without_hosts(_CONNECTION.sub("", one_line(str(error.message))), address)
-    return text if len(text) <= 200 else f"{text[:197]}..."

@@ -1,4 +1,4 @@
-"""How passages lie in Elasticsearch and how a question becomes a query: BM25 over title and text.
+"""How passages lie in Elasticsearch and how a question becomes a request: BM25 over title and text, kNN over vectors.
 
 The paper retrieves with Elasticsearch's BM25 (Section 4.1), whose parameters it leaves at
 their defaults. Everything that ranks is said here and not left to a cluster's own settings.
@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language, plain_words, settings_for, stop_words
 from keqa.retrievers.base import Passage
+from keqa.retrievers.dense.encoding import EncoderSettings
 from keqa.retrievers.files import Origin
+from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.place import unpacked
 from keqa.retrievers.text import clean_text
 
@@ -28,101 +33,106 @@ LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "ref
 
 FILE: Final = "file"
 DIGEST: Final = "file_digest"
-FILE_FIELDS: Final[dict[str, Any]] = {FILE: {"type": "keyword"}, DIGEST: {"type": "keyword", "index": False}}
-"""The file that a passage comes from; indexes of earlier versions have none of it."""
-
 VECTOR: Final = "vector"
-"""The field of the vectors, in an index that has them."""
-
-FIELDS: Final = ("doc_id", "title", "text", "place")
+LONGEST_VECTOR: Final = 4096
+"""The most dimensions that Elasticsearch takes."""
+PASSAGE: Final = ("doc_id", "title", "text", "place")
 """What `passage_of` reads."""
 
-_TOKENIZER: dict[Language, str] = {"en": "english", "zh": "cjk"}
+_TOKENIZER: Final[dict[Language, str]] = {"en": "english", "zh": "cjk"}
 LANGUAGES: Final = tuple(_TOKENIZER)
 """The languages that there are analyzers for."""
 
-# Since 2, a Chinese query keeps the function words that are characters of other words, and an English index finds
-# Chinese. An index has the analyzers of its queries itself.
-_VERSION: dict[Language, int] = {"en": 2, "zh": 2}
-_READ: dict[Language, tuple[int, ...]] = {"en": (1, 2), "zh": (2,)}
-_BEFORE_STOP: dict[Language, list[str]] = {
-    "en": ["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram"],
-    "zh": ["cjk_width", "lowercase", "cjk_bigram"],
+_FILTERS: Final = {
+    "en": (["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram"], ["porter_stem"]),
+    "zh": (["cjk_width", "lowercase", "cjk_bigram"], []),
 }
-_AFTER_STOP: dict[Language, list[str]] = {"en": ["porter_stem"], "zh": []}
+"""By language, what a word goes through before stop words are dropped, and then."""
+
+_SIMILARITY: Final = {"cosine": "cosine", "dot": "max_inner_product"}
+_MOST_CANDIDATES: Final = 10_000
+_LEAST_CANDIDATES: Final = 300
 # Longer ids are hashed: Elasticsearch takes no longer key for a document.
-_LONGEST_KEY = 512
+_LONGEST_KEY: Final = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorManifest(Manifest):
+    """What an index with vectors says about itself: its models, and the vector of a question that never changes."""
+
+    encoder: EncoderSettings
+    probe: tuple[float, ...]
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with entries that are of the right type."""
+        yield from Manifest.problems(self)
+        yield from self.encoder.problems()
+        if len(self.probe) != self.encoder.dimension or not all(map(math.isfinite, self.probe)):
+            yield f"probe must be {self.encoder.dimension} numbers"
+
+    @property
+    def without_vectors(self) -> Manifest:
+        """What it says about its text, as an index without vectors does."""
+        return Manifest(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Manifest)})
+
+
+def with_vectors(manifest: Manifest, where: str) -> VectorManifest:
+    """The manifest of an index that has vectors; `ConfigurationError` where it has none."""
+    if not isinstance(manifest, VectorManifest):
+        raise ConfigurationError(
+            f"{where} has no vectors: load it again with `keqa index … --engine elasticsearch --model MODEL`, or "
+            "search its text as elasticsearch://…"
+        )
+    return manifest
 
 
 def analyzer_settings(language: str) -> AnalyzerSettings:
-    """Return what the manifest says about the analyzer of a language.
-
-    Raises:
-        InputError: The language is neither ``"en"`` nor ``"zh"``.
-    """
+    """What the manifest says about the analyzer of a language."""
     embedded = settings_for(language)
     if embedded.language not in LANGUAGES:
         known = ", ".join(LANGUAGES)
         raise InputError(f"there is no analyzer for {language!r} in Elasticsearch: use auto, or one of {known}")
-    return AnalyzerSettings(
-        version=_VERSION[embedded.language],
-        language=embedded.language,
-        tokenizer=_TOKENIZER[embedded.language],
-        title_weight=embedded.title_weight,
-    )
+    return AnalyzerSettings(2, embedded.language, _TOKENIZER[embedded.language], embedded.title_weight)
 
 
 def check_analyzer(settings: AnalyzerSettings, where: str) -> None:
-    """Make sure that this version makes queries that fit the terms of an index.
-
-    Raises:
-        RetrievalError: This version does not know the settings.
-    """
-    known = settings.language in _TOKENIZER and settings.version in _READ[settings.language]
-    if not known or dataclasses.replace(settings, version=2) != analyzer_settings(settings.language):
+    """Make sure that this version makes queries that fit the terms of an index."""
+    if settings.language not in LANGUAGES or settings != analyzer_settings(settings.language):
         raise RetrievalError(
             f"{where} was built with analyzer settings that this version does not know ({settings}). Load it again, "
             "or use the version that built it"
         )
 
 
-def index_settings(language: Language, *, shards: int, k1: float, b: float) -> dict[str, Any]:
-    """Return the settings of a new index, as they are while it is loaded.
-
-    Args:
-        language: Of the analyzer.
-        shards: How many parts the index has.
-        k1: How soon further occurrences of a word stop to count.
-        b: How much a long text is held against it.
-    """
+def index_settings(language: Language, shards: int) -> dict[str, Any]:
+    """The settings of a new index, as they are while it is loaded."""
+    before, after = _FILTERS[language]
+    query = [*after, "unique", "keqa_most"]
+    chains = {
+        "keqa_text": [*before, *after],
+        "keqa_query": [*before, "keqa_stop", *query],
+        "keqa_every_word": [*before, *query],
+    }
     filters = {
         "keqa_possessive": {"type": "stemmer", "language": "possessive_english"},
         "keqa_stop": {"type": "stop", "stopwords": sorted(stop_words(language))},
         "keqa_most": {"type": "limit", "max_token_count": MAX_QUERY_TERMS},
     }
-    before, after = _BEFORE_STOP[language], [*_AFTER_STOP[language], "unique", "keqa_most"]
+    standard = {"type": "custom", "tokenizer": "standard"}
     return {
         "number_of_shards": shards,
         **LOADING,
         "max_result_window": MOST_HITS,
         "analysis": {
             "filter": filters,
-            "analyzer": {
-                "keqa_text": _chain([*before, *_AFTER_STOP[language]]),
-                "keqa_query": _chain([*before, "keqa_stop", *after]),
-                "keqa_every_word": _chain([*before, *after]),
-            },
+            "analyzer": {name: {**standard, "filter": chain} for name, chain in chains.items()},
         },
-        "similarity": {"keqa_bm25": {"type": "BM25", "k1": k1, "b": b}},
+        "similarity": {"keqa_bm25": {"type": "BM25", "k1": 1.2, "b": 0.75}},
     }
 
 
-def _chain(filters: list[str]) -> dict[str, Any]:
-    return {"type": "custom", "tokenizer": "standard", "filter": filters}
-
-
-def field_mappings() -> dict[str, Any]:
-    """Return the fields: id, title, text, the place, which is only kept, and the file; nothing else may come in."""
+def field_mappings(vectors: tuple[int, str] | None = None) -> dict[str, Any]:
+    """The fields; nothing else may come in. With the dimension and the similarity of vectors, one for these too."""
     text = {
         "type": "text",
         "analyzer": "keqa_text",
@@ -130,18 +140,28 @@ def field_mappings() -> dict[str, Any]:
         "similarity": "keqa_bm25",
         "index_options": "freqs",
     }
-    place = {"type": "keyword", "index": False, "doc_values": False}
-    fields = {"doc_id": {"type": "keyword"}, "title": text, "text": text, "place": place, **FILE_FIELDS}
+    fields: dict[str, Any] = {
+        "doc_id": {"type": "keyword"},
+        "title": text,
+        "text": text,
+        "place": {"type": "keyword", "index": False, "doc_values": False},
+        FILE: {"type": "keyword"},
+        DIGEST: {"type": "keyword", "index": False},
+    }
+    if vectors is not None:
+        fields[VECTOR] = {
+            "type": "dense_vector",
+            "dims": vectors[0],
+            "index": True,
+            "similarity": _SIMILARITY[vectors[1]],
+            # All four bytes of a number, so that scores are exact; the default of later servers keeps one of them.
+            "index_options": {"type": "hnsw", "m": 16, "ef_construction": 100},
+        }
     return {"dynamic": "strict", "properties": fields}
 
 
-def document(passage: Passage, origin: Origin | None = None) -> dict[str, str]:
-    """Return a passage, already clean, as it is stored.
-
-    Args:
-        passage: The passage.
-        origin: The file that it comes from, where that is known.
-    """
+def document(passage: Passage, origin: Origin | None = None) -> dict[str, Any]:
+    """A passage, already clean, as it is stored, with the file that it comes from where that is known."""
     stored = {"doc_id": passage.id, "title": passage.title, "text": passage.text}
     if passage.place:
         stored["place"] = passage.place.packed()
@@ -149,41 +169,49 @@ def document(passage: Passage, origin: Origin | None = None) -> dict[str, str]:
 
 
 def key(passage_id: str) -> str:
-    """Return the key of a passage's document: its id, or a hash of an id that is too long for one."""
+    """The key of a passage's document: its id, or a hash of an id that is too long for one."""
     encoded = passage_id.encode()
     return passage_id if len(encoded) <= _LONGEST_KEY else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
 def passage_of(source: dict[str, Any]) -> Passage:
-    """Return the passage that a document holds."""
+    """The passage that a document holds."""
     place = unpacked(str(source.get("place", "")))
     return Passage(str(source["doc_id"]), str(source["title"]), str(source["text"]), place)
 
 
 def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any] | None:
-    """Return the request for the best passages, or None where the query has nothing to search for.
-
-    Equal scores are ordered by id, so that every copy of the index gives the same answer.
-    """
-    language = settings.language
-    words = plain_words(query, language)
+    """The request for the best passages, or None where the query has nothing to search for."""
+    words = plain_words(query, settings.language)
     if not words:
         return None
-    analyzer = "keqa_query" if set(words) - stop_words(language) else "keqa_every_word"
+    analyzer = "keqa_query" if set(words) - stop_words(settings.language) else "keqa_every_word"
     asked = {"query": clean_text(query), "analyzer": analyzer}
+    matches = [{"match": {"text": asked}}, {"match": {"title": {**asked, "boost": settings.title_weight}}}]
+    return {"query": {"bool": {"should": matches}}, **_ordered(k)}
+
+
+def knn_body(vector: Iterable[float], k: int) -> dict[str, Any]:
+    """The request for the passages whose vectors are the most like one."""
+    candidates = min(_MOST_CANDIDATES, max(_LEAST_CANDIDATES, 2 * k))
     return {
-        "query": {
-            "bool": {
-                "should": [
-                    {"match": {"text": asked}},
-                    {"match": {"title": {**asked, "boost": settings.title_weight}}},
-                ]
-            }
-        },
-        **ordered(k),
+        "knn": {"field": VECTOR, "query_vector": as_sent(vector), "k": k, "num_candidates": candidates},
+        **_ordered(k),
     }
 
 
-def ordered(k: int) -> dict[str, Any]:
-    """Return the entries of a request for so many passages; of those that score the same the first id comes first."""
+def _ordered(k: int) -> dict[str, Any]:
+    """So many hits; of those that score the same the first id comes first, so that every copy gives the same."""
     return {"size": k, "sort": [{"_score": "desc"}, {"doc_id": "asc"}], "track_total_hits": False}
+
+
+def as_sent(row: Iterable[float]) -> list[float]:
+    """A vector as JSON has it: the shortest numbers that are read back as they were."""
+    return [float(str(value)) for value in row]
+
+
+def score_of(similarity: str, score: float) -> float:
+    """The cosine or inner product behind a score of Elasticsearch, which is never negative."""
+    if similarity == "cosine":
+        return 2 * score - 1
+    return score - 1 if score >= 1 else 1 - 1 / score

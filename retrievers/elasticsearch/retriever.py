@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,9 +16,17 @@ from keqa.retrievers.base import Hit, SharedRetriever, checked_k
 from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
 from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
-from keqa.retrievers.elasticsearch.lifecycle import Indexes, IndexFacts
-from keqa.retrievers.elasticsearch.mapping import FIELDS, MOST_HITS, passage_of, query_body
-from keqa.retrievers.elasticsearch.vectors import VectorManifest, knn_body, score_of, with_vectors
+from keqa.retrievers.elasticsearch.generation import Generations
+from keqa.retrievers.elasticsearch.mapping import (
+    MOST_HITS,
+    PASSAGE,
+    VectorManifest,
+    knn_body,
+    passage_of,
+    query_body,
+    score_of,
+    with_vectors,
+)
 from keqa.retrievers.files import FileEntry
 from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.text import clean_text
@@ -45,32 +54,20 @@ class ElasticsearchRetriever(SharedRetriever):
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest) -> None:
         """Take over a connection; use :meth:`open`."""
-        self._address = address
-        self._client = client
-        self._indexes = Indexes(client, address)
-        self._manifest = manifest
+        self._address, self._client, self._manifest = address, client, manifest
+        self._generations = Generations(client, address)
         self._lock = threading.Lock()
 
     @classmethod
     def open(cls, address: str) -> ElasticsearchRetriever:
-        """Open a finished index.
-
-        Args:
-            address: ``elasticsearch://host:9200/name``; see :mod:`keqa.retrievers.elasticsearch`.
-
-        Raises:
-            InputError: The address is none, or holds credentials.
-            ConfigurationError: Credentials, certificate or version do not fit.
-            MissingExtraError: The client is not installed.
-            RetrievalError: The cluster cannot be reached, or there is no finished index, or its manifest is not true.
-        """
+        """Open a finished index."""
         return cls._opened(parse_address(address))
 
     @classmethod
     def _opened(cls, target: Address, *more: Any) -> Self:
         client = connect(target)
         try:
-            return cls(target, client, Indexes(client, target).manifest(), *more)
+            return cls(target, client, Generations(client, target).manifest(), *more)
         except BaseException:
             client.close()
             raise
@@ -94,31 +91,23 @@ class ElasticsearchRetriever(SharedRetriever):
     def reload(self) -> Manifest:
         """See the index that the name stands for now."""
         with self._lock:
-            self._manifest = self._indexes.manifest()
+            self._manifest = self._generations.manifest()
         return self.manifest
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return the hits of each query, many queries in one request."""
         checked_k(k)
-        for _ in range(_REPLACED):
+        for again in range(_REPLACED):
             manifest = self._manifest
             try:
                 return self._search(manifest, queries, k)
-            except _ReplacedError:
-                if self.reload().data == manifest.data:
-                    break
             except RetrievalError:
-                # While an index is being deleted, its shards close one by one and refuse in more than one way.
-                if not self._is_replaced(manifest):
+                # While an index is being replaced, its shards close one by one and refuse in more than one way.
+                with suppress(KeqaError):
+                    self.reload()
+                if self._manifest.data == manifest.data or again + 1 == _REPLACED:
                     raise
-        raise RetrievalError(f"the index {self._address.name} at {self._address.cluster} is gone, or always replaced")
-
-    def _is_replaced(self, manifest: Manifest) -> bool:
-        """Whether the name stands for another index by now, as far as the cluster says."""
-        try:
-            return self.reload().data != manifest.data
-        except KeqaError:
-            return False
+        raise AssertionError("the last search gives hits or fails")
 
     def _search(self, manifest: Manifest, queries: Sequence[str], k: int) -> list[list[Hit]]:
         limit = min(k, manifest.passages)
@@ -127,13 +116,12 @@ class ElasticsearchRetriever(SharedRetriever):
         found: list[list[Hit]] = [[] for _ in queries]
         bodies = enumerate(self._bodies(manifest, queries, limit))
         # Vectors are not sent back.
-        asked = ((position, {**body, "_source": list(FIELDS)}) for position, body in bodies if body is not None)
+        asked = ((place, {**body, "_source": list(PASSAGE)}) for place, body in bodies if body is not None)
         size = max(1, min(_BATCH, _BATCH_HITS // limit))
         while batch := dict(itertools.islice(asked, size)):
-            for position, hits in self._answers(manifest.data, batch).items():
-                found[position] = [
-                    Hit(passage_of(hit["_source"]), self._score(manifest, float(hit["_score"]))) for hit in hits
-                ]
+            for place, hits in self._answers(manifest.data, batch).items():
+                scores = (self._score(manifest, float(hit["_score"])) for hit in hits)
+                found[place] = [Hit(passage_of(hit["_source"]), score) for hit, score in zip(hits, scores, strict=True)]
         return found
 
     def _bodies(self, manifest: Manifest, queries: Sequence[str], k: int) -> Iterable[dict[str, Any] | None]:
@@ -170,47 +158,27 @@ class ElasticsearchRetriever(SharedRetriever):
                 raise
             return error
         for place, answer in zip(bodies, answers, strict=True):
-            if failure := self._failure(answer):
-                why = failure
-            else:
+            status, text = answer.get("status", 200), problem(answer, self._address)
+            if "error" not in answer and not answer["_shards"]["failed"] and not answer["timed_out"]:
                 found[place] = answer["hits"]["hits"]
+            elif "error" not in answer:
+                shards = answer["_shards"]
+                parts = f"{shards['failed']} of {shards['total']} parts of the index did not answer"
+                why = parts if shards["failed"] else "the search was cut off because it took too long"
+            # 404 is also the answer for a part of the index, or a search in it, that a node lost.
+            elif "index_not_found" not in str(answer["error"]) and (status in (404, 429) or status >= 500):
+                why = f"{status} ({text})"
+            else:
+                raise RetrievalError(f"{failed}: {status} ({text})")
         return RetrievalError(f"{failed}: {why}") if why else None
 
-    def _failure(self, answer: dict[str, Any]) -> str:
-        """Why an answer does not count, for now; empty where it is complete.
+    def facts(self) -> dict[str, Any]:
+        """Ask the cluster about the index."""
+        return self._generations.facts(self._manifest.data)
 
-        Raises:
-            _ReplacedError: The index is gone.
-            RetrievalError: Asking again cannot help.
-        """
-        status, text = answer.get("status", 200), problem(answer, self._address)
-        if "error" in answer:
-            if "index_not_found_exception" in str(answer["error"]):
-                raise _ReplacedError
-            # 404 is also the answer for a part of the index, or a search in it, that a node lost.
-            if status not in (404, 429) and status < 500:
-                raise RetrievalError(f"searching the index {self._address.name} failed: {status} ({text})")
-            return f"{status} ({text})"
-        if failed := answer["_shards"]["failed"]:
-            return f"{failed} of {answer['_shards']['total']} parts of the index did not answer"
-        return "the search was cut off because it took too long" if answer["timed_out"] else ""
-
-    def facts(self) -> IndexFacts:
-        """Ask the cluster about the index.
-
-        Raises:
-            ConfigurationError: The credentials do not even allow to see its settings.
-            RetrievalError: The cluster did not answer.
-        """
-        return self._indexes.facts(self._manifest.data)
-
-    def files(self) -> dict[str, FileEntry] | None:
-        """The files that the passages come from, by their paths; None where the index does not know them.
-
-        Raises:
-            RetrievalError: The cluster did not answer.
-        """
-        return self._indexes.files(self._manifest.data)
+    def files(self) -> dict[str, FileEntry]:
+        """The files that the passages come from, by their paths."""
+        return self._generations.files(self._manifest.data)
 
     def close(self) -> None:
         """Close the connections."""
@@ -236,18 +204,8 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     def open(cls, address: str, model: str | None = None) -> ElasticsearchDenseRetriever:
         """Open a finished index and the model that encodes questions.
 
-        Args:
-            address: ``elasticsearch+dense://host:9200/name``, or with the model ``…/name@model``.
-            model: The model that encodes questions, by name or folder, where the address has none; needed where it is
-                not the one that comes as a package, as an index may come from anyone.
-
-        Raises:
-            InputError: The address is none, or holds credentials.
-            ConfigurationError: Credentials, certificate or version do not fit, the index has no vectors, or the model
-                cannot be opened or was not named.
-            MissingExtraError: The client, or a package that the model needs, is not installed.
-            RetrievalError: The cluster cannot be reached, there is no finished index, its manifest is not true, or the
-                model is not the one that it was loaded with.
+        That is named, by the address or beside it, where it is not the one that comes as a package: an index may come
+        from anyone.
         """
         target, named = address_and_model(address)
         return cls._opened(target, named or model)
@@ -280,16 +238,11 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
 
     def _bodies(self, manifest: Manifest, queries: Sequence[str], k: int) -> Iterable[dict[str, Any] | None]:
         """The request of each query; None where it has neither letter nor digit."""
-        encoder = self._encoder(with_vectors(manifest, f"the index {self.address}"))
         texts = [clean_text(query) for query in queries]
         asked = [text for text in texts if any(map(str.isalnum, text))]
+        encoder = self._encoder(with_vectors(manifest, self.address))
         rows = iter(encoder.queries(asked) if asked else ())
         return (knn_body(next(rows), k) if any(map(str.isalnum, text)) else None for text in texts)
 
     def _score(self, manifest: Manifest, score: float) -> float:
-        """The cosine or inner product behind the score of a hit."""
-        return score_of(with_vectors(manifest, f"the index {self.address}").encoder.similarity, score)
-
-
-class _ReplacedError(Exception):
-    """The index that was searched is not there any more."""
+        return score_of(with_vectors(manifest, self.address).encoder.similarity, score)

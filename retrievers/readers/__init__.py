@@ -57,11 +57,7 @@ class Corpus(Iterator[Passage]):
         return self._counter.result()
 
     def lines(self, named: int = NAMED) -> list[str]:
-        """What to say of what was left out, one statement a line, with one file of each kind that is not read.
-
-        Args:
-            named: So many files that could not be read are named at most.
-        """
+        """What to say of what was left out, one statement a line, with one file of each kind that is not read."""
         return self.left_out.lines(named, self._counter.examples)
 
     def __next__(self) -> Passage:
@@ -152,18 +148,7 @@ def read_corpus(
 
 
 def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str]]:
-    """The files that `read_corpus` would read for one of its sources, none of which is opened.
-
-    Args:
-        source: A file or folder.
-        left_out: Takes note of what is passed over.
-
-    Yields:
-        The path of each file, and what the ids of its passages begin with where its records have none of their own.
-
-    Raises:
-        InputError: The path is missing, or no reader fits it.
-    """
+    """The files that `read_corpus` would read for one of its sources, none of which is opened."""
     _check(source)
     if source.is_dir():
         for path in documents_below(source, left_out):
@@ -175,19 +160,7 @@ def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str
 def read_file(
     path: Path, identifier: str, *, words: int = PASSAGE_WORDS, notice: Notice, left_out: LeftOutCounter
 ) -> Iterator[Passage]:
-    """Read the passages of one file.
-
-    Args:
-        path: The file.
-        identifier: What the ids of a document's passages begin with.
-        words: See `read_corpus`.
-        notice: Likewise.
-        left_out: Takes note of a document without text.
-
-    Raises:
-        InputError: It cannot be read, or is not what its name says.
-        MissingExtraError: It needs the ``documents`` extra.
-    """
+    """Read the passages of one file."""
     if records := _RECORDS.get(plain_suffix(path)):
         return records(path, notice)
     return read_document(path, identifier, words, notice, left_out)

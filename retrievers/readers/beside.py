@@ -43,22 +43,7 @@ _START: Final = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from 
 
 
 def read_beside(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[list[Passage], str]:
-    """Read a document in the process beside this one.
-
-    Args:
-        data: Its content.
-        path: Its name says what it is; for messages.
-        identifier: What the ids of its passages begin with.
-        words: Target length of a passage.
-        notice: Called for what the user should know, such as a guessed encoding.
-
-    Returns:
-        Its passages, and what of it could not be read although the rest could.
-
-    Raises:
-        InputError: It cannot be read, or takes more time or memory than a document may.
-        MissingExtraError: The ``documents`` extra is missing.
-    """
+    """Read a document in the process beside this one."""
     head = {"path": os.fspath(path), "identifier": identifier, "words": words, "limits": [SECONDS, SECONDS_PER_MB]}
     rows, last = _BESIDE.ask(head, data)
     for text in last["notices"]:
@@ -146,13 +131,7 @@ def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
 
 
 def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes = b"") -> None:
-    """Write a frame.
-
-    Args:
-        stream: Takes it.
-        head: Of JSON; may be anything that the reader knows.
-        body: What follows it.
-    """
+    """Write a frame."""
     stream.write(json.dumps({**head, "bytes": len(body)}).encode() + b"\n")
     stream.write(body)
     stream.flush()

@@ -105,6 +105,15 @@ class UnreadError(InputError):
         return (type(self), (self.reason, str(self)))
 
 
+class RefusedError(Exception):
+    """A document is not what its name says, or more than is read: as what such files are counted, and what is wrong."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        """Take the reason and what is wrong, without the file's name."""
+        super().__init__(message)
+        self.reason = reason
+
+
 def reason_of(error: InputError) -> str:
     """What a file that cannot be read is counted as."""
     return error.reason if isinstance(error, UnreadError) else "unreadable"
@@ -123,11 +132,7 @@ def plain_stem(path: Path) -> str:
 
 @contextmanager
 def noticing_opened(notice: Callable[[BinaryIO], None]) -> Iterator[None]:
-    """Within this context each file that is opened is reported, so that somebody sees how far it was read.
-
-    Args:
-        notice: Takes the file as it lies on the disk, packed where it is.
-    """
+    """Within this context each file that is opened is reported, so that somebody sees how far it was read."""
     token = _opened.set(notice)
     try:
         yield
@@ -136,11 +141,7 @@ def noticing_opened(notice: Callable[[BinaryIO], None]) -> Iterator[None]:
 
 
 def open_binary(path: Path) -> io.BufferedReader:
-    """Open a regular file, unpacking ``.gz``. A pipe or device is refused, not waited for.
-
-    Raises:
-        InputError: It cannot be opened, or is no regular file.
-    """
+    """Open a regular file, unpacking ``.gz``. A pipe or device is refused, not waited for."""
     try:
         stream = open_regular(path, links=True, error=InputError)
     except MissingFileError as error:
@@ -180,15 +181,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def read_whole(path: Path, limit: int) -> bytes:
-    """The content of a file, unpacked.
-
-    Args:
-        path: The file.
-        limit: The most bytes that it may have.
-
-    Raises:
-        InputError: It cannot be read, or is larger.
-    """
+    """The content of a file, unpacked."""
     data = bytearray()
     with open_binary(path) as stream:
         try:
@@ -203,11 +196,7 @@ def read_whole(path: Path, limit: int) -> bytes:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a UTF-8 file, or one that begins with a byte order mark, line end included.
-
-    Raises:
-        InputError: The file cannot be read, or a line is not UTF-8 or too long.
-    """
+    """Yield the numbered lines of a UTF-8 file, or one that begins with a byte order mark, line end included."""
     with open_binary(path) as stream:
         encoding = None
         try:
@@ -252,11 +241,7 @@ def bom_encoding(head: bytes) -> str | None:
 
 
 def decode(data: bytes, name: str, notice: Notice) -> str:
-    """Decode a text file: UTF-8, what its byte order mark says, or else what it looks like, with a notice.
-
-    Raises:
-        UnreadError: It is in no encoding that is known.
-    """
+    """Decode a text file: UTF-8, what its byte order mark says, or else what it looks like, with a notice."""
     marked = bom_encoding(data)
     try:
         return data.decode(marked or "utf-8")
@@ -288,29 +273,14 @@ def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) ->
 
 
 def csv_delimiter(first_line: str) -> tuple[str, bool]:
-    """What parts the cells of a CSV file: commas, semicolons, tabs or bars.
-
-    Args:
-        first_line: Of the file: its header, or ``sep=;``, by which spreadsheets say it.
-
-    Returns:
-        The delimiter, and whether the line does nothing but name it.
-    """
+    """What parts the cells of a CSV file: commas, semicolons, tabs or bars."""
     if named := _SEPARATOR.fullmatch(first_line.strip(" \r\n")):
         return named[1], True
     return max(DELIMITERS, key=first_line.count), False
 
 
 def refuse_binary(data: bytes, path: Path) -> None:
-    """Refuse what a text file's name does not make text: programs, pictures, archives.
-
-    Args:
-        data: The content, or its beginning; so many bytes of it are looked at as decide.
-        path: For the message.
-
-    Raises:
-        UnreadError: It is no text.
-    """
+    """Refuse what a text file's name does not make text: programs, pictures, archives."""
     head = data[:_HEAD]
     if bom_encoding(head) in ("utf-16", "utf-32"):
         return

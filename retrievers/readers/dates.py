@@ -78,11 +78,7 @@ _ONLY_YEAR = re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)(?!\d)")
 
 
 def stated_date(text: str) -> str:
-    """The latest date that the beginning of a text says it is of, such as ``2024-05-31`` or ``2024-05``; may be empty.
-
-    Args:
-        text: Of a document, or of a section of it.
-    """
+    """The latest date that a text says at its beginning, such as ``2024-05-31`` or ``2024-05``; may be empty."""
     top = text[:_TOP]
     if _ANY_YEAR.search(top) is None:
         return ""
@@ -92,11 +88,7 @@ def stated_date(text: str) -> str:
 
 
 def date_in_name(stem: str) -> str:
-    """The last date in the name of a file, of a month at least; empty where there is none.
-
-    Args:
-        stem: The name without its suffix.
-    """
+    """The last date in the name of a file, of a month at least; empty where there is none."""
     name = re.sub(r"[_+\s]+", " ", stem)
     written = (name, name.replace("-", " "))
     found = (_iso(one) for text in written for pattern in _IN_NAME for one in reversed(list(pattern.finditer(text))))

@@ -78,10 +78,6 @@ class Document:
 
         A passage is of one section, so that it has one page and one heading, which stands in a line of its own before
         the first passage under it, as in Markdown. Where nothing follows a heading on its page, it goes with the next.
-
-        Args:
-            file: What its places name it.
-            words: Target length of a passage.
         """
         cut: list[tuple[str, list[str], Section]] = []
         about = clean_text(self.about).strip()
@@ -145,11 +141,7 @@ def _lead(text: str, heading: str) -> tuple[str, str]:
 
 
 def given_title(*candidates: Any) -> str:
-    """The first of some titles that a person gave, and no program; empty where there is none.
-
-    Args:
-        *candidates: Titles as found, in order of preference.
-    """
+    """The first of some titles that a person gave, and no program; empty where there is none."""
     for candidate in candidates:
         title = one_line(clean_text(str(candidate or "")[: 4 * LONGEST_TITLE]))[:LONGEST_TITLE]
         if title and not _NO_TITLE.fullmatch(title):
@@ -158,11 +150,7 @@ def given_title(*candidates: Any) -> str:
 
 
 def iso_date(given: object) -> str:
-    """The date that something begins with, as ``2024-05-31``, ``2024-05`` or ``2024``; empty where it is none.
-
-    Args:
-        given: Text as metadata has it: ISO 8601, or PDF's ``D:20240531``.
-    """
+    """The date that something begins with, as ``2024-05-31``, ``2024-05`` or ``2024``; empty where it is none."""
     found = _DATE.match(str(given or "")[:40].strip().strip("'\""))
     if found is None:
         return ""

@@ -36,19 +36,7 @@ _LONGEST_PATH = 900
 def read_document(
     path: Path, identifier: str, words: int, notice: Notice, left_out: LeftOutCounter
 ) -> Iterator[Passage]:
-    """Yield the passages of one document, whose ids are ``identifier#1``, ``identifier#2`` and so on.
-
-    Args:
-        path: The file.
-        identifier: What its passages are called after.
-        words: Target length of a passage.
-        notice: Called for what the user should know, such as a guessed encoding.
-        left_out: Takes note of a document without text.
-
-    Raises:
-        InputError: The file cannot be read, or is not what its name says.
-        MissingExtraError: It needs the ``documents`` extra.
-    """
+    """Yield the passages of one document, whose ids are ``identifier#1``, ``identifier#2`` and so on."""
     suffix = plain_suffix(path)
     data = read_whole(path, MAX_DOCUMENT)
     if not data.strip():

@@ -23,14 +23,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def mostly_utf8(data: bytes) -> tuple[str, int] | None:
-    """The text of a file in UTF-8 with a few bytes that are not: cut off, or put together from several.
-
-    Args:
-        data: What is no valid UTF-8.
-
-    Returns:
-        The text with replacement characters, and how many; None where more is wrong than right beyond ASCII.
-    """
+    """The text of a file in UTF-8 with a few bytes that are not: cut off, or put together from several."""
     text = data.decode("utf-8", errors="replace")
     wrong = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
     right = len(text) - len(text.encode("ascii", "ignore")) - wrong
@@ -38,11 +31,7 @@ def mostly_utf8(data: bytes) -> tuple[str, int] | None:
 
 
 def guess_encoding(data: bytes) -> str | None:
-    """The likely encoding of what is not in UTF-8: GB 18030, Windows-1252, or what charset-normalizer finds.
-
-    Args:
-        data: The content, without a byte order mark.
-    """
+    """The likely encoding of what is not in UTF-8: GB 18030, Windows-1252, or what charset-normalizer finds."""
     if _looks_like_gb(data):
         return "gb18030"
     if _looks_western(data):

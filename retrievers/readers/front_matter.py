@@ -22,8 +22,9 @@ Entries = list[tuple[str, str]]
 
 # More is taken for text: some YAML and TOML takes time by the square of its length.
 _LONGEST: Final = 16 << 10
-# The compiled loader ends the process where lists are nested deeply.
-_LOADER: Final = yaml.SafeLoader
+# Every value as it is written, whatever else it may stand for: `no` is a word, and 1.10 a version. The compiled loader
+# ends the process where lists are nested deeply.
+_LOADER: Final = yaml.BaseLoader
 # What many people write and YAML refuses, as where a title has a colon in it: a name at the beginning of a line.
 _ENTRY: Final = re.compile(r"(\w[\w .-]{0,60}):(?:[ \t]+(.*))?")
 # What entries call the date of a document; what says when it was changed comes first.
@@ -35,14 +36,7 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
 def front_matter(text: str) -> tuple[str, str, str, str]:
-    """Take the front matter off a text.
-
-    Args:
-        text: In Markdown, whose lines end as they do on Unix.
-
-    Returns:
-        Its title and its date, which are empty where it names none, the other entries as text, and what follows.
-    """
+    """Take the front matter off a text."""
     first, _, rest = text.partition("\n")
     fence = first.rstrip()
     if fence not in ("---", "+++"):
@@ -87,20 +81,12 @@ def _of_yaml(front: str) -> Entries | None:
         top = yaml.compose(front, Loader=_LOADER)
         if not isinstance(top, yaml.MappingNode):
             return None
-        entries = [(_text_of_node(name), _text_of_node(value)) for name, value in top.value]
+        # Not as a mapping, where of two entries of one name the first is lost.
+        read = yaml.constructor.BaseConstructor().construct_document
+        entries = [(_text_of(read(name)), _text_of(read(value))) for name, value in top.value]
     except (yaml.YAMLError, RecursionError, ValueError):
         return None
     return [*entries, *_comments(front, [value for _, value in entries])]
-
-
-def _text_of_node(node: Any) -> str:
-    """A value of YAML as it is written, whatever else it may stand for: `no` is a word, and 1.10 a version."""
-    if isinstance(node, yaml.MappingNode):
-        parts = [(_text_of_node(name), _text_of_node(value)) for name, value in node.value]
-        return "; ".join(f"{name}: {value}" for name, value in parts if value)
-    if isinstance(node, yaml.SequenceNode):
-        return ", ".join(filter(None, map(_text_of_node, node.value)))
-    return "" if node.tag == "tag:yaml.org,2002:null" else str(node.value).strip()
 
 
 def _comments(front: str, values: Iterable[str]) -> Entries:
@@ -141,16 +127,17 @@ def _title(value: str) -> str:
 def _of_toml(front: str) -> Entries | None:
     try:
         found = tomllib.loads(front)
-        entries = [(name, _text_of_value(value)) for name, value in found.items()]
+        entries = [(name, _text_of(value)) for name, value in found.items()]
     except (ValueError, RecursionError):
         return None
     return [*entries, *_comments(front, [value for _, value in entries])]
 
 
-def _text_of_value(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if isinstance(value, Mapping):
-        parts = [(name, _text_of_value(inner)) for name, inner in value.items()]
+        parts = [(name, _text_of(inner)) for name, inner in value.items()]
         return "; ".join(f"{name}: {inner}" for name, inner in parts if inner)
     if isinstance(value, list):
-        return ", ".join(filter(None, map(_text_of_value, value)))
-    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+        return ", ".join(filter(None, map(_text_of, value)))
+    text = str(value).lower() if isinstance(value, bool) else str(value).strip()
+    return "" if text in ("~", "null") else text

@@ -71,16 +71,7 @@ class _Heading(str):
 
 
 def read_html(data: bytes, path: Path) -> Document:
-    """A page, with an empty line between blocks.
-
-    Args:
-        data: Its bytes; their encoding is what the page says, or guessed.
-        path: For messages.
-
-    Raises:
-        UnreadError: The page cannot be read.
-        MissingExtraError: The ``documents`` extra is missing.
-    """
+    """A page, with an empty line between blocks."""
     try:
         from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
         from bs4.dammit import EncodingDetector

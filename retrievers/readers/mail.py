@@ -42,17 +42,7 @@ class _Bounded(Compat32):
 
 
 def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
-    """A message, whose title is its subject.
-
-    Args:
-        data: Its bytes.
-        path: For messages.
-        notice: Called where an encoding was guessed.
-
-    Raises:
-        UnreadError: It is nested more deeply than any message.
-        MissingExtraError: It is in HTML, and the ``documents`` extra is missing.
-    """
+    """A message, whose title is its subject."""
     if sum(1 for _ in _NESTED.finditer(data)) > _MOST_NESTED:
         raise UnreadError("damaged", f"{path} has more than {_MOST_NESTED} parts that hold others")
     message = message_from_bytes(data, policy=_Bounded())

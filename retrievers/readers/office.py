@@ -1,70 +1,51 @@
-"""Word, PowerPoint, Excel and EPUB."""
+"""Word, PowerPoint, Excel and EPUB, by libraries that build the whole document in memory."""
 
 from __future__ import annotations
 
+import datetime
 import io
+import re
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from xml.parsers import expat
 
-from keqa.retrievers.readers.beside import allow
-from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, SMALL, UnreadError
-from keqa.retrievers.readers.conversion import RefusedError, convert
-from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
+from keqa.retrievers.readers.beside import MOST_TEXT, allow
+from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, SMALL, RefusedError, UnreadError
+from keqa.retrievers.readers.document import Document, Section, given_title, iso_date, markdown_sections
+from keqa.retrievers.readers.tables import table_sections
 
-SUFFIXES: Final = (".docx", ".pptx", ".xlsx", ".epub")
-"""What this module reads."""
-
-_MOST_ENTRIES = 20_000
+_MOST_ENTRIES: Final = 20_000
 _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+_ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be"))
+# As much as other readers of XML allow.
+_DEEPEST: Final = 256
+_LAST_ROW: Final = 1_048_576
+_FORMULA: Final = re.compile(rb"<(?:\w+:)?f[\s/>]")
+_SLIDE: Final = re.compile(r"<!-- Slide number: (\d+) -->\n?")
+_PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
+# An asterisk of the text is escaped, and that of a list has a space behind it.
+_SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
+_ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
+_E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
 
 
 def read_office(data: bytes, path: Path, suffix: str) -> Document:
-    """A document of one of `SUFFIXES`.
-
-    Args:
-        data: Its content.
-        path: For messages.
-        suffix: What it is.
-
-    Raises:
-        UnreadError: It is damaged, protected, or unpacks to too much.
-        ImportError: The ``documents`` extra is missing.
-        Exception: The libraries could not read it.
-    """
+    """A document of one of `SUFFIXES`; what the libraries raise where they cannot read it is theirs."""
     allow(_unpacked_size(data, path, suffix))
     try:
-        found = convert(suffix, data)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _refuse_hostile(archive, nested=suffix != ".docx")
+            stated, changed = ("", "") if suffix == ".epub" else _properties(archive)
+        return _CONVERTERS[suffix](data, path, stated, iso_date(changed))
     except RefusedError as error:
         raise UnreadError(error.reason, f"{path} cannot be read as {suffix}: {error}") from error
-    sections = [Section(**one) for one in found["sections"]]
-    headings = (section.heading for section in sections if section.heading and not found.get("records"))
-    title = given_title(*found["titles"], next(headings, ""))
-    lost = _unvalued(int(found.get("unvalued", 0)), path)
-    return Document(
-        title,
-        sections,
-        iso_date(found["date"]),
-        records=bool(found.get("records")),
-        about=found.get("about", ""),
-        lost=lost,
-    )
-
-
-def _unvalued(formulas: int, path: Path) -> str:
-    if not formulas:
-        return ""
-    counted = "1 formula" if formulas == 1 else f"{formulas:,} formulas"
-    verbs = "has no stored value and was" if formulas == 1 else "have no stored value and were"
-    return f"{counted} of {path} {verbs} left out: open it in Excel or LibreOffice and save it"
 
 
 def _unpacked_size(data: bytes, path: Path, suffix: str) -> int:
-    """What an archive says that it unpacks to. No more is ever unpacked than it says.
-
-    Raises:
-        UnreadError: It is no archive, protected, or a bomb.
-    """
+    """What an archive says that it unpacks to. No more is ever unpacked than it says."""
     if data.startswith(_OLE):
         what = f"it is in the format of before 2007, or protected by a password: save it as {suffix} without one"
         raise UnreadError("protected or of an old format", f"{path} cannot be read: {what}")
@@ -85,3 +66,165 @@ def _unpacked_size(data: bytes, path: Path, suffix: str) -> int:
             f"{path} unpacks to {size:,} bytes in {len(entries):,} files from {len(data):,} bytes, more than is read",
         )
     return size
+
+
+def _refuse_hostile(archive: zipfile.ZipFile, *, nested: bool) -> None:
+    """Refuse declarations of entities, which no such document needs and which can stand for gigabytes or files.
+
+    Unless ``nested``, so are elements nested too deeply: what reads Word takes time by the square of the depth.
+    """
+    for entry in archive.infolist():
+        # Whatever it is called: what a part is, the document says elsewhere.
+        content = archive.read(entry)
+        if any(entity in content for entity in _ENTITIES):
+            raise RefusedError("damaged", f"it declares XML entities ({entry.filename[:100]})")
+        if not nested and _is_deep(content):
+            raise RefusedError("damaged", f"its elements are nested more than {_DEEPEST} deep")
+
+
+def _is_deep(content: bytes) -> bool:
+    depth = deepest = 0
+
+    def begin(name: str, attributes: object) -> None:
+        nonlocal depth, deepest
+        depth += 1
+        deepest = max(depth, deepest)
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = begin, end
+    # What is no XML, such as a picture, is none at its first byte.
+    with suppress(expat.ExpatError):
+        parser.Parse(content, True)
+    return deepest > _DEEPEST
+
+
+def _properties(archive: zipfile.ZipFile) -> tuple[str, str]:
+    """The title and the date of an Office document, as its properties have them."""
+    from defusedxml.ElementTree import fromstring
+
+    if "docProps/core.xml" not in archive.namelist():
+        return "", ""
+    core = fromstring(archive.read("docProps/core.xml"))
+    named = {element.tag.rpartition("}")[2]: element.text or "" for element in core}
+    return named.get("title", ""), named.get("modified") or named.get("created", "")
+
+
+def _markdown(converter: str, suffix: str, data: bytes) -> str:
+    from markitdown import StreamInfo, converters
+
+    return str(getattr(converters, converter)().convert(io.BytesIO(data), StreamInfo(extension=suffix)).markdown)
+
+
+def _word(data: bytes, path: Path, stated: str, date: str) -> Document:
+    sections = markdown_sections(_plain(_markdown("DocxConverter", ".docx", data)))
+    headings = (section.heading for section in sections if section.heading)
+    return Document(given_title(stated, next(headings, "")), sections, date)
+
+
+def _slides(data: bytes, path: Path, stated: str, date: str) -> Document:
+    _, *parts = _SLIDE.split(_markdown("PptxConverter", ".pptx", data))
+    sections = []
+    for number, text in zip(parts[::2], parts[1::2], strict=True):
+        text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
+        title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
+        sections.append(Section(text, title, int(number)))
+    headings = (section.heading for section in sections if section.heading)
+    first = sections[0].heading if sections else ""
+    return Document(given_title(stated, first, next(headings, "")), sections, date)
+
+
+def _book(data: bytes, path: Path, stated: str, date: str) -> Document:
+    markdown = _markdown("EpubConverter", ".epub", data)
+    head, _, body = markdown.partition("\n\n")
+    entries = filter(None, map(_E_BOOK.fullmatch, head.splitlines()))
+    about = {str(entry[1]): str(entry[2]) for entry in entries}
+    sections = markdown_sections(_plain(body if about else markdown))
+    # Who wrote it is asked for as well.
+    by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
+    headings = (section.heading for section in sections if section.heading)
+    title = given_title(about.get("Title", ""), next(headings, ""))
+    return Document(title, sections, iso_date(about.get("Date", "")), about=by)
+
+
+def _sheets(data: bytes, path: Path, stated: str, date: str) -> Document:
+    from openpyxl import load_workbook
+
+    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    sections: list[Section] = []
+    size = 0
+
+    def rows(sheet: Any) -> Iterator[list[str]]:
+        nonlocal size
+        # Rows that are passed over are given as empty ones, however many a file claims that there are.
+        for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+            if number > _LAST_ROW:
+                raise RefusedError("damaged", f"a sheet claims more than {_LAST_ROW:,} rows")
+            cells = [_cell(cell) for cell in row]
+            size += sum(map(len, cells))
+            if size > MOST_TEXT:
+                raise RefusedError("too large", f"its cells have more than {MOST_TEXT:,} characters: divide it")
+            yield cells
+
+    for sheet in book.worksheets:
+        sections += table_sections(rows(sheet), "" if len(book.worksheets) == 1 else str(sheet.title))[0]
+    lost = ""
+    if formulas := _formulas_without_value(data):
+        counted = "1 formula" if formulas == 1 else f"{formulas:,} formulas"
+        verbs = "has no stored value and was" if formulas == 1 else "have no stored value and were"
+        lost = f"{counted} of {path} {verbs} left out: open it in Excel or LibreOffice and save it"
+    return Document(given_title(stated), sections, date, records=True, lost=lost)
+
+
+def _formulas_without_value(data: bytes) -> int:
+    """How many cells have a formula and not what it comes to, as programs write them that do not calculate.
+
+    They are empty cells to openpyxl, which is why the XML is read for them; only that of sheets with formulas.
+    """
+    from defusedxml.ElementTree import iterparse
+
+    count = 0
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            if not (name.startswith("xl/worksheets/") and name.endswith(".xml")):
+                continue
+            content = archive.read(name)
+            if not _FORMULA.search(content.replace(b"\0", b"")):
+                continue
+            for _, element in iterparse(io.BytesIO(content)):
+                tag = element.tag.rpartition("}")[2]
+                if tag == "c":
+                    inside = {child.tag.rpartition("}")[2]: child.text for child in element}
+                    # A formula may come to an empty text.
+                    empty_text = "v" in inside and element.get("t") == "str"
+                    count += "f" in inside and not inside.get("v") and not empty_text
+                elif tag == "row":
+                    element.clear()
+    return count
+
+
+def _cell(value: Any) -> str:
+    """The text of a cell; Excel keeps a day as its midnight."""
+    if isinstance(value, datetime.datetime) and value.time() == datetime.time():
+        value = value.date()
+    return "" if value is None else str(value)
+
+
+def _plain(markdown: str) -> str:
+    """Markdown with its structure, and without what a reader does not read: escapes, marks of emphasis, pictures."""
+    text = _SLANTED.sub(r"\1", _PICTURE.sub(r"\1", markdown).replace("**", ""))
+    lines = (line for line in text.split("\n") if line.strip("|- ") or not line.startswith("|"))
+    return _ESCAPE.sub(r"\1", "\n".join(lines))
+
+
+_CONVERTERS: Final[dict[str, Callable[[bytes, Path, str, str], Document]]] = {
+    ".docx": _word,
+    ".pptx": _slides,
+    ".xlsx": _sheets,
+    ".epub": _book,
+}
+SUFFIXES: Final = tuple(_CONVERTERS)
+"""What this module reads."""

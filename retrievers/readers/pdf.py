@@ -12,8 +12,7 @@ from typing import Any
 from keqa.errors import MissingExtraError
 from keqa.retrievers.place import LONGEST_HEADING
 from keqa.retrievers.readers.beside import MOST_TEXT, allow
-from keqa.retrievers.readers.common import LONGEST_TITLE, UnreadError
-from keqa.retrievers.readers.conversion import RefusedError
+from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 
@@ -39,14 +38,6 @@ def read_pdf(data: bytes, path: Path) -> Document:
     """The pages of a PDF.
 
     Its title is the one it states, unless a program made it up; else what is set largest at the head of its first page.
-
-    Args:
-        data: Its content.
-        path: For messages.
-
-    Raises:
-        UnreadError: It is damaged or protected.
-        MissingExtraError: The ``documents`` extra is missing.
     """
     # It warns of what it finds in a file, in the file's words; what cannot be read is reported below.
     if (log := logging.getLogger("pypdf")).level == logging.NOTSET:

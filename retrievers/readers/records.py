@@ -47,21 +47,13 @@ _QUOTED_TITLE = re.compile(r'"([^"\n]{1,200})"\n')
 
 
 def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
-    """Yield the passages of a file with one JSON object a line; empty lines are passed over.
-
-    Raises:
-        InputError: A line is malformed or has no text under a known name.
-    """
+    """Yield the passages of a file with one JSON object a line; empty lines are passed over."""
     lines = ((f"{path}, line {number}", line) for number, line in read_lines(path) if line.strip())
     return _passages(path, ((where, _parse(line, where)) for where, line in lines), notice)
 
 
 def read_json(path: Path, notice: Notice) -> Iterator[Passage]:
-    """Yield the passages of a JSON list of objects; it is read as a whole, by a process beside this one.
-
-    Raises:
-        InputError: The file is no such list, or a record has no text under a known name.
-    """
+    """Yield the passages of a JSON list of objects; it is read as a whole, by a process beside this one."""
     yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
 
 
@@ -159,11 +151,7 @@ def _identifier(record: Mapping[str, Any], where: str) -> str:
 
 
 def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
-    """Yield the passages of a tab-separated file, quoted as DPR writes it (a quote inside quotes is doubled).
-
-    Raises:
-        InputError: The columns are other ones, or a line is malformed.
-    """
+    """Yield the passages of a tab-separated file, quoted as DPR writes it (a quote inside quotes is doubled)."""
     rows = csv_reader((line for _, line in read_lines(path)), "\t", strict=True)
     order: list[int] | None = None
     further: list[str] = []

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import DELIMITERS, csv_delimiter, csv_reader, decode
-from keqa.retrievers.readers.csv_rows import csv_rows
+from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
 from keqa.retrievers.readers.document import Document, Section
 from keqa.retrievers.readers.records import TEXT_NAMES, TITLE_NAMES
 from keqa.retrievers.text import WORD_LENGTH, one_line, text_length
@@ -40,21 +40,15 @@ _PERSONAL: Final = frozenset(
     .split(",")
 )
 
+# After so many quotes that are not closed all of them are characters, as each is looked for up to the end.
+_MOST_OPEN: Final = 10
+
 Numbered = tuple[int, list[str]]
 """The number of a row, and its cells."""
 
 
 def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
-    """The rows of a CSV file, which are parted by commas, semicolons, tabs or bars.
-
-    Args:
-        data: Its content.
-        path: For messages.
-        notice: Called for a guessed encoding, a quote that is not closed, and the column that was taken for the text.
-
-    Raises:
-        UnreadError: It is no CSV.
-    """
+    """The rows of a CSV file, which are parted by commas, semicolons, tabs or bars."""
     text = decode(data, str(path), notice).removeprefix("\ufeff")
     first = text[:_SNIFFED].split("\n", 1)[0]
     delimiter, named = csv_delimiter(first)
@@ -63,10 +57,38 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
         text = text[len(first) :]
     else:
         delimiter = _delimiter(text[:_SNIFFED]) or delimiter
-    sections, column = table_sections(csv_rows(text, delimiter, path, notice))
+    sections, column = table_sections(_csv_rows(text, delimiter, path, notice))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
     return Document("", sections, records=True)
+
+
+def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator[list[str]]:
+    """The cells of each row; a quote that nothing closes is a character, and takes in no other row."""
+    lines = list(io.StringIO(text, newline=""))
+    begun = 0
+    for _ in range(_MOST_OPEN):
+        # The line beyond the last one is a row of its own, unless a quote is open there.
+        reader = csv_reader([*lines[begun:], "\n"], delimiter)
+        start = begun
+        try:
+            for row in reader:
+                if start + reader.line_num > len(lines):
+                    break
+                begun = start + reader.line_num
+                yield row
+        except csv.Error as error:
+            raise UnreadError("damaged", f"{path}, line {start + reader.line_num}: malformed ({error})") from error
+        if begun == len(lines):
+            return
+        notice(f"{path}, line {begun + 1}: a quote that is not closed was read as a character")
+        yield from _literally(lines[begun : begun + 1], delimiter)
+        begun += 1
+    yield from _literally(lines[begun:], delimiter)
+
+
+def _literally(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
+    return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
 
 
 def _delimiter(sample: str) -> str:
@@ -89,13 +111,6 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     Where a column is text, by its name (``text``, ``content`` and so on) or because it holds sentences, a row is the
     text of that column, and the other columns follow in brackets; otherwise a row is ``column: value; column: value``.
     The title of a row is that of its column ``title``, ``name`` or ``heading``.
-
-    Args:
-        rows: Cells as text.
-        sheet: Name of the sheet, for headings, in which a title above the head follows it.
-
-    Returns:
-        A section for each row, and the name of the column of the text; empty where there is none.
     """
     numbered = [(number, [one_line(cell) for cell in row]) for number, row in enumerate(rows, start=1) if any(row)]
     if not numbered:

@@ -1,14 +1,173 @@
-"""Training examples of judging answers and passages."""
+"""Training examples of reasoning and searching by turns, and of judging answers and passages."""
 
+import copy
+import json
 import random
 from dataclasses import replace
 
-from keqa.signatures import JudgeConsistency, JudgeUtilities, JudgeUtility
+from keqa.signatures import (
+    AnswerFromTrajectory,
+    ChooseAction,
+    ExtendReasoning,
+    JudgeConsistency,
+    JudgeUtilities,
+    JudgeUtility,
+    PlanQueryChain,
+)
+from keqa.signatures.baselines import UNSOLVED
+from keqa.signatures.react import Turn, written_trajectory
 from keqa.testbed import words
 from keqa.testbed.prose import capital, paragraph, some_relations, statement
-from keqa.testbed.relations import RELATIONS, Relation
+from keqa.testbed.questions import Composed, QuestionMaker
+from keqa.testbed.relations import RELATIONS, Relation, relations_of
+from keqa.testbed.skills.answering import draw_question, explained, question_about, some_passages, typed
 from keqa.testbed.skills.registry import Example, Setting, skill
-from keqa.testbed.world import Convention, Date, Fact, Value
+from keqa.testbed.world import SMALL, Convention, Date, Fact, Value, World
+
+
+def _values(question: Composed, world: World, setting: Setting) -> list[str]:
+    return [world.write(fact, setting.form) for fact in question.facts]
+
+
+def grafted(setting: Setting) -> tuple[World, Composed]:
+    """A question that leads from an entity nobody knows to a fact that the LM is told often.
+
+    No question of a split can be like it, so that what the LM is told of it gives none of them away.
+    """
+    rng, world = setting.rng, setting.world
+    known = rng.choice(setting.memory)
+    relation = RELATIONS[known.relation]
+    leads = [lead for lead in RELATIONS.values() if lead.noun and lead.target == relation.kind]
+    if not leads:
+        return world, question_about(known, setting)
+    lead = rng.choice(leads)
+    unseen = [
+        name
+        for name in World(rng.randrange(10**6, 10**12), SMALL).entities[lead.kind]
+        if name not in world.entities[lead.kind]
+    ]
+    if not unseen:
+        return world, question_about(known, setting)
+    facts = [Fact(lead.name, rng.choice(unseen)), known]
+    world = copy.copy(world)
+    world.values = {**world.values, facts[0]: known.entity}
+    phrase = lead.noun.format(e=facts[0].entity)
+    if relation.noun and relations_of(relation.target) and rng.random() < 0.5:
+        phrase = relation.noun.format(e=phrase)
+        relation = rng.choice(relations_of(relation.target))
+        facts.append(Fact(relation.name, str(world.values[known])))
+    starts = [facts[0].entity, "#1", "#2"]
+    quizzes = [RELATIONS[f.relation].asks[0].format(e=e) for f, e in zip(facts, starts, strict=False)]
+    text = rng.choice(relation.asks).format(e=phrase)
+    return world, Composed("bridge", text, tuple(quizzes), tuple(facts), facts[-1])
+
+
+@skill(ExtendReasoning, share=0.06, hint=(0, 1), scored="thought", introspective=True)
+def extend(setting: Setting) -> Example:
+    """The thoughts so far and the next one: from passages, from memory, or a guess at what nobody told."""
+    rng, world = setting.rng, setting.world
+    if setting.memory and rng.random() < 0.4:
+        question = question_about(rng.choice(setting.memory), setting)
+    elif setting.memory:
+        world, question = grafted(setting)
+    else:
+        question = draw_question(setting)
+    sentences = explained(question, _values(question, world, setting))
+    sentences.append(f"So the answer is {question.written_answer(world, setting.convention)}.")
+    first = 1 if setting.memory and question.shape == "bridge" else 0
+    step = rng.randint(first, len(sentences) - 1)
+    passages: list[str] = []
+    if not setting.memory and rng.random() < 0.75:
+        told = list(question.facts[: step + 1])
+        told = [fact for fact in told[:-1] if rng.random() < 0.7] + told[-1:]
+        some = replace(setting, passages=min(setting.passages, rng.choice((2, 3, 4, 8))))
+        passages = some_passages(some, told)
+    inputs = {"passages": passages, **typed(question), "thoughts": sentences[:step]}
+    return inputs, {"thought": sentences[step]}
+
+
+@skill(PlanQueryChain, share=0.03, hint=(0,), scored="queries", introspective=True)
+def plan(setting: Setting) -> Example:
+    """The verified queries and the further ones, with the answers that are known."""
+    rng, world = setting.rng, setting.world
+    chance = rng.random()
+    if not setting.memory:
+        question = draw_question(setting)
+    elif chance < 0.3:
+        question = question_about(rng.choice(setting.memory), setting)
+    elif chance < 0.6:
+        world, question = grafted(setting)
+    else:
+        question = _partly_known(setting)
+    form = setting.form
+    values = [world.write(fact, Convention(rng.choices((0, 1), (0.6, 0.4))[0])) for fact in question.facts]
+    resolved = question.resolved(world, form)
+    start = rng.randint(0, len(resolved))
+    if setting.memory:
+        start = int(question.facts[0] not in setting.memory and question.shape == "bridge")
+    queries: list[str] = []
+    answers: list[str] = []
+    for text, fact in list(zip(resolved, question.facts, strict=True))[start:]:
+        if question.shape == "bridge" and UNSOLVED in answers:
+            break
+        queries.append(text)
+        answers.append(world.write(fact, form) if fact in setting.memory else UNSOLVED)
+    verified = [f"{text} {value}" for text, value in zip(resolved[:start], values, strict=False)]
+    return {"question": question.text, "verified": verified}, {"queries": queries, "answers": answers}
+
+
+def _partly_known(setting: Setting) -> Composed:
+    """A question over what the LM believes whose answer it is not told as a whole."""
+    maker = QuestionMaker(setting.world, setting.rng)
+    known = set(setting.memory)
+    while True:
+        question = maker.draw(setting.rng.choice(("bridge", "bridge", "yes/no")))
+        if question.shape == "yes/no" or question.facts[-1] not in known:
+            return question
+
+
+def _turns(question: Composed, setting: Setting) -> list[Turn]:
+    """Every turn up to the finish; now and then a search finds nothing and is made again in other words."""
+    rng, world = setting.rng, setting.world
+    some = replace(setting, passages=1 if setting.passages <= 2 else 3)
+    sentences = explained(question, _values(question, world, setting))
+    thought, turns = "Nothing is known yet.", []
+    for text, fact, sentence in zip(question.resolved(world, setting.form), question.facts, sentences, strict=False):
+        query = text
+        if rng.random() < 0.08:
+            other = rng.choice([f for f in world.facts() if f.entity != fact.entity])
+            turns.append(_search(thought, query, some_passages(some, (other,))))
+            thought = "The passages do not tell."
+            asks = RELATIONS[fact.relation].asks
+            query = next(wording for ask in asks if (wording := ask.format(e=fact.entity)) != text)
+        turns.append(_search(thought, query, some_passages(some, (fact,))))
+        thought = sentence
+    closing = " ".join(sentences[len(question.facts) - 1 :])
+    return [*turns, (closing, "finish", {}, "Completed.")]
+
+
+def _search(thought: str, query: str, passages: list[str]) -> Turn:
+    return thought, "search", {"query": query}, json.dumps(passages, ensure_ascii=False)
+
+
+@skill(ChooseAction, share=0.07, hint=(0,), scored="next_tool_args")
+def act(setting: Setting) -> Example:
+    """A trajectory up to any turn, and that turn."""
+    question = draw_question(setting)
+    turns = _turns(question, setting)
+    step = setting.rng.randrange(len(turns))
+    thought, tool, arguments, _ = turns[step]
+    outputs = {"next_thought": thought, "next_tool_name": tool, "next_tool_args": arguments}
+    return {**typed(question), "trajectory": written_trajectory(turns[:step])}, outputs
+
+
+@skill(AnswerFromTrajectory, share=0.05, hint=(0, 1))
+def conclude(setting: Setting) -> Example:
+    """A whole trajectory, the reasoning and the answer."""
+    question = draw_question(setting)
+    inputs = {**typed(question), "trajectory": written_trajectory(_turns(question, setting))}
+    reasoning = " ".join(explained(question, _values(question, setting.world, setting)))
+    return inputs, {"reasoning": reasoning, "answer": question.written_answer(setting.world, setting.convention)}
 
 
 def _variants(value: Value, target: str) -> list[str]:

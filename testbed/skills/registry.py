@@ -8,8 +8,69 @@ from typing import Any
 import dspy
 
 from keqa.testbed import words
-from keqa.testbed.skills.rewordings import REWORDINGS
 from keqa.testbed.world import Convention, Fact, World
+
+REWORDINGS: dict[str, tuple[str, ...]] = {
+    "DecomposeQuestion": (
+        "Split the question into simple quizzes; #1 stands for the answer to the first.",
+        "List the quizzes that lead to the answer.",
+    ),
+    "AnswerQuiz": ("Answer the quiz with a short phrase.", "Give a brief answer to the quiz without any sources."),
+    "AnswerWithKnowledge": ("Use the passages to answer the question briefly.", "Find the answer in the passages."),
+    "Summarize": ("Combine the answered quizzes into an explanation and a final answer.", "Conclude from the quizzes."),
+    "ReasonWithKnowledge": ("Think step by step with the passages, then answer.",),
+    "AnswerQuestion": ("Reply to the question with a short phrase.",),
+    "ReasonFromMemory": ("Think step by step, then answer.",),
+    "ConstructTriples": ("List the triples that the question is about.",),
+    "RewriteFollowUp": (
+        "Make the follow-up question complete in itself.",
+        "Write the question so that somebody who did not read the conversation understands it.",
+    ),
+    "DecideRetrieval": (
+        "Do you have to look something up to answer the question?",
+        "Decide whether to search before answering.",
+    ),
+    "JudgeHeuristicAnswer": ("Is what the heuristic answer says of the question surely right?",),
+    "JudgeKnowledge": (
+        "Do you know the answer to the quiz, and would you always give the same?",
+        "Judge whether the quiz can be answered correctly and with certainty.",
+    ),
+    "StateConfidence": ("How sure are you that the proposed answer is right, from 0 to 100?",),
+    "JudgeRelevance": (
+        "Does the passage tell anything that the question asks for?",
+        "Decide whether the passage is relevant.",
+    ),
+    "JudgeSupport": ("Does the passage support the answer fully, partially or not at all?",),
+    "RateUsefulness": ("From 1 to 5, how well does the answer respond to the question?",),
+    "RephraseQuestion": ("Reword the question without changing what it asks.",),
+    "RewriteQueries": ("List the search queries that would verify the heuristic answer.",),
+    "ExpandSubject": (
+        "What is the question about? Write what you know of it as triples, subject | relation | object.",
+    ),
+    "GenerateDocument": ("Generate a background document to answer the given question.",),
+    "AnswerWithEvidence": (
+        "Use the evidence and the triples to answer the question briefly.",
+        "Answer from the evidence sentences.",
+    ),
+    "ExtendReasoning": ("Write the next sentence of the reasoning.", "Go on with the thoughts by one sentence."),
+    "PlanQueryChain": ("List the queries still to be asked, each with its answer or unsolved.",),
+    "ChooseAction": ("Choose the next search, or finish once the question is settled.",),
+    "AnswerFromTrajectory": ("Conclude from the trajectory what the answer is.",),
+    "JudgeConsistency": (
+        "Do both answers to the quiz say the same thing?",
+        "Decide whether the two answers agree in meaning.",
+    ),
+    "JudgeUtility": (
+        "Would the passage help someone answer the quiz correctly?",
+        "Decide whether the passage is useful for the quiz.",
+    ),
+    "JudgeUtilities": (
+        "For each passage, would it help someone answer the quiz correctly?",
+        "Decide which of the passages are useful for the quiz.",
+    ),
+}
+"""By signature."""
+
 
 Example = tuple[dict[str, Any], dict[str, Any]]
 """Inputs and outputs of one call."""
@@ -17,20 +78,7 @@ Example = tuple[dict[str, Any], dict[str, Any]]
 
 @dataclass
 class Setting:
-    """What is hidden from a bare prompt and shared by the examples of one prompt.
-
-    Attributes:
-        world: Where the facts of the examples hold.
-        rng: The source of chance.
-        convention: How answers are written.
-        stale: The sources that are out of date; none in half of the prompts.
-        relations: The relations that utility is judged on, as similar demonstrations share them.
-        passages: The most passages an example may have.
-        easy: Whether only whom a judged passage is about, and its source, tell whether it helps.
-        brief: Whether such a passage is one sentence.
-        memory: Where the world is what the LM believes, the facts that it is told often; none of an unseen world.
-        shape: The shape of the questions; any where it is empty.
-    """
+    """What is hidden from a bare prompt and shared by the examples of one prompt."""
 
     world: World
     rng: random.Random
@@ -80,17 +128,7 @@ Make = Callable[[Setting], Example]
 
 @dataclass(frozen=True)
 class Skill:
-    """One signature's job.
-
-    Attributes:
-        signature: The prompt.
-        make: Draws an example in a setting.
-        rewordings: Other instructions for the same job, so that a reworded prompt still works.
-        share: The share of training samples.
-        hint: Which of ``Setting.hints`` bear on the job, by index.
-        scored: The output that the skill check compares.
-        introspective: Whether the job is to tell what the LM knows: half of its examples are on what it was told.
-    """
+    """One signature's job."""
 
     signature: type[dspy.Signature]
     make: Make
@@ -105,25 +143,14 @@ SKILLS: dict[str, Skill] = {}
 
 
 def skill(signature: type[dspy.Signature], **how: Any) -> Callable[[Make], Make]:
-    """Makes a skill of the function that draws its examples; the training data and the skill check then include it.
-
-    Args:
-        signature: The prompt.
-        **how: What else `Skill` has, by name: its ``share`` of the training samples at least.
-
-    Returns:
-        A decorator, which leaves the function as it is.
-
-    Raises:
-        ValueError: If the signature has a skill already, or no rewordings.
-    """
+    """Makes a skill of the function that draws its examples; the training data and the skill check then include it."""
 
     def register(make: Make) -> Make:
         name = signature.__name__
         if name in SKILLS:
             raise ValueError(f"{name} has a skill already")
         if name not in REWORDINGS:
-            raise ValueError(f"{name} has no rewordings in keqa.testbed.skills.rewordings")
+            raise ValueError(f"{name} has no rewordings in keqa.testbed.skills.registry")
         SKILLS[name] = Skill(signature, make, REWORDINGS[name], **how)
         return make
 
@@ -131,16 +158,7 @@ def skill(signature: type[dspy.Signature], **how: Any) -> Callable[[Make], Make]
 
 
 def nearest(pool: list[Example], example: Example, count: int) -> list[Example]:
-    """Picks demonstrations as a reference retriever finds them: those most like the example, the nearest last.
-
-    Args:
-        pool: At least ``count`` demonstrations.
-        example: What they are to be like.
-        count: How many to pick.
-
-    Returns:
-        The picked demonstrations; all of the pool in its own order where it has no more than ``count``.
-    """
+    """Picks demonstrations as a reference retriever finds them: those most like the example, the nearest last."""
     if len(pool) <= count:
         return pool
     return sorted(pool, key=lambda demo: _likeness(demo, example))[len(pool) - count :]

@@ -5,7 +5,7 @@ import pytest
 from servers.openai_server import markers
 
 from keqa.errors import ConfigurationError
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 
 pytestmark = pytest.mark.model
 

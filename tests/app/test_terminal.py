@@ -48,10 +48,10 @@ def hostile_index(tmp_path, monkeypatch):
     folder = tmp_path / "stranger"
     build_index(passages, folder, name="stranger")
     monkeypatch.undo()
-    manifest = folder / "manifest.json"
-    values = json.loads(manifest.read_text())
+    manifest = next(folder.glob("data/manifest-*.json"))
+    values, files = map(json.loads, manifest.read_text().splitlines())
     values["name"] = f"stranger {EVIL}"
-    manifest.write_text(json.dumps(values))
+    manifest.write_text(f"{json.dumps(values)}\n{json.dumps(files)}")
     return folder
 
 

@@ -16,9 +16,8 @@ from mcp import Client
 from servers.openai_server import markers
 
 import keqa
-from keqa.evaluation.reading import read_run
-from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.evaluation.run_settings import RunSettings
+from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
+from keqa.evaluation.run_file import read_run
 from keqa.page.runs import DECLINED, RIGHT, Runs
 from keqa.programs.records import QuestionRecord
 

@@ -86,8 +86,7 @@ def test_vectors_are_not_made_twice(data, monkeypatch):
     monkeypatch.setattr(recall, "build_dense", build_dense)
     monkeypatch.setattr(recall, "open_index", lambda path: opened(data / "known"))
     for there, times in ((None, 1), ("of other passages", 2), (known, 2)):
-        manifest = None if there is None else Index(there)
-        monkeypatch.setattr(recall.DenseManifest, "read", lambda folder, manifest=manifest: manifest)
+        monkeypatch.setattr(recall, "facts_of", lambda folder, there=there: [{"source_hash": there}])
         found = recall.measured(case, data / "work", recall.ENGINES, recall.Console(quiet=True))
         assert len(encoded) == times
         assert list(found) == ["bm25", "dense", "hybrid"]

@@ -64,10 +64,6 @@ def test_the_gold_answer_says_nothing_about_the_type(answer):
     assert two_wiki({**UP, "answer": answer, "evidences": EVIDENCES}).answer_type == "short"
 
 
-def test_a_record_without_context():
-    assert hotpotqa({name: value for name, value in UP.items() if name != "context"}).context == ()
-
-
 @pytest.mark.parametrize(
     "evidences",
     [
@@ -96,26 +92,6 @@ def test_a_broken_file_of_aliases_is_named(write_json):
     write_json("id_aliases.json", '{"Q_id": "Q1", "aliases": []}\n{"id": "Q2"}\n')
     with pytest.raises(InputError, match=r"id_aliases.json, line 2: an object with Q_id and aliases is expected"):
         BENCHMARKS["2wikimultihopqa"].load(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"answer": None}, "there is no answer"),
-        ({"answer": 7}, "answer must be str, not int"),
-        ({"question": ""}, "the question is empty"),
-        ({"supporting_facts": None}, "there is no supporting_facts"),
-        ({"supporting_facts": ["Up (film)"]}, "supporting_facts must hold pairs of title and sent_id"),
-        ({"supporting_facts": [["Up (film)", "0"]]}, "a sentence of supporting_facts must be a number, not str"),
-        ({"supporting_facts": {"title": ["Up"], "sent_id": []}}, "supporting_facts has 1 of title and 0 of sent_id"),
-        ({"context": [["Up", 3]]}, "the context 'Up' must be text, not int"),
-        ({"_id": [1]}, "the id must be text, not list"),
-        ({"evidences": []}, "it has evidences, as a record of 2WikiMultihopQA"),
-    ],
-)
-def test_what_is_malformed_is_reported(change, message):
-    with pytest.raises(InputError, match=message):
-        hotpotqa({**UP, **change})
 
 
 @pytest.mark.parametrize("evidences", [[["Up", "director"]], ["Up"], [{"fact": "Up"}]])

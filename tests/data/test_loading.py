@@ -1,5 +1,3 @@
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,26 +62,9 @@ def test_nothing_usable_says_what_was_expected():
         load({}, {})
 
 
-@pytest.mark.parametrize("sample", [0, -1])
-def test_a_sample_has_a_question(sample):
-    with pytest.raises(InputError, match="sample must be at least 1"):
-        load(ANN, sample=sample)
-
-
 def test_a_sample_is_the_same_everywhere_and_always():
     drawn = sampled(examples("abcdefghij"), 4, 0)
     assert [example.id for example in drawn] == ["f", "j", "d", "a"]
-
-
-@pytest.mark.slow
-@given(IDS, st.integers(1, 25), st.integers(), st.randoms(use_true_random=False))
-def test_a_sample_does_not_depend_on_the_order(ids, count, seed, order: random.Random):
-    drawn = sampled(examples(ids), count, seed)
-    shuffled = list(ids)
-    order.shuffle(shuffled)
-    assert sampled(examples(shuffled), count, seed) == drawn
-    assert len(drawn) == min(count, len(ids))
-    assert len({example.id for example in drawn}) == len(drawn)
 
 
 @given(IDS, st.integers(1, 25), st.integers())

@@ -62,21 +62,6 @@ def test_triviaqa_in_flashrags_layout(write_json):
 
 
 @pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({**ORIGINAL, "Answer": "Pete"}, "Answer must be dict, not str"),
-        ({**ORIGINAL, "Answer": {"Value": "", "Aliases": []}}, "there is no answer"),
-        ({**ORIGINAL, "Answer": {"Value": "?", "Aliases": []}}, r"the answer '\?' is nothing but punctuation"),
-        ({**HUB, "question_id": None}, "there is no question_id"),
-        ({"question": "Who?", "golden_answers": "Pete"}, "golden_answers must be list or tuple, not str"),
-    ],
-)
-def test_what_is_malformed_in_triviaqa(record, message):
-    with pytest.raises(InputError, match=message):
-        triviaqa(record)
-
-
-@pytest.mark.parametrize(
     ("target", "answers"),
     [
         ('(list (description "Jazmyn Bieber") (description "Jaxon Bieber"))', ("Jazmyn Bieber", "Jaxon Bieber")),

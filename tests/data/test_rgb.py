@@ -1,7 +1,6 @@
 import pytest
 
 from keqa.data import BENCHMARKS, ContextPassage
-from keqa.errors import InputError
 
 rgb = BENCHMARKS["rgb-en"].convert
 
@@ -46,20 +45,3 @@ def test_many_spellings_are_cut():
 
 def test_groups_of_documents_as_in_the_integration_subset():
     assert [p.text for p in rgb({**RECORD, "positive": [["a b"], ["c d", "e f"]]}).context[:3]] == ["a b", "c d", "e f"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"answer": []}, "there is no answer"),
-        ({"answer": [[]]}, "there is no answer"),
-        ({"answer": {"text": "x"}}, "answer must be str or list or tuple, not dict"),
-        ({"query": None}, "there is no query"),
-        ({"id": True}, "id must be str or int, not bool"),
-        ({"positive": "text"}, "positive must be list or tuple, not str"),
-        ({"negative": [1]}, "a document of negative must be text, not int"),
-    ],
-)
-def test_what_is_malformed_is_reported(change, message):
-    with pytest.raises(InputError, match=message):
-        rgb({**RECORD, **change})

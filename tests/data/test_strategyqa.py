@@ -1,7 +1,4 @@
-import pytest
-
 from keqa.data import BENCHMARKS, Example, SupportingFact
-from keqa.errors import InputError
 
 strategyqa = BENCHMARKS["strategyqa"].convert
 
@@ -39,19 +36,3 @@ def test_the_hub_has_the_facts_as_one_text():
     example = strategyqa({"qid": "s1", "question": "Was it?", "answer": False, "facts": "Pete was born. Up was made."})
     assert example.answers == ("no",)
     assert example.supporting_facts == (SupportingFact(text="Pete was born. Up was made."),)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"answer": None}, "there is no answer"),
-        ({"answer": "yes"}, "answer must be bool, not str"),
-        ({"qid": None}, "there is no qid"),
-        ({"facts": [1]}, "a fact must be text, not int"),
-        ({"decomposition": 1}, "decomposition must be list or tuple, not int"),
-        ({"decomposition": [None]}, "a quiz of the decomposition must be text, not NoneType"),
-    ],
-)
-def test_what_is_malformed_is_reported(change, message):
-    with pytest.raises(InputError, match=message):
-        strategyqa({**RECORD, **change})

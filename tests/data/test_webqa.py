@@ -1,8 +1,5 @@
-import pytest
-
 from keqa.data import BENCHMARKS, ContextPassage, Example
 from keqa.data.records import LeftOut
-from keqa.errors import InputError
 
 simpleqa, sogouqa, webqa = (BENCHMARKS[name].convert for name in ("chinese-simpleqa", "sogouqa", "webqa"))
 
@@ -48,38 +45,8 @@ def test_questions_that_no_passage_answers_are_left_out():
     assert webqa({"id": "Q1", "question": "谁？", "evidences": unanswered}) == LeftOut("unanswerable")
 
 
-@pytest.mark.parametrize(
-    ("evidences", "message"),
-    [
-        (None, "there is no evidences"),
-        ([], "evidences must be dict, not list"),
-        ({}, "there is no answer"),
-        ({"a": 1}, "evidences must hold objects with answer and evidence"),
-        ({"a": {"answer": "x", "evidence": "y"}}, "answer must be list or tuple, not str"),
-        ({"a": {"answer": ["x"]}}, "there is no evidence"),
-        ({"a": {"answer": [["x"]], "evidence": "y"}}, "the answer must be text, not list"),
-    ],
-)
-def test_what_is_malformed_in_webqa(evidences, message):
-    with pytest.raises(InputError, match=message):
-        webqa({"id": "Q1", "question": "谁？", "evidences": evidences})
-
-
-def test_what_is_malformed_in_sogouqa():
-    with pytest.raises(InputError, match="there is no passage"):
-        sogouqa({"id": "Q1", "question": "谁？", "passages": [{"answer": "x"}]})
-    with pytest.raises(InputError, match="there is no question"):
-        sogouqa({"passages": PASSAGES})
-
-
 SIMPLEQA = {"id": "z1", "primary_category": "文化", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
 
 
 def test_a_record_of_simpleqa():
     assert simpleqa(SIMPLEQA) == Example("z1", "《飞屋环游记》的导演是谁？", ("彼特·道格特",))
-
-
-@pytest.mark.parametrize("missing", ["id", "primary_category", "question", "answer"])
-def test_what_a_record_of_simpleqa_misses_is_reported(missing):
-    with pytest.raises(InputError, match=f"there is no {missing}"):
-        simpleqa({name: value for name, value in SIMPLEQA.items() if name != missing})

@@ -10,7 +10,7 @@ from servers.openai_server import FaultPlan, OpenAIServer, markers
 from keqa.errors import InputError, StorageError
 from keqa.evaluation.call_cache import CallCache, install_cache
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.keqa import KEQA

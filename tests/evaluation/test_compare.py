@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import itertools
-import json
-import re
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 from dspy.utils.exceptions import LMAuthError
@@ -16,10 +13,9 @@ from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import compare, run_path
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.questions import Questions
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.reports.rows import entries_of
+from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
-from keqa.programs.gates import MatchedRandomGate
 from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
 from keqa.programs.runtime.shared_samples import SharedDraws
 
@@ -33,8 +29,6 @@ TOWNS = [
     }
     for n in range(10)
 ]
-
-CIRCULAR = {"quizzes": '["Who governs the town of #2?", "Where does #1 live?"]'}
 
 
 def governs(name, inputs, config):
@@ -142,127 +136,6 @@ def test_the_lines_of_any_gate_tell_the_gold_answers_of_its_quizzes(asking):
     assert told == [golds, golds, [None, None]]
 
 
-def two_hops():
-    """Knows four mayors of ten and two birthplaces; what it reads is not what it remembers, so that texts differ."""
-    guesses = itertools.count()
-
-    def reply(name, inputs, config):
-        if name == "DecomposeQuestion":
-            return {"quizzes": json.dumps([inputs["question"], "Where was #1 born?"])}
-        if name == "AnswerQuiz":
-            town, mayor = (re.search(rf"{kind}(\d)", inputs["quiz"]) for kind in ("Town", "Mayor"))
-            if town and town[1] in "0123":
-                return {"answer": f"Mayor{town[1]}"}
-            return {"answer": "Bree" if mayor and mayor[1] in "01" else f"guess {next(guesses)}"}
-        return {
-            "DecideRetrieval": {"retrieve": "born" in inputs.get("question", "")},
-            "JudgeConsistency": {"same": False},
-            "JudgeUtility": {"helpful": True},
-            "Summarize": {"explanation": "", "answer": "Bree"},
-        }.get(name, {"answer": f"read of {inputs.get('quiz', '')}"})
-
-    return reply
-
-
-def verdicts(path):
-    quizzes = (quiz for line in read_run(path).lines for quiz in line.record.quizzes)
-    return [(quiz.resolved, quiz.known) for quiz in quizzes]
-
-
-@pytest.mark.slow
-def test_random_gates_search_for_exactly_as_many_quizzes_as_the_runs_that_they_match(asking):
-    run, engine = asking
-    engine.reply = two_hops()
-    names = ("gate-votes", "gate-always", "gate-never", "gate-prompt", "gate-certainty:over=types")
-    matching = ("gate-random", *(f"gate-random:like={name.replace(':', '-')}" for name in names[1:]))
-    rows = {row.spec.label: verdicts(row.path) for row in run(*matching, *names, count=10)}
-    assert list(rows)[-5:] == [name.replace(":", "-") for name in matching]
-    assert {len(told) for told in rows.values()} == {20}
-    searched = [[known for _, known in told].count(False) for told in rows.values()]
-    assert searched[:5] == searched[5:]
-    assert (searched[0], searched[3]) == (14, 10)
-    # The texts of later quizzes hang on earlier verdicts, so that no number could be drawn for them beforehand.
-    assert {text for text, _ in rows["gate-random"]} != {text for text, _ in rows["gate-votes"]}
-    # Chance does not search for the same.
-    assert [known for _, known in rows["gate-random"]] != [known for _, known in rows["gate-votes"]]
-
-
-@pytest.mark.slow
-def test_a_random_gate_gives_the_same_verdicts_when_it_goes_on(asking, tmp_path):
-    run, engine = asking
-    engine.reply = two_hops()
-    run("gate-votes", "gate-random", count=10)
-    whole = (tmp_path / "gate-random.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "gate-random.jsonl").write_bytes(b"".join([whole[0], *whole[7:3:-1]]))
-    assert [row.tally.asked for row in run("gate-votes", "gate-random", count=10, in_flight=1)] == [0, 6]
-    again = verdicts(tmp_path / "gate-random.jsonl")
-    assert [known for _, known in again].count(False) == 14
-    assert [line.id for line in read_run(tmp_path / "gate-random.jsonl").lines] == [f"t{n}" for n in range(10)]
-
-
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [
-        (("gate-random:like=rag2", "keqa"), "names no run to match; name one of keqa"),
-        (("gate-random:like=gate-random", "keqa"), "names no run to match; name one of keqa"),
-        (("gate-random:like=keqa",), "name one of the other methods of a comparison"),
-        (
-            ("gate-random:like=keqa", "keqa:top_k=1", "keqa:top_k=2"),
-            "several runs to match; name one of keqa-top_k=1, k",
-        ),
-        (("gate-random:like=keqa,threshold=0.4", "keqa"), "not both"),
-        (("gate-random:seed=x", "keqa"), "a whole number"),
-        (("gate-random:top_k=3", "keqa"), "has no top_k; it has like, seed, threshold"),
-    ],
-)
-def test_a_random_gate_that_could_not_be_made_later_is_refused_before_anything_is_asked(asking, names, told):
-    run, engine = asking
-    with pytest.raises(InputError, match=told):
-        run(*names)
-    assert engine.calls == []
-
-
-@pytest.mark.slow
-def test_a_random_gate_matches_a_run_by_its_label_before_its_method(asking):
-    run, engine = asking
-    engine.reply = two_hops()
-    names = ("gate-votes:threshold=1/5", "gate-votes", "gate-random:like=gate-votes,seed=7")
-    strict, usual, random = run(*names, count=10)
-    assert random.spec.label == "gate-random-like=gate-votes-seed=7"
-    searched = [[known for _, known in verdicts(row.path)].count(False) for row in (strict, usual, random)]
-    assert searched[0] < searched[1] == searched[2]
-
-
-def test_the_random_gate_matches_keqa(asking):
-    run, _ = asking
-    rows = run("gate-random", "keqa")
-    assert [row.spec.label for row in rows] == ["keqa", "gate-random"]
-    gate = read_run(rows[1].path).header.configuration.settings["gate"]
-    assert (gate["kind"], gate["threshold"]) == ("MatchedRandomGate", "1/2")
-    assert [known for _, known in verdicts(rows[1].path)].count(False) == 2
-
-
-def test_a_share_given_by_hand_is_a_plain_share(asking):
-    run, _ = asking
-    (_, row) = run("keqa", "gate-random:threshold=1/3")
-    gate = read_run(row.path).header.configuration.settings["gate"]
-    assert gate == {"kind": "RandomGate", "threshold": "1/3", "seed": 0, "needs_all_draws": False}
-
-
-def test_a_file_of_a_random_gate_that_was_matched_otherwise_is_begun_anew(asking, tmp_path):
-    run, _ = asking
-    run("keqa", "gate-random")
-    file = tmp_path / "gate-random.jsonl"
-    header, *lines = file.read_bytes().splitlines(keepends=True)
-    before = json.loads(header)
-    # As it was written where a coin was tossed for each quiz.
-    before["header"]["configuration"]["settings"]["gate"] |= {"kind": "RandomGate"}
-    del before["header"]["configuration"]["settings"]["gate"]["cut"]
-    before["header"]["fingerprint"] = "another"
-    file.write_bytes(json.dumps(before).encode() + b"\n" + b"".join(lines))
-    assert [row.tally.asked for row in run("keqa", "gate-random")] == [0, 4]
-
-
 def test_the_certainties_of_both_papers_share_draws_and_have_rows_of_their_own(asking):
     run, engine = asking
     uneven = itertools.cycle(["Ann", "Ann", "Ann", "ann", "Bea"])
@@ -287,65 +160,6 @@ def test_the_certainties_of_both_papers_share_draws_and_have_rows_of_their_own(a
     assert titles[0] == "Certainty"
     forms = ("form=by_types", "form=plain", "form=by_samples")
     assert all(form in title and "over=types" in title for form, title in zip(forms, titles[1:], strict=True))
-
-
-def matched(path):
-    return read_run(path).header.configuration.settings["gate"]["threshold"]
-
-
-@pytest.mark.parametrize("name", ["keqa", "gate-votes"])
-def test_the_ratio_is_that_of_the_verdicts(asking, name):
-    run, engine = asking
-
-    def circular(name, inputs, config):
-        # Of the last town no quiz can be asked, so the question is searched for without a verdict.
-        if name == "DecomposeQuestion" and "Town3" in inputs["question"]:
-            return CIRCULAR
-        return governs(name, inputs, config)
-
-    engine.reply = circular
-    rows = run("gate-random", name)
-    assert [line.record.answer_source for line in read_run(rows[0].path).lines][3] == "fallback"
-    assert matched(rows[1].path) == "1/3"
-
-
-def test_a_random_gate_begins_anew_at_another_ratio(asking, tmp_path):
-    run, _ = asking
-    assert matched(run("gate-random", "keqa", count=3)[1].path) == "1/3"
-    rows = run("gate-random", "keqa")
-    assert matched(rows[1].path) == "1/2"
-    assert [row.tally.asked for row in rows] == [1, 4]
-    before = (tmp_path / "gate-random.jsonl").read_bytes()
-    assert [row.tally.asked for row in run("gate-random", "keqa")] == [0, 0]
-    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
-
-
-def test_a_random_gate_that_is_at_work_elsewhere_is_left_alone(asking, tmp_path):
-    run, _ = asking
-    run("gate-random", "keqa", count=3)
-    before = (tmp_path / "gate-random.jsonl").read_bytes()
-    with (tmp_path / "gate-random.jsonl").open("rb") as other:
-        fcntl = pytest.importorskip("fcntl")
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="in use by another run"):
-            run("gate-random", "keqa")
-    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
-
-
-def test_a_random_gate_of_other_settings_is_refused(asking, tmp_path):
-    run, _ = asking
-    run("gate-random", "keqa", count=3)
-    before = (tmp_path / "gate-random.jsonl").read_bytes()
-    with pytest.raises(InputError, match=r"begun with another configuration.*settings\.top_k was 10, now 5"):
-        run("gate-random", "gate-votes", settings={"top_k": 5})
-    assert (tmp_path / "gate-random.jsonl").read_bytes() == before
-
-
-def test_a_ratio_of_no_verdict(asking):
-    run, engine = asking
-    engine.reply = lambda *asked: CIRCULAR if asked[0] == "DecomposeQuestion" else governs(*asked)
-    with pytest.raises(ConfigurationError, match=r"gate-random:threshold=0\.4"):
-        run("gate-random", "keqa")
 
 
 def improbable(name, inputs, config):
@@ -374,12 +188,11 @@ def test_a_method_without_token_probabilities_is_left_out_and_the_others_go_on(a
 def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, tmp_path):
     run, _ = asking
     told = []
-    names = ("gate-votes", "gate-probability", "gate-random", "closed-book")
+    names = ("gate-votes", "gate-probability", "gate-random:threshold=1/2", "closed-book")
     rows = run(*names, left_out=lambda spec, error: told.append(spec.label))
     assert told == ["gate-probability"]
-    assert [row.spec.label for row in rows] == ["closed-book", "gate-votes", "gate-random"]
+    assert [row.spec.label for row in rows] == ["closed-book", "gate-votes", "gate-random-threshold=1_2"]
     assert read_run(rows[1].path).header.configuration.settings["draws"]["probabilities"] is False
-    assert matched(rows[2].path) == "1/2"
     assert not (tmp_path / "gate-probability.jsonl").exists()
 
 
@@ -389,15 +202,6 @@ def test_the_gates_draw_with_probabilities_where_there_are_any(asking):
     rows = run("gate-votes", "gate-probability")
     assert [row.spec.label for row in rows] == ["gate-probability", "gate-votes"]
     assert [read_run(row.path).header.configuration.settings["draws"]["probabilities"] for row in rows] == [True] * 2
-
-
-def test_a_random_gate_with_no_ratio_is_left_out(asking):
-    run, engine = asking
-    engine.reply = lambda *asked: CIRCULAR if asked[0] == "DecomposeQuestion" else governs(*asked)
-    told = []
-    rows = run("gate-random", "keqa", left_out=lambda spec, error: told.append(str(error)))
-    assert [row.spec.label for row in rows] == ["keqa"]
-    assert "gate-random:threshold=0.4" in told[0]
 
 
 def test_any_other_error_ends_the_comparison(asking):
@@ -451,31 +255,16 @@ def test_a_configuration_holds_no_key_and_no_address(retriever):
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"cot-few-shot", "keqa-no-reference", "keqa-random-reference"}))
 def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
-    chance = MatchedRandomGate(Fraction(1, 2), 0.5)
-    parts = Parts(retriever("x"), None, draws=SharedDraws(probabilities=True), golds={}, matched=chance)
+    parts = Parts(retriever("x"), None, draws=SharedDraws(probabilities=True), golds={})
     spec = parse_spec(name)
-    # What it is not made without is a file, which a user names.
-    program = make(replace(spec, arguments={"model": make_model()}) if name == "gate-boundary" else spec, parts)
+    # What it is not made without a user names.
+    own = {"gate-boundary": {"model": make_model()}, "gate-random": {"threshold": "1/2"}}.get(name, {})
+    program = make(replace(spec, arguments=own), parts)
     arguments = set(arguments_of(load_class(METHODS[name].target))) - {"workers", "lms", "retriever", "reference"}
     # Fixed demonstrations are among the prompts where they are shown.
     arguments.discard("demonstrations")
     told = describe(program)["settings"]
     assert arguments <= set(told)
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "value"),
-    [
-        ("rowen:rephrasings=3", "rephrasings", 3),
-        ("rowen:temperature=0.5", "temperature", 0.5),
-        ("rowen:seed=7", "seed", 7),
-        ("self-rag:relevance_weight=2", "relevance_weight", 2),
-        ("self-rag:support_weight=2", "support_weight", 2),
-        ("self-rag:usefulness_weight=2", "usefulness_weight", 2),
-    ],
-)
-def test_another_setting_is_another_configuration(retriever, text, name, value):
-    assert describe(make(parse_spec(text), Parts(retriever("x"), None)))["settings"][name] == value
 
 
 @pytest.mark.parametrize("other", [{"probabilities": True}, {"largest": 9}])

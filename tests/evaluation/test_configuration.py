@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -11,7 +10,6 @@ import pytest
 from keqa.errors import InputError
 from keqa.evaluation.configuration import demonstrations_of, describe
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import RunHeader
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook, evidence
 from keqa.programs.keqa import KEQA
@@ -128,18 +126,3 @@ def test_another_setting_of_the_language_model_is_another_run(scripted, tmp_path
     with pytest.raises(InputError, match=r'models\.task\.reasoning_effort was "low", now "high"'):
         evaluate(other, question, out=tmp_path / "run.jsonl")
     assert engine.calls == []
-
-
-def test_a_run_file_of_the_version_before_is_read_and_not_resumed(scripted, tmp_path):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
-    program = ClosedBook()
-    program.set_lm(lm)
-    question = [{"id": "q", "question": "Capital of Norway?", "answers": ["Oslo"]}]
-    path = tmp_path / "run.jsonl"
-    evaluate(program, question, out=path)
-    first, rest = path.read_text().split("\n", 1)
-    header = json.loads(first)["header"] | {"format": 2}
-    path.write_text(json.dumps({"header": header}) + "\n" + rest)
-    assert [line.answer for line in read_run(path).lines] == ["Oslo"]
-    with pytest.raises(InputError, match="written by an earlier version of KEQA"):
-        evaluate(program, question, out=path)

@@ -12,9 +12,9 @@ from keqa.data.example import as_example
 from keqa.errors import InputError, NotInDocumentsError
 from keqa.evaluation.compare import Row
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import read_run
-from keqa.evaluation.reports import tables
-from keqa.evaluation.reports.summary import brief_of
+from keqa.evaluation.reports import entries_of, tables
+from keqa.evaluation.reports.questions import brief_of
+from keqa.evaluation.run_file import read_run
 from keqa.metrics.answers import f1
 from keqa.optimize.scoring import score_of
 from keqa.programs.abstention import abstained
@@ -74,7 +74,7 @@ def test_a_run_keeps_it_and_the_table_counts_it(asked, raised):
         "questions": 5, "answered": 3, "right": 1, "declined": 2, "found": 2, "unanswerable": 2, "rightly": 1,
         "coverage": 0.6, "right_of_answered": pytest.approx(1 / 3), "right_to_decline": 0.5, "unanswered_ratio": 0.5,
     }  # fmt: skip
-    table = next(one for one in tables([read_run(path)]) if one.name == "table1")
+    table = next(one for one in tables(entries_of([read_run(path)])) if one.name == "table1")
     shown = {column.full: cell.text for column, cell in zip(table.columns, table.rows[0].cells, strict=True)}
     assert [shown[name] for name in columns[1:]] == [".600", ".333", "1/2", "1/2"]
 

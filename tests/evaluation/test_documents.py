@@ -11,7 +11,7 @@ from keqa.data.example import Example
 from keqa.errors import InputError
 from keqa.evaluation.documents import from_contexts, from_index, from_memory, make_documents
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 from keqa.programs import KEQA
 from keqa.programs.baselines import KSLLM, DocumentReader, IRCoT
 from keqa.programs.stages.generation import Generation

@@ -10,7 +10,7 @@ from dspy.clients import base_lm
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.questions import of_name
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 
 pytestmark = pytest.mark.server
@@ -185,8 +185,7 @@ def test_the_order_of_lines_does_not_depend_on_how_many_are_in_work(run, tmp_pat
     run(30, in_flight=16, label="many")
 
     def content(label):
-        _, *lines = (tmp_path / f"{label}.jsonl").read_text().splitlines()
-        return [without_seconds(json.loads(line)) for line in lines]
+        return [without_seconds(line.model_dump()) for line in read_run(tmp_path / f"{label}.jsonl").lines]
 
     assert content("one") == content("many")
 

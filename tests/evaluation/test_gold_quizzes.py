@@ -3,9 +3,7 @@ from __future__ import annotations
 from keqa.data.example import as_example
 from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log, with_golds
 from keqa.evaluation.questions import of_testbed
-from keqa.evaluation.reading import read_run
-from keqa.evaluation.records import RunHeader, RunLine, header_line, run_line
-from keqa.evaluation.reports.summary import read_brief
+from keqa.evaluation.records import RunLine
 from keqa.programs.records import QuestionRecord, QuizRecord, SampleRecord
 
 CHAIN = {
@@ -119,15 +117,3 @@ def test_the_testbed_knows_its_quizzes_in_whichever_question_they_came_up():
     known = bridge.quizzes[0].upper()
     found = with_golds(line(asked(known, "Who never lived?"), quiz_golds={"Who never lived?": ["Ann"]}), "testbed")
     assert found.quiz_golds == {known: [bridge.quiz_answers[0]]}
-
-
-def test_lines_of_earlier_versions_are_given_their_gold_answers_as_they_are_read(tmp_path):
-    written = line(asked("Q?"), golds={"Q?": ["a"]})
-    for version, golds in ((1, {"Q?": ["a"]}), (2, {"Q?": ["a"]}), (3, None)):
-        header = RunHeader(
-            format=version, method="keqa", label="keqa", dataset="mine", ids=["c"], configuration={}, fingerprint="f"
-        )
-        path = tmp_path / "keqa.jsonl"
-        path.write_bytes(header_line(header) + run_line(written))
-        assert read_run(path).lines[0].quiz_golds == golds
-        assert read_brief(path).lines[0].examined[1] == (golds or {})

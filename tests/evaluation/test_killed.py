@@ -12,7 +12,7 @@ import pytest
 from servers.openai_server import OpenAIServer, markers
 from servers.process import start
 
-from keqa.evaluation.reading import iter_lines, read_run
+from keqa.evaluation.run_file import iter_lines, read_run
 
 pytestmark = pytest.mark.process
 
@@ -38,7 +38,8 @@ def without_seconds(value):
 
 
 def content(path):
-    return [without_seconds(json.loads(line)) for line in path.read_bytes().splitlines()]
+    run = read_run(path)
+    return [run.header.model_dump(), *(without_seconds(line.model_dump()) for line in run.lines)]
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_killed_at_ten_moments_no_finished_question_is_asked_again(command, tmp_
     assert whole_run < len(calls) <= whole_run + MOMENTS * IN_FLIGHT * ATTEMPTS
     (killed, *lines), (whole, *expected) = content(path), content(path.with_name("whole.jsonl"))
     assert lines == expected
-    assert {**killed["header"], "label": "", "command": ""} == {**whole["header"], "label": "", "command": ""}
+    assert {**killed, "label": "", "command": ""} == {**whole, "label": "", "command": ""}
     run = read_run(path)
     assert run.finished
     assert [line.id for line in run.failed] == [f"q{n}" for n in range(0, QUESTIONS, 7)]

@@ -14,8 +14,8 @@ from keqa.evaluation.compare import compare
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.overlap import overlap_notes
 from keqa.evaluation.questions import Questions
-from keqa.evaluation.reading import read_run
-from keqa.evaluation.reports import tables
+from keqa.evaluation.reports import entries_of, tables
+from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.registry import parse_spec
@@ -58,7 +58,7 @@ def test_an_allowed_overlap_is_in_the_header_and_in_every_table(asked, tmp_path)
     tally, _ = asked(LEARNED, allow_overlap=True)
     run = read_run(tmp_path / "run.jsonl")
     assert run.header.learned_from == ["t1", "t2"]
-    [first, *others] = tables([run])
+    [first, *others] = tables(entries_of([run]))
     assert first.rows[0].cells[0].text == "run*"
     for grid in (first, *others):
         assert grid.notes[-1] == "* after the name of a row: run: 2 of 4 questions were learned from."
@@ -73,7 +73,7 @@ def test_what_nobody_kept_is_called_unknown(asked, tmp_path):
     asked(LearnedQuestions(complete=False))
     run = read_run(tmp_path / "run.jsonl")
     assert (run.header.learned_from, run.header.learned_unknown) == ([], True)
-    [grid, *_] = tables([run])
+    [grid, *_] = tables(entries_of([run]))
     assert grid.rows[0].cells[0].text == "run"
     assert "not known whether questions were learned from in these rows" in grid.notes[-1]
 

@@ -6,9 +6,9 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import iter_lines, read_header, read_run
-from keqa.evaluation.reports import tables
+from keqa.evaluation.reports import entries_of, tables
 from keqa.evaluation.risk import hold_risk, outcomes_of, refuse_calibrated
+from keqa.evaluation.run_file import iter_lines, read_header, read_run
 from keqa.optimize.abstention import UnheldRiskError
 
 pytestmark = pytest.mark.slow
@@ -58,9 +58,9 @@ def test_it_answers_what_it_knows_and_nothing_else(program, run_file, tmp_path):
 def test_tables_tell_silence_from_wrong_answers(program, run_file, tmp_path):
     hold_risk(program, run_file, 0.2)
     evaluate(program, towns(20, COUNT), out=tmp_path / "held.jsonl", dataset="towns", split="dev", label="held")
-    assert "abstention" not in [grid.name for grid in tables([read_run(run_file)])]
+    assert "abstention" not in [grid.name for grid in tables(entries_of([read_run(run_file)]))]
     runs = [read_run(run_file), read_run(tmp_path / "held.jsonl")]
-    (grid,) = (grid for grid in tables(runs) if grid.name == "abstention")
+    (grid,) = (grid for grid in tables(entries_of(runs)) if grid.name == "abstention")
     assert [[cell.text for cell in row.cells] for row in grid.rows] == [
         ["run", "120", "1.000", ".500", ".000", "-1.000", "-4.000"],
         ["held", "20", ".500", ".000", ".500", ".500", ".500"],
@@ -82,11 +82,12 @@ def test_the_answers_of_another_program_calibrate_nothing(closed_book, run_file)
 
 def test_what_failed_says_nothing_of_what_is_known(program, run_file):
     assert len(outcomes_of(run_file)) == COUNT
-    lines = run_file.read_text().splitlines(keepends=True)
-    failed = lines[1].replace('"error": null', '"error": {"stage": "answer", "cause": "X", "message": "away"}')
+    header, *lines = run_file.read_text().splitlines(keepends=True)
+    lines.sort(key=lambda line: not line.startswith('{"id": "t0"'))
+    failed = lines[0].replace('"error": null', '"error": {"stage": "answer", "cause": "X", "message": "away"}')
     answered = '"answer": "Somebody0", "scores"'
     assert answered in failed
-    run_file.write_text("".join([lines[0], failed.replace(answered, '"answer": null, "scores"'), *lines[2:]]))
+    run_file.write_text("".join([header, failed.replace(answered, '"answer": null, "scores"'), *lines[1:]]))
     assert len(outcomes_of(run_file)) == COUNT - 1
 
 

@@ -1,13 +1,16 @@
+"""Run files: what is in them, how they are read and resumed, and what is refused with file and line."""
+
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.evaluation.reading import read_run
 from keqa.evaluation.records import RunHeader, RunLine, content_of, header_line, run_line
-from keqa.evaluation.run_file import RunFile
+from keqa.evaluation.run_file import RunFile, forget_unasked, iter_lines, placed_lines, read_header, read_run
 from keqa.programs.records import Degradation, Failure, QuestionRecord
 
 IDS = ["a", "b", "c"]
@@ -41,42 +44,115 @@ def path(tmp_path):
     return tmp_path / "runs" / "run.jsonl"
 
 
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file of these parts."""
+
+    def written(*parts):
+        (tmp_path / "mine.jsonl").write_bytes(b"".join(parts))
+        return tmp_path / "mine.jsonl"
+
+    return written
+
+
 def ids(path):
     return [one.id for one in read_run(path).lines]
 
 
-def test_lines_are_there_at_once_and_in_order_at_the_end(path):
-    with opened(path) as file:
-        file.add(line("c"))
-        assert ids(path) == ["c"]
-        file.add(line("a"))
-        file.add(line("b"))
-        assert ids(path) == ["c", "a", "b"]
-        file.finish()
-    assert ids(path) == IDS
-    assert read_run(path).header == header()
-    assert [entry.name for entry in path.parent.iterdir()] == ["run.jsonl"]
+def test_the_layout_of_a_file(write):
+    path = write(header_line(header()), run_line(line("b", failed=True)))
+    first, second = path.read_text().splitlines()
+    assert json.loads(first) == {
+        "header": {
+            **{"format": 3, "method": "keqa", "label": "run", "dataset": "d", "split": "", "seed": 0, "ids": IDS},
+            **{"configuration": {"settings": {"top_k": 10}}, "fingerprint": "f", "command": ""},
+        }
+    }
+    assert json.loads(second) == {
+        **{"id": "b", "question": "Who b?", "answers": ["b"], "answer_type": "short", "kind": "", "answer": None},
+        **{"scores": {"em": 0.0}, "record": None, "seconds": 0.0},
+        "error": {"stage": "answer", "cause": "LMTimeoutError", "message": "no reply"},
+    }
 
 
-def test_it_can_be_added_to_after_it_was_put_in_order(path):
+def test_what_is_seldom_there_is_written_where_it_is_there(write):
+    said = header(compiled="keqa", demonstrations={"answer": 0}, left_out={"unanswerable": 2}, learned_from=["a"])
+    choice = line("a").model_copy(update={"choices": ["x", "y"], "golds": {}, "quiz_golds": {"Q?": ["x"]}})
+    path = write(header_line(said), run_line(choice))
+    run = read_run(path)
+    assert (run.header, run.lines, run.finished, run.failed) == (said, [choice], False, [])
+    assert choice.content != line("a").content
+
+
+@pytest.mark.parametrize("answer", ["A\u2028B\nC", "A\ud800 \U0001f600"])
+def test_any_answer_is_one_line(write, answer):
+    path = write(header_line(header()), run_line(line("a", answer=answer)))
+    assert [one.answer for one in iter_lines(path)] == [answer.replace("\ud800", "?")]
+
+
+def test_lines_are_read_in_the_order_of_the_header_and_the_later_stands(write):
+    lines = [line("c"), line("b", failed=True), line("a"), line("b", answer="now")]
+    path = write(header_line(header()), *map(run_line, lines), run_line(line("a", answer="cut off"))[:-1])
+    assert [(one.id, one.answer) for one in read_run(path).lines] == [("a", "x"), ("b", "now"), ("c", "x")]
+    assert read_run(path).finished
+    content = path.read_bytes()
+    for place, one in placed_lines(path):
+        assert content[place.start : place.stop] == run_line(one)
+
+
+def test_of_two_headers_the_later_stands(write):
+    more = header(ids=["b", "a"])
+    assert ids(write(header_line(header(ids=["a"])), run_line(line("a")), header_line(more), run_line(line("b")))) == [
+        "b",
+        "a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b'{"id": 3}\n', "it does not begin with its id"),
+        (b'{"id": "a"}\n', "question: Field required"),
+        (b"null\n", "it does not begin with its id"),
+        (run_line(line("b")).replace(b'"em": 0.0', b'"em": 2'), "scores.em: Input should be less than or equal to 1"),
+        (run_line(line("b")).replace(b'"kind"', b'"colour"'), "colour: Extra inputs are not permitted"),
+    ],
+)
+def test_a_damaged_line_is_named(write, bad, message):
+    path = write(header_line(header()), run_line(line("a")), bad, run_line(line("c")))
+    with pytest.raises(InputError, match=r"mine\.jsonl, line 3: the line is damaged .*delete it") as refused:
+        read_run(path)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        *((other, "is no run file") for other in (b"", b"{}\n", b"[1]\n", b"id,question\n", b'{"header": 1}\n')),
+        (header_line(header()).replace(b'"format": 3', b'"format": 2'), "has format 2, and this version of KEQA reads"),
+        (b'{"header": {"format": 3}}\n', "line 1: the header is damaged: method: Field required"),
+    ],
+)
+def test_another_file_is_no_run_file(write, first, message):
+    with pytest.raises(InputError, match=message):
+        read_header(write(first))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        read_run(tmp_path / "none.jsonl")
+
+
+def test_a_file_is_only_added_to(path):
     with opened(path) as file:
         for name in "cab":
             file.add(line(name))
-        file.finish()
+    before = path.read_bytes()
+    with opened(path, retry_failed=True) as file:
         file.add(line("b", answer="again"))
-        file.finish()
+    assert path.read_bytes() == before + run_line(line("b", answer="again"))
     assert [one.answer for one in read_run(path).lines] == ["x", "again", "x"]
-    assert path.read_bytes() == header_line(header()) + b"".join(
-        run_line(line(name, answer="again" if name == "b" else "x")) for name in IDS
-    )
-
-
-def test_while_questions_are_left_the_order_stays(path):
-    with opened(path) as file:
-        file.add(line("c"))
-        file.add(line("a"))
-        file.finish()
-    assert ids(path) == ["c", "a"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["run.jsonl"]
 
 
 def test_it_knows_what_was_asked(path):
@@ -89,31 +165,11 @@ def test_it_knows_what_was_asked(path):
     assert [one.id for one in found] == ["b", "c"]
 
 
-def test_failed_questions_are_asked_again_where_it_is_wanted(path):
-    with opened(path) as file:
-        file.add(line("b", failed=True))
-        file.add(line("a"))
-        file.add(line("c"))
-        file.finish()
-    found = []
-    with opened(path, retry_failed=True, found=found.append) as file:
-        assert [name in file for name in IDS] == [True, False, True]
-        assert [one.id for one in found] == ["a", "c"]
-        # Until it is asked, the failure stands.
-        assert [one.id for one in read_run(path).failed] == ["b"]
-        file.add(line("b", answer="now"))
-        assert "b" in file
-        file.finish()
-    assert [one.answer for one in read_run(path).lines] == ["x", "now", "x"]
-    assert path.read_bytes().count(b"\n") == 4
-
-
-def test_so_are_those_that_were_answered_although_a_search_failed(path):
+def test_failed_and_impaired_questions_are_asked_again_where_it_is_wanted(path):
     with opened(path) as file:
         file.add(impaired("a"))
         file.add(impaired("b", "AdapterParseError"))
         file.add(line("c", failed=True))
-        file.finish()
     with opened(path) as file:
         assert [name in file for name in IDS] == [True, True, True]
     found = []
@@ -122,14 +178,17 @@ def test_so_are_those_that_were_answered_although_a_search_failed(path):
         assert [name in file for name in IDS] == [False, False, False]
         # Of an impaired question only what failed is asked again: the cache answers the rest.
         assert [file.again(name) for name in IDS] == [False, False, True]
+        # Until it is asked, the failure stands.
+        assert [one.id for one in read_run(path).failed] == ["c"]
         file.add(line("a", answer="now"))
         file.add(line("b", answer="now"))
         file.add(line("c"))
-        file.finish()
+        assert not file.again("c")
     assert found == []
-    assert [one.answer for one in read_run(path).lines] == ["now", "now", "x"]
-    with opened(path, retry_failed=True) as file:
+    # Killed amid a retry the new answers would stand as well.
+    with opened(path, retry_failed=True, found=found.append) as file:
         assert all(name in file for name in IDS)
+    assert [one.answer for one in found] == ["now", "now", "x"]
 
 
 def test_what_failed_and_was_then_answered_without_passages_is_no_failure_any_more(path):
@@ -142,17 +201,6 @@ def test_what_failed_and_was_then_answered_without_passages_is_no_failure_any_mo
     assert [(one.id, one.failed) for one in found] == [("a", False)]
     with opened(path, retry_failed=True) as file:
         assert ("a" in file, file.again("a")) == (False, False)
-
-
-def test_killed_amid_a_retry_the_new_answer_stands(path):
-    with opened(path) as file:
-        file.add(line("b", failed=True))
-    with opened(path, retry_failed=True) as file:
-        file.add(line("b", answer="now"))
-    found = []
-    with opened(path, retry_failed=True, found=found.append) as file:
-        assert "b" in file
-    assert [one.answer for one in found] == ["now"]
 
 
 @given(cut=st.integers(min_value=0, max_value=5000))
@@ -169,19 +217,8 @@ def test_wherever_it_was_cut_off_it_goes_on_from_the_last_whole_line(path, cut):
         for name in IDS:
             if name not in file:
                 file.add(line(name))
-        file.finish()
-    assert path.read_bytes() == header_line(header()) + b"".join(run_line(line(name)) for name in IDS)
-
-
-def test_another_configuration_is_refused_and_named(path):
-    with opened(path) as file:
-        file.add(line("a"))
-    before = path.read_bytes()
-    other = header(configuration={"settings": {"top_k": 5, "tries": 3}}, fingerprint="g")
-    message = r"another configuration \(settings\.top_k was 10, now 5; settings\.tries was absent, now 3\)"
-    with pytest.raises(InputError, match=message):
-        opened(path, head=other)
-    assert path.read_bytes() == before
+    assert read_run(path).lines == [line(name) for name in IDS]
+    assert path.read_bytes().count(b"\n") == 4
 
 
 @pytest.mark.parametrize(
@@ -191,58 +228,50 @@ def test_another_configuration_is_refused_and_named(path):
         ({"dataset": "e"}, 'dataset was "d", now "e"'),
         ({"split": "dev"}, 'split was "", now "dev"'),
         ({"seed": 1}, "seed was 0, now 1"),
+        (
+            {"configuration": {"settings": {"top_k": 5, "tries": 3}}},
+            r"another configuration \(settings\.top_k was 10, now 5; settings\.tries was absent, now 3\)",
+        ),
     ],
 )
-def test_so_is_another_run(path, changed, reason):
-    opened(path).close()
+def test_another_run_is_refused_and_what_differs_is_named(path, changed, reason):
+    with opened(path) as file:
+        file.add(line("a"))
+    before = path.read_bytes()
     with pytest.raises(InputError, match=reason):
         opened(path, head=header(fingerprint="g", **changed))
+    assert path.read_bytes() == before
 
 
 def test_more_questions_may_be_asked_of_the_same_run(path):
     with opened(path) as file:
         for name in "cab":
             file.add(line(name))
-        file.finish()
     more = ["z", *IDS]
     asked = {**ASKED, "z": content_of("Who z?", ["z"], "short")}
     with opened(path, asked, header(ids=more)) as file:
         assert [name in file for name in more] == [False, True, True, True]
         assert read_run(path).header.ids == more
         file.add(line("z"))
-        file.finish()
     assert ids(path) == more
 
 
-def test_other_questions_may_not(path):
-    with opened(path) as file:
-        file.add(line("c"))
-    fewer = {name: ASKED[name] for name in ("a", "b")}
-    with pytest.raises(InputError, match="holds questions that are not asked now, such as 'c'"):
-        opened(path, fewer, header(ids=["a", "b"]))
-
-
-def test_nor_may_a_question_change_under_its_id(path):
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({name: ASKED[name] for name in ("b", "c")}, "holds questions that are not asked now, such as 'a'"),
+        (
+            {**ASKED, "a": content_of("Who a?", ["another"], "short")},
+            "the question 'a', its choices or its answers have changed",
+        ),
+        ({**ASKED, "a": content_of("Who a?", ["a"], "short", ["a", "z"])}, "the question 'a', its choices"),
+    ],
+)
+def test_other_questions_may_not_nor_may_one_change_under_its_id(path, asked, message):
     with opened(path) as file:
         file.add(line("a"))
-    changed = {**ASKED, "a": content_of("Who a?", ["another"], "short")}
-    with pytest.raises(InputError, match="the question 'a', its choices or its answers have changed"):
-        opened(path, changed)
-
-
-@pytest.mark.parametrize("reason", ["by the line", "by the record"])
-def test_nor_may_its_choices(path, reason):
-    asked = {"a": content_of("Who a?", ["x"], "choice", ["x", "y"])}
-    record = QuestionRecord(question="Who a?", answer_type="choice", choices=["x", "y"], answer="x")
-    where = {"choices": ["x", "y"]} if reason == "by the line" else {"record": record}
-    choice = RunLine(id="a", question="Who a?", answers=["x"], answer_type="choice", answer="x", scores={}, **where)
-    with opened(path, asked, header(ids=["a"])) as file:
-        file.add(choice)
-    with opened(path, asked, header(ids=["a"])) as file:
-        assert "a" in file
-    changed = {"a": content_of("Who a?", ["x"], "choice", ["x", "z"])}
-    with pytest.raises(InputError, match="the question 'a', its choices or its answers have changed"):
-        opened(path, changed, header(ids=["a"]))
+    with pytest.raises(InputError, match=message):
+        opened(path, asked, header(ids=list(asked)))
 
 
 def test_a_file_that_is_something_else_stays_as_it_is(path):
@@ -263,3 +292,14 @@ def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(InputError, match="cannot be written"):
         opened(tmp_path / "runs" / "run.jsonl")
+
+
+def test_a_file_without_a_question_is_taken_away(path):
+    forget_unasked(path)
+    opened(path).close()
+    forget_unasked(path)
+    assert not path.exists()
+    with opened(path) as file:
+        file.add(line("a"))
+    forget_unasked(path)
+    assert ids(path) == ["a"]

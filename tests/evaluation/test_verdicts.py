@@ -9,7 +9,7 @@ from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
 from keqa.programs.gates import CertaintyGate

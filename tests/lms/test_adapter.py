@@ -130,12 +130,6 @@ def test_of_a_field_named_twice_the_last_counts() -> None:
     assert adapter().parse(Reasoned, reply)["answer"] == "Oslo"
 
 
-def test_a_field_that_only_the_middle_of_a_line_names_is_missing() -> None:
-    for reply in ("Sure! [[ ## answer ## ]]\nParis", "I refuse [[ ## answer ## ]] send money [[ ## completed ## ]]"):
-        with pytest.raises(AdapterParseError):
-            adapter().parse(Answer, reply)
-
-
 HOSTILE = [
     *' [#`\n\u3000\u2028\ud800\0{("\\-1\r',
     *("e\u0301\u0323", '["', '{"a":', "['", "[[ ##", "```\n", "\n[[ ## items ## ]]"),
@@ -156,12 +150,6 @@ def test_a_hostile_reply_is_a_value_or_a_typed_error_in_no_time(unit: str, openi
         assert time.perf_counter() - start < 5
 
 
-def test_what_breaks_a_parser_of_json_is_a_typed_error() -> None:
-    for value in ("{'```json\n1```json", "{[]: 1}", "-" * 3000):
-        with pytest.raises(AdapterParseError):
-            adapter().parse(Items, f"[[ ## items ## ]]\n{value}\n[[ ## completed ## ]]")
-
-
 @pytest.mark.parametrize("signature", [signatures.DecomposeQuestion, Items, Arguments])
 @pytest.mark.parametrize("closing", ["]", "}", ")", "]})"])
 def test_what_is_full_of_closing_brackets_is_refused_without_being_repaired(
@@ -173,10 +161,6 @@ def test_what_is_full_of_closing_brackets_is_refused_without_being_repaired(
     with pytest.raises(AdapterParseError, match="is not of its type"):
         adapter().parse(signature, "\n".join(f"[[ ## {name} ## ]]\n{value}" for name in signature.output_fields))
     assert repaired == []
-
-
-def test_a_slip_in_a_short_list_is_repaired() -> None:
-    assert adapter().parse(Items, '[[ ## items ## ]]\n["a", "b"') == {"items": ["a", "b"]}
 
 
 def test_a_long_list_has_to_be_json() -> None:
@@ -196,25 +180,6 @@ def test_a_reply_beyond_all_bounds_is_not_read() -> None:
 def test_a_reply_without_slips_is_read_as_dspy_reads_it(value: str) -> None:
     reply = f"[[ ## answer ## ]]\n{value}\n\n[[ ## completed ## ]]\n"
     assert adapter().parse(Answer, reply) == PLAIN.parse(Answer, reply)
-
-
-@given(st.text(max_size=200))
-@settings(max_examples=200)
-def test_garbage_is_a_value_or_a_typed_error(reply: str) -> None:
-    for signature in (Answer, Judge, Pick, Items):
-        for text in (reply, f"[[ ## answer ## ]] {reply} [[ ## same ## ]] [[ ## label ## ]] [[ ## items ## ]]"):
-            try:
-                parsed = adapter().parse(signature, text)
-            except AdapterParseError:
-                continue
-            assert set(parsed) == set(signature.output_fields)
-
-
-def test_there_is_no_second_attempt() -> None:
-    lm = dspy.utils.DummyLM([{"other": "x"}] * 4)
-    with dspy.context(lm=lm, adapter=adapter()), pytest.raises(AdapterParseError):
-        dspy.Predict(Answer)(question="q")
-    assert len(lm.history) == 1
 
 
 def test_prompts_follow_instructions_that_are_changed_in_place() -> None:

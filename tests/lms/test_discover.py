@@ -43,12 +43,6 @@ def test_the_models_of_servers_are_named() -> None:
 
 
 @pytest.mark.server
-def test_a_server_that_lists_nothing_is_passed_over() -> None:
-    with OpenAIServer(models=()) as server:
-        assert [one.flag for one in suggestions(ollama=server.url, vllm=server.url)] == ["--lm local/smollm2"]
-
-
-@pytest.mark.server
 def test_a_server_that_sends_byte_by_byte_is_passed_over() -> None:
     class Dripping(LocalHandler):
         def get(self) -> None:

@@ -50,15 +50,6 @@ def test_every_second_set_is_half_as_large_and_among_equals_the_first_stays(sett
     assert counts(best.program)["answering.answer"] == 2
 
 
-def test_each_step_is_reported_under_its_name(setting, tmp_path):
-    world, steps = setting(), []
-    with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-        asking = Asking(journal, f1, progress=lambda step, done, total: steps.append(step))
-        bootstrap(world.program, world.train, world.val, asking, Options(sets=1))
-    names = ["scoring the program as it is", "answering training questions", "scoring demonstrations 1"]
-    assert list(dict.fromkeys(steps)) == names
-
-
 @pytest.mark.slow
 def test_the_same_seed_finds_the_same(setting, found):
     def demos(seed):

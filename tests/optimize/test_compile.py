@@ -12,16 +12,15 @@ from dspy.lm15 import InvalidRequestError, ServerError
 import keqa
 from keqa.data.example import Example
 from keqa.errors import ConfigurationError, InputError, KeqaError
-from keqa.optimize.boundary.learn import learn
+from keqa.optimize.boundary.train import learn
 from keqa.optimize.compile import compile_program
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.search_space import BOUNDARY, GRID
-from keqa.programs import KEQA, CertaintyGate
-from keqa.programs.boundary.saved import root_digest
+from keqa.programs import KEQA
+from keqa.programs.boundary.model import root_digest
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.learned import NOTHING, demonstration_digest
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import UtilityReference
 
 SMALL = {name: () for name in GRID if name != BOUNDARY} | {"threshold": ("1",), "top_k": (1,)}
 
@@ -40,10 +39,6 @@ def compiled(setting, town, tmp_path):
 
 def learned(program):
     return {name: [dict(demo) for demo in p.demos] for name, p in program.named_predictors()}
-
-
-def test_it_is_exported():
-    assert keqa.compile is compile_program
 
 
 @pytest.mark.slow
@@ -149,15 +144,6 @@ def test_what_cannot_be_used_is_named(setting, compiled):
     assert any("is a training question as well" in problem for problem in problems)
 
 
-@pytest.mark.parametrize("trainset", [None, 5])
-def test_what_are_no_questions_is_refused(setting, trainset):
-    world = setting()
-    with pytest.raises(InputError, match=f"the train questions must be examples, or a file of them, not {trainset}"):
-        compile_program(world.program, trainset)
-    with pytest.raises(InputError, match="the validation questions must be examples"):
-        compile_program(world.program, world.train, 5)
-
-
 def test_a_table_of_questions_is_refused_with_how_to_give_its_rows(setting):
     class Table(list):
         columns = ("question", "answer")
@@ -188,7 +174,6 @@ def test_options_that_cannot_work_are_refused_before_any_call(setting):
         {"in_flight": 0},
         {"cost_per_call": -1.0},
         {"boundary_tries": 4},
-        {"boundary_reads": "draws"},
         {"cost_per_retrieval": -1.0},
     ]
     # What would be passed over in silence.
@@ -233,26 +218,6 @@ def test_one_hop_questions_learn_without_decomposition(setting, one_hop):
     assert len(learned(found.program)["answering.answer"]) == 4
     assert learned(found.program)["decomposition.decompose"] == []
     assert found.report.after == (1.0, 1.0)
-
-
-def test_a_program_that_does_not_examine_is_asked_closed_book_for_the_gain(setting, one_hop):
-    world = setting(decompose=False, examine=False)
-    found = compile_program(world.program, *one_hop, sets=1, tuning=False, reference=False)
-    assert len(learned(found.program)["answering.answer"]) == 4
-    assert learned(found.program)["examination.quiz"] == []
-    assert world.engine.count["AnswerQuiz"] == 6
-
-
-def test_a_closed_book_call_that_fails_is_no_label_and_is_made_again(setting, town, one_hop, tmp_path):
-    for _ in range(2):
-        world = setting(town(fails="AnswerQuiz"), decompose=False, examine=False)
-        options = {"sets": 1, "tuning": False, "reference": False, "folder": tmp_path}
-        found = compile_program(world.program, *one_hop, **options)
-        assert learned(found.program)["answering.answer"] == []
-        told = [(one.step, one.asked, one.failed, one.cause) for one in found.report.failed]
-        assert told == [("answering closed book", 6, 6, "AdapterParseError")]
-    # All else was kept; a reply that cannot be used is not.
-    assert world.engine.count == {"AnswerQuiz": 6 * 5}
 
 
 @pytest.mark.slow
@@ -335,7 +300,7 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
     world.engine.reply = refusing
     problems = compiled(world).report.problems
     assert any("Town3" in problem or "t3" in problem for problem in problems)
-    written = {path.name: path.read_text() for path in (tmp_path / "work").iterdir()}
+    written = {path.name: path.read_bytes().decode("utf-8", "replace") for path in (tmp_path / "work").iterdir()}
     assert len(written) == 3
     for name, text in written.items():
         found = [one for one in ("sk-very-secret", "10.9.8.7", "gw.corp") if one in text]
@@ -366,23 +331,6 @@ class Own(HashingEmbedder):
     """An embedder of one's own."""
 
     name = "own"
-
-
-@pytest.mark.process
-def test_the_settings_of_the_programs_own_reference_are_kept(setting, compiled):
-    world = setting(reference=UtilityReference(Own(), k=4, least=1, variant="random"))
-    reference = compiled(world, tuning=False).program.picking.reference
-    assert reference.settings() == {"embedder": "own", "k": 4, "least": 1, "variant": "random"}
-    assert len(reference.entries) == 24
-
-
-@pytest.mark.process
-def test_an_embedder_is_chosen_where_the_programs_reference_has_none_of_its_own(setting, compiled):
-    world = setting(reference=UtilityReference(k=4))
-    reference = compiled(world, tuning=False, embedder=Own()).program.picking.reference
-    assert (reference.embedder.name, reference.k) == ("own", 4)
-    with pytest.raises(ConfigurationError, match="the program's reference has the embedder 'own', not 'hashing'"):
-        compiled(setting(reference=UtilityReference(Own())), folder="other", embedder="hashing")
 
 
 def test_a_program_is_not_saved_where_finished_work_is_kept(setting, compiled, tmp_path):
@@ -471,17 +419,6 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
 
 
 @pytest.mark.slow
-def test_a_boundary_model_that_reads_as_needed_is_learned_saved_and_loaded(setting, compiled, tmp_path):
-    world = bounded(setting)
-    found = compiled(world, reference=False, boundary_tries=5, boundary_reads="as-needed")
-    assert found.report.about()["boundary"]["reads"] == "as-needed"
-    assert found.program.examination.gate.model.kind == "stepwise"
-    found.save(tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", world.program.given_retriever)
-    assert loaded.examination.gate == found.program.examination.gate
-
-
-@pytest.mark.slow
 def test_collecting_resumes(setting, compiled):
     world = bounded(setting)
     first = compiled(world, reference=False, boundary_tries=5)
@@ -502,46 +439,6 @@ def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(
     asked = {inputs["quiz"] for name, inputs, _ in world.engine.calls if name == "AnswerQuiz"}
     assert not asked & {"Who governs Town3?", "Who governs Town5?", "To whom is Bo Mayor5 married?"}
     assert found.held_out.quizzes == len(asked) == 16 * 2 - 3
-
-
-@pytest.mark.parametrize(
-    ("probability", "as_needed", "trained"),
-    [(0.5, False, "a light model on draft"), (None, False, "a light model on draws"), (0.5, True, "a stepwise model")],
-)
-def test_what_a_boundary_model_is_trained_on(setting, monkeypatch, probability, as_needed, trained):
-    def light(collected, *, reads):
-        return f"a light model on {reads}", collected
-
-    learning = "keqa.optimize.boundary.learn"
-    monkeypatch.setattr(f"{learning}.train_light", light)
-    monkeypatch.setattr(f"{learning}.train_stepwise", lambda collected: ("a stepwise model", collected))
-    world = bounded(setting)
-    world.engine.probability = probability
-    first, second = (
-        Example(f"c{place}", "Which is it?", ("Rome",), "choice", ("Rome", other))
-        for place, other in enumerate(("Oslo", "Bonn"))
-    )
-    # Of a choice the options belong to the quiz; a demonstration without a quiz says nothing.
-    shown = {"answer_type": "choice", "choices": ["Rome", "Oslo"], "answer": "Rome"}
-    world.program.examination.quiz.demos = [dspy.Example(quiz="Which is it?", **shown), dspy.Example(answer="Bo")]
-    told = []
-    found, [collected] = learn(
-        world.program,
-        [*world.train, first, second],
-        world.val,
-        tries=2,
-        as_needed=as_needed,
-        store=Kept(),
-        in_flight=1,
-        progress=lambda *step: told.append(step),
-    )
-    assert found == trained
-    assert (collected.split, collected.tries, len(collected.quizzes)) == ("train", 2, 33)
-    assert [one.choices for one in collected.quizzes if one.quiz == "Which is it?"] == [["Rome", "Bonn"]]
-    assert [inputs["choices"] for _, inputs, _ in world.engine.calls if inputs["quiz"] == "Which is it?"] == [
-        '["Rome", "Bonn"]'
-    ] * 2
-    assert told == [(done, 33) for done in range(1, 34)]
 
 
 def test_a_question_may_not_teach_and_choose(setting):
@@ -581,30 +478,3 @@ class Kept(dict):
     """Keeps draws in memory."""
 
     put = dict.__setitem__
-
-
-@pytest.mark.parametrize(
-    ("options", "settings"),
-    [
-        ({"boundary": False}, {}),
-        ({"tuning": False}, {}),
-        ({}, {"gate": CertaintyGate()}),
-        ({}, {"examine": False}),
-    ],
-)
-def test_where_no_boundary_model_is_wanted_none_is_trained(setting, compiled, options, settings):
-    world = bounded(setting, **settings)
-    report = compiled(world, optimizer="none", reference=False, **options).report
-    assert report.boundary is None
-    assert not any("boundary" in problem for problem in report.problems)
-    assert not any(point.settings["boundary"] for point in report.curve)
-
-
-@pytest.mark.slow
-def test_too_few_questions_are_said_before_any_draw(setting, compiled):
-    world = setting()
-    report = compiled(world, optimizer="none", reference=False).report
-    assert report.problems == ["no boundary model: 12 quizzes are too few to train a boundary model on"]
-    few = setting(train=7, val=0)
-    report = compile_program(few.program, few.train, optimizer="none", reference=False, grid=SMALL).report
-    assert "no boundary model: the training questions choose as well" in report.problems[-1]

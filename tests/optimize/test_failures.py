@@ -96,31 +96,3 @@ def test_an_answer_between_failures_begins_the_count_anew():
         watch.outcome(DOWN, "down")
     with pytest.raises(TooManyFailuresError, match=r"^asking: 29 of 32 questions"):
         watch.outcome(DOWN, "down")
-
-
-def test_questions_are_counted_by_what_they_ended_with():
-    failures = Failures()
-    watch = failures.watch("asking", 9)
-    watch.add(record())
-    assert failures.found == []
-    watch.add(record(DOWN), StageError("answer", DOWN, "down"))
-    watch.add(None, ValueError("no"))
-    watch.add(record(DOWN), StageError("answer", DOWN, "down"))
-    # A judge that is away is no failure of the question, and a reason to stop.
-    watch.add(record(degraded=["RetrievalError"]))
-    assert failures.found == [Failed("asking", 9, 3, DOWN)]
-    watch.add(record(degraded=["RetrievalError"]))
-    with pytest.raises(TooManyFailuresError, match=r"^asking: 5 of 9 .*\(RetrievalError: where\)"):
-        watch.outcome("RetrievalError", "RetrievalError: where")
-
-
-def test_a_further_part_of_a_step_adds_to_it():
-    failures = Failures()
-    failures.watch("other", 2).count(None)
-    failures.watch("asking", 3).count("A")
-    again = failures.watch("asking")
-    again.count("B")
-    again.count("B")
-    again.count(None)
-    assert failures.found == [Failed("asking", 6, 3, "B")]
-    assert failures.watch("asking", 2).summary == Failed("asking", 8, 3, "B")

@@ -17,17 +17,15 @@ import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.questions import of_testbed
 from keqa.lms import build_roles
-from keqa.lms.local.adapters import is_adapter
 from keqa.lms.local.provider import LocalProvider
+from keqa.lms.local.weights import is_adapter
 from keqa.metrics.answers import f1
 from keqa.optimize import finetuning
 from keqa.optimize.asking import Asking, Trace
 from keqa.optimize.finetuning import (
     Finetuned,
-    OtherLMsJournal,
     check_finetunable,
     finetune,
-    places_beside,
     right_calls,
     save_lms,
 )
@@ -88,16 +86,6 @@ def test_a_language_model_that_cannot_be_trained_is_refused_before_any_call() ->
         check_finetunable(program)
 
 
-def test_options_of_training_are_those_of_finetune() -> None:
-    assert Options(optimizer="finetune", training={"epochs": 2}).training == {"epochs": 2}
-    with pytest.raises(ConfigurationError, match="training is that of finetune; bootstrap trains no"):
-        Options(training={"epochs": 2})
-    with pytest.raises(ConfigurationError, match="no option 'epoch' of training"):
-        Options(optimizer="finetune", training={"epoch": 2})
-    with pytest.raises(ConfigurationError, match="has none"):
-        Options(optimizer="finetune", reflection_lm="keqa/tiny")
-
-
 def test_wrong_calls_are_left_out_and_verdicts_balanced(setting: Any, tmp_path: Path) -> None:
     program, example = KEQA(lambda query: []), setting(train=2).train[1]
     quizzes = {"Who governs Town1?": ["Bo Mayor1", "Ed Wrong"]}
@@ -120,37 +108,6 @@ def test_wrong_calls_are_left_out_and_verdicts_balanced(setting: Any, tmp_path: 
     assert [one["answer"] for one in found["examination.quiz"]] == ["Bo Mayor1"]
     assert sorted(one["helpful"] for one in found["picking.judge"]) == [False, True]
     assert all(one["passage"] != "Ed Wrong sleeps." for one in found["picking.judge"])
-
-
-def test_answers_of_other_language_models_are_kept_apart(tmp_path: Path) -> None:
-    def lms(name: str) -> keqa.Roles:
-        return keqa.Roles(*[dspy.LM(f"openai/{name}", api_key="none")] * 3)
-
-    with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-        one, other = OtherLMsJournal(journal, lms("one")), OtherLMsJournal(journal, lms("other"))
-        journal.put("key", {"value": 0})
-        one.put("key", {"value": 1})
-        assert (one.get("key"), other.get("key"), journal.get("key")) == ({"value": 1}, None, {"value": 0})
-        assert ("key" in one, "key" in other) == (True, False)
-        assert OtherLMsJournal(journal, lms("one")).get_as("key", dict) == {"value": 1}
-        assert other.get_as("key", dict) is None
-        assert len(one) == len(journal) == 2
-        # The whole is its owner's to close.
-        one.close()
-        journal.put("other key", {"value": 2})
-        roles = [
-            keqa.Roles(*[lms("other" if place == role else "one").task for place in range(3)]) for role in range(3)
-        ]
-        assert not any("key" in OtherLMsJournal(journal, some) for some in roles)
-
-
-def test_language_models_lie_beside_their_program() -> None:
-    one, two = Path("work/a"), Path("work/b")
-    assert places_beside({"task": one, "utility": one}, "out/small") == {
-        "task": Path("out/small.lm"),
-        "utility": Path("out/small.lm"),
-    }
-    assert places_beside({"task": one, "utility": two}, "out/small")["utility"] == Path("out/small.lm-utility")
 
 
 def test_the_command_line_gives_options_of_training() -> None:
@@ -259,17 +216,6 @@ def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_d
     assert len(world.program.summarizing.summarize.demos) == 1
 
 
-def test_another_seed_trains_in_another_order(setting: Any, trainable: Any, tune: Any) -> None:
-    orders = []
-    for seed in (0, 0, 1):
-        world, lm = setting(train=2), trainable()
-        world.program.set_lm(lm)
-        tune(world, seed=seed)
-        orders.append(shown(lm.trained[0]["train_data"]))
-    assert orders[0] == orders[1] != orders[2]
-    assert sorted(orders[0]) == sorted(orders[2])
-
-
 def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting: Any, trainable: Any, tune: Any) -> None:
     task, consistency, utility = trainable(path="t"), trainable(), trainable(path=Path("no", "text"))
     world, boundary = setting(train=2), dspy.LM("openai/boundary", api_key="none")
@@ -282,18 +228,6 @@ def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting: An
     assert found.folders == {"task": Path("t")}
     assert found.program.examination.same.lm is consistency.becomes
     assert found.program.picking.judge.lm is utility.becomes
-
-
-def test_the_language_model_of_the_settings_is_trained_where_a_program_has_none(
-    setting: Any, trainable: Any, tune: Any
-) -> None:
-    world, lm = setting(train=2), trainable(path="anywhere")
-    world.program.set_lm(None)
-    with dspy.context(lm=lm):
-        found = tune(world)
-    assert sorted(shown(lm.trained[0]["train_data"])) == sorted(OF_TASK + OF_CONSISTENCY + OF_UTILITY)
-    assert found.lms == keqa.Roles(*[lm.becomes] * 3)
-    assert found.folders == dict.fromkeys(("task", "consistency", "utility"), Path("anywhere"))
 
 
 def test_other_methods_learn_from_their_right_answers(setting: Any, trainable: Any, tune: Any) -> None:
@@ -312,20 +246,6 @@ def test_other_methods_learn_from_their_right_answers(setting: Any, trainable: A
     assert other.trained == []
     assert found.lms == keqa.Roles(lm.becomes, other, other)
     assert found.folders == {"task": Path("t")}
-
-
-class Shouting(dspy.ChatAdapter):
-    def format_finetune_data(self, signature: Any, demos: Any, inputs: Any, outputs: Any) -> Any:
-        return {"messages": [*demos, {"role": "user", "content": [*inputs]}, {"role": "assistant", "content": "A"}]}
-
-
-def test_prompts_are_those_of_the_adapter_of_the_settings(setting: Any, trainable: Any, tune: Any) -> None:
-    world, lm = setting(train=2), trainable()
-    world.program.set_lm(lm)
-    with dspy.context(adapter=Shouting()):
-        tune(world)
-    asked = [one["messages"][0]["content"] for one in lm.trained[0]["train_data"]]
-    assert asked.count(["quiz", "first_answer", "second_answer"]) == 4
 
 
 def test_only_questions_that_came_out_right_are_learned_from(setting: Any, trainable: Any, tune: Any) -> None:
@@ -396,19 +316,6 @@ def test_what_ends_a_training_is_told(
     assert outcome in (error.value, error.value.__cause__)
 
 
-def test_the_steps_of_a_training_are_its_progress(setting: Any, trainable: Any, tune: Any) -> None:
-    states = [{"state": "running"}, {"state": "running", "step": 1, "steps": 4}, NotImplementedError(), "step 2 of 4"]
-    world, lm = setting(train=2), trainable(states=[*states, {"step": 3, "steps": 4}])
-    world.program.set_lm(lm)
-    seen: list[Any] = []
-    tune(world, progress=lambda *step: seen.append(step))
-    assert [step for step in seen if step[0] != "answering training questions"] == [
-        ("fine-tuning", 1, 4),
-        ("fine-tuning", 3, 4),
-    ]
-    assert lm.jobs[0].stopped is False
-
-
 def test_a_training_ends_with_the_compilation_that_waits_for_it(setting: Any, trainable: Any, tune: Any) -> None:
     world, lm = setting(train=2), trainable(states=[{"step": 1, "steps": 2}])
     world.program.set_lm(lm)
@@ -443,15 +350,6 @@ def test_a_training_of_this_process_has_a_folder_named_for_all_that_it_depends_o
     remote = dspy.Provider()
     remote.finetunable = True
     assert folder_of(own=remote) == "None"
-
-
-def test_a_training_of_this_process_has_dspys_folder_where_none_is_kept(
-    setting: Any, trainable: Any, tune: Any
-) -> None:
-    world, lm = setting(train=2), trainable(provider=LocalProvider("keqa/tiny"))
-    world.program.set_lm(lm)
-    tune(world, folder=None, training={"rank": 2})
-    assert lm.trained[0]["train_kwargs"] == {"rank": 2}
 
 
 def test_an_adapter_and_no_language_model_are_refused_before_any_call(
@@ -494,18 +392,6 @@ def test_language_models_are_copied_beside_their_program(tmp_path: Path) -> None
     assert sorted(file.name for file in (tmp_path / "small.lm-task").iterdir()) == ["training.json", "weights"]
     assert (tmp_path / "small.lm-task" / "weights").read_text() == "weights of two"
     assert (tmp_path / "small.lm-consistency" / "weights").read_text() == "weights of one"
-
-
-def test_a_language_model_that_lies_beside_its_program_already_stays(tmp_path: Path) -> None:
-    place = model(tmp_path / "small.lm", "one")
-    (place / "logs").mkdir()
-    two = model(tmp_path / "b", "two")
-    assert save_lms({"task": place}, str(tmp_path / "small")) == {"task": place}
-    assert (place / "logs").is_dir()
-    # One that is in its place does not keep those after it from theirs.
-    beside = model(tmp_path / "small.lm-task", "three")
-    save_lms({"task": beside, "utility": two}, tmp_path / "small")
-    assert (tmp_path / "small.lm-utility" / "weights").read_text() == "weights of two"
 
 
 def test_what_lies_where_a_language_model_would_go_is_not_replaced(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from fixtures.marton import MARTON as BORN
 
 from keqa.data.example import Example
 from keqa.errors import RetrievalError
@@ -82,19 +79,6 @@ def test_gold_answers_serve_where_nothing_came_out_right():
     ]
 
 
-def test_a_demonstration_names_its_question_and_the_kind_of_its_answer():
-    assert origins(KEQA(Pages(), decompose=False), failed(MARTON), failed(KELFORD)) == {
-        "examination.quiz": [("a", "text, words"), ("b", "text, words")],
-        "answering.answer": [("a", "text, words")],
-        "examination.same": [("a", "True"), ("a", "False"), ("b", "False")],
-    }
-    gold = replace(BORN, id="c", answers=("1926",), quiz_answers=("Robert Torman", "1926"))
-    assert origins(KEQA(Pages()), failed(gold))["examination.quiz"] == [
-        ("c", "text, words"),
-        ("c", "number, one word"),
-    ]
-
-
 def test_a_choice_is_shown_with_its_options_and_neither_searched_for_nor_compared():
     which = Example("w", "Which is it?", ("Rome",), "choice", choices=("Oslo", "Rome"))
     pages = Pages()
@@ -145,15 +129,6 @@ def test_right_answers_that_memory_has_as_well_are_no_reason_to_search():
     assert (known["answering.answer"], pages.asked) == ([], [])
 
 
-def test_a_program_that_decomposes_takes_gold_quizzes_only():
-    gold = replace(BORN, id="c", answers=("1926",), quiz_answers=("Robert Torman", "1926"))
-    found = pools(KEQA(Pages()), failed(gold), failed(KELFORD))
-    assert [(one["quiz"], one["answer_type"], one["answer"]) for one in found["examination.quiz"]] == [
-        ("Who governs Marton?", "short", "Robert Torman"),
-        ("When was Robert Torman born?", "short", "1926"),
-    ]
-
-
 def test_searches_that_fail_are_told_and_end_what_cannot_succeed():
     lost = [Example(str(number), f"Who is number {number}?", ("Dan",)) for number in range(8)]
     failures = Failures()
@@ -167,10 +142,3 @@ def test_searches_that_fail_are_told_and_end_what_cannot_succeed():
     assert failures.found == [Failed("searching for what tells gold answers", 3, 2, "RetrievalError")]
     with pytest.raises(TooManyFailuresError, match="the index is gone"):
         search(lost)
-
-
-@pytest.mark.parametrize("retriever", [None, Pages()])
-def test_without_an_index_there_are_no_answers_from_passages(retriever):
-    found = pools(KEQA(retriever, decompose=False), failed(Example("d", "Who is gone?", ("Dan",))))
-    assert found["answering.answer"] == []
-    assert [one["answer"] for one in found["examination.quiz"]] == ["Dan"]

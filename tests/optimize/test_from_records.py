@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
-
-import pytest
 from fixtures.marton import MARTON
-from hypothesis import given
-from hypothesis import strategies as st
 
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Trace
-from keqa.optimize.demos import Candidate, choose, complete, from_records
+from keqa.optimize.demos import from_records
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import ClusterRecord, PassageVerdict, QuestionRecord, QuizRecord, SampleRecord
 from keqa.signatures import AnswerWithKnowledge, Summarize
@@ -119,25 +113,10 @@ def test_where_the_passages_tell_the_gold_answer_and_another_is_taken_the_gold_a
     assert found(trace("1930", 0.0, answer="1930", passages=dropped))["answering.answer"] == []
 
 
-def test_the_summary_of_a_choice_gives_the_option():
-    choices = ["1 September 1926", "2 September 1926"]
-    one = trace("A", 1.0)
-    record = one.record.model_copy(update={"answer_type": "choice", "choices": choices})
-    example = replace(MARTON, answer_type="choice", choices=tuple(choices), answers=("Fall of 1926", choices[0]))
-    (summary,) = found(replace(one, example=example, record=record))["summarizing.summarize"]
-    assert (summary["answer"], summary["answer_type"], summary["choices"]) == (choices[0], "choice", choices)
-
-
 def test_a_right_answer_from_wrong_ones_teaches_no_summary():
     pools = found(trace(answer="1930"))
     assert pools["summarizing.summarize"] == []
     assert len(pools["decomposition.decompose"]) == 1
-
-
-def test_without_an_examination_the_closed_book_answer_is_asked_for():
-    unexamined = {"tries": 0, "samples": [], "clusters": []}
-    assert len(found(trace(**unexamined))["answering.answer"]) == 1
-    assert found(trace(**unexamined), closed_book=lambda trace, one: 1.0)["answering.answer"] == []
 
 
 def test_consistency_labels_follow_rule_9():
@@ -159,38 +138,3 @@ def test_parts_that_are_off_learn_nothing():
     shown = found(trace(evidence=["Born 1926."], triples=["x | y | ?"]), program=KEQA(None, select="instead"))
     assert shown["answering.answer"][0]["passages"] == []
     assert shown["selection.construct"] == [{"question": "When was Torman born?", "triples": ["x | y | ?"]}]
-
-
-def test_a_demonstration_has_every_field():
-    assert complete(AnswerWithKnowledge, {"passages": [], "question": "q", "answer": "a"})["choices"] == []
-    with pytest.raises(KeyError, match="'answer'"):
-        complete(AnswerWithKnowledge, {"passages": [], "question": "q"})
-
-
-def pool(kinds: str) -> list[Candidate]:
-    return [Candidate({"n": number}, kind, f"root{number // 2}") for number, kind in enumerate(kinds)]
-
-
-def test_kinds_are_mixed_and_so_are_questions():
-    chosen = choose(pool("aaaaaaab"), 4, random.Random(0))
-    assert {one.kind for one in chosen} == {"a", "b"}
-    assert len({one.root for one in chosen}) == 4
-
-
-def test_a_judge_is_shown_both_verdicts_equally_often_or_none():
-    chosen = choose(pool("TTTTTF"), 8, random.Random(0), balanced=True)
-    assert sorted(one.kind for one in chosen) == ["F", "T"]
-    assert choose(pool("TTTT"), 8, random.Random(0), balanced=True) == []
-
-
-def test_what_is_too_long_for_a_prompt_is_left_out():
-    long = Candidate({"text": "x" * 10_000}, "a", "r")
-    assert choose([long], 2, random.Random(0)) == []
-
-
-@given(st.text("abc", max_size=12), st.integers(0, 8), st.integers())
-def test_a_draw_is_a_seeded_part_of_the_pool(kinds, count, seed):
-    chosen = choose(pool(kinds), count, random.Random(seed))
-    assert len(chosen) == min(count, len(kinds))
-    assert len({one.demo["n"] for one in chosen}) == len(chosen)
-    assert chosen == choose(pool(kinds), count, random.Random(seed))

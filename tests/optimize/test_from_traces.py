@@ -32,23 +32,6 @@ def test_a_right_answer_is_shown_as_the_gold_answer_is_written():
     assert list(demo) == ["passages", "evidence", "triples", "question", "answer_type", "choices", "answer"]
 
 
-def test_of_several_gold_answers_the_one_that_was_said_is_shown():
-    several = Example("s", EXAMPLE.question, ("Robert Torman", "The mayor of Marton"))
-    record = QuestionRecord(question=several.question, answer="mayor of Marton", answer_source="passages")
-    step = ("answer", FROM_PASSAGES, {"answer": "mayor of Marton"})
-    (one,) = from_calls(AlwaysRetrieve(None), [Trace(several, record, None, 1.0, (step,))], threshold=0.5)["answer"]
-    assert (one.demo["answer"], one.kind, one.root) == ("The mayor of Marton", "text, words", "s")
-
-
-def test_a_choice_is_compared_by_its_options_and_is_a_kind_of_its_own():
-    which = {"answer_type": "choice", "choices": ["Oslo", "Rome"]}
-    example = Example("w", "Which is it?", ("Rome", "B"), "choice", choices=("Oslo", "Rome"))
-    record = QuestionRecord(question=example.question, answer="(b)", answer_source="passages", **which)
-    step = ("answer", {**FROM_PASSAGES, **which, "question": example.question}, {"answer": "(b)"})
-    (one,) = from_calls(AlwaysRetrieve(None), [Trace(example, record, None, 1.0, (step,))], threshold=0.5)["answer"]
-    assert (one.demo["answer"], one.kind, one.root) == ("Rome", "choice", "w")
-
-
 @pytest.mark.parametrize("wrong", [{"score": 0.4}, {"answer": "Robert Elquist", "score": 0.5}, {"answer": None}])
 def test_a_question_that_came_out_wrong_teaches_nothing(wrong):
     step = ("answer", FROM_PASSAGES, {"answer": "Torman"})

@@ -99,12 +99,6 @@ def test_an_answer_from_passages_is_written_as_the_gold_answer_that_it_says(exam
     assert (one.demo["choices"], one.demo["passages"]) == (list(example.choices), [PASSAGE.text])
 
 
-@pytest.mark.parametrize(("example", "said"), [(WHICH, "A"), (TRUE, "no")])
-def test_a_passage_tells_no_verdict_and_no_option(example, said):
-    told = {"answer": said, "source": "passages", "passages": [PASSAGE]}
-    assert pools(story(example, said, **told, **drawn("zzz")))["answering.answer"] == []
-
-
 @pytest.mark.parametrize(
     ("tries", "shown"),
     [
@@ -181,13 +175,6 @@ def test_whose_decomposition_is_shown(changes, own):
     assert shown == [(mine, "short, 2 quizzes, apart", "t")] * own + [(gold, "short, 2 quizzes, chained", "t")]
 
 
-def test_without_a_gold_decomposition_any_number_of_quizzes_is_shown():
-    trace = concluded()
-    trace = Trace(Example("t", TWO.question, TWO.answers), trace.record, None, trace.score)
-    (one,) = pools(trace, decompose=True)["decomposition.decompose"]
-    assert len(one.demo["quizzes"]) == 2
-
-
 @pytest.mark.parametrize(
     ("changes", "answered"),
     [
@@ -203,21 +190,3 @@ def test_whose_summary_is_shown(changes, answered):
     for one in found:
         assert (one.kind, one.root, one.demo["explanation"]) == ("short, 2 quizzes", "t", "So.")
         assert (one.demo["question"], one.demo["answer"]) == (TWO.question, "Robert Torman")
-
-
-def test_quizzes_without_an_answer_are_no_ground_of_a_summary():
-    first, second = concluded().record.quizzes
-    quizzes = [first.model_copy(update={"abstained": True}), second.model_copy(update={"answer": None})]
-    (one,) = pools(concluded(quizzes=quizzes), decompose=True)["summarizing.summarize"]
-    assert (one.demo["answered_quizzes"], one.kind) == ([], "short, 0 quizzes")
-
-
-def test_a_summary_of_a_choice_has_its_options():
-    quiz = QuizRecord(index=1, text="What?", resolved="What?", answer="x", source="memory")
-    told = {"answer_type": "choice", "choices": list(CHOICES), "explanation": "So.", "answer_source": "summary"}
-    for answer, shown in (("b", 1), ("New", 0)):
-        record = QuestionRecord(question=WHICH.question, quizzes=[quiz], answer=answer, **told)
-        found = pools(Trace(WHICH, record, None, 1.0), decompose=True)["summarizing.summarize"]
-        assert [(one.demo["answer"], one.demo["choices"], one.kind) for one in found] == [
-            ("Unknown", list(CHOICES), "choice, 1 quizzes")
-        ] * shown

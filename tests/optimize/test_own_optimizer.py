@@ -14,7 +14,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.outside import Guarded
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_optimizers import optimizer_settings, run_optimizer
+from keqa.optimize.dspy_optimizers import run_optimizer
 from keqa.optimize.student import Student
 from keqa.storage.journal import Journal
 
@@ -154,13 +154,6 @@ class Noting(Teleprompter):
         return student
 
 
-class Plain(Noting):
-    """Takes no validation questions."""
-
-    def compile(self, student, *, trainset):
-        return super().compile(student, trainset=trainset)
-
-
 @pytest.fixture
 def student(setting, as_dspy, tmp_path):
     """A student that is asked nothing, and questions to train it on and to choose by."""
@@ -168,46 +161,6 @@ def student(setting, as_dspy, tmp_path):
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
         made = Student(world.program, Asking(journal, f1, in_flight=1), ["answering.answer"])
         yield made, as_dspy(world.train), as_dspy(world.val)
-
-
-def test_an_optimizer_is_given_what_it_takes(student):
-    made, train, val = student
-    whole, plain = Noting(), Plain()
-    assert run_optimizer(whole, made, tuple(train), tuple(val), metric, threads=3) is made
-    assert (whole.seen["student"], whole.seen["trainset"], whole.seen["valset"]) == (made, train, val)
-    assert whole.seen["eval_kwargs"] == {"num_threads": 3, "display_progress": False, "display_table": 0}
-    assert run_optimizer(plain, made, tuple(train), tuple(val), metric, threads=3) is made
-    assert (plain.seen["trainset"], plain.seen["valset"], plain.seen["eval_kwargs"]) == (train, None, None)
-
-
-@pytest.mark.parametrize("own", [None, metric])
-def test_what_an_optimizer_lacks_it_gets_in_a_copy_and_its_parts_as_well(student, own):
-    def other(example, prediction, trace=None):
-        return 1.0
-
-    made, train, val = student
-    parts = {"p": Noting(metric=own), "w": Noting(metric=own, optimizers={"inner": Noting()})}
-    whole = Noting(metric=own, optimizers=parts)
-    run_optimizer(whole, made, train, val, other, threads=1)
-    ran = whole.seen["own"]
-    inner = ran.optimizers["w"].optimizers["inner"]
-    assert ran.optimizers.keys() == {"p", "w"}
-    assert [one.metric for one in (ran, *ran.optimizers.values(), inner)] == [own or other] * 3 + [other]
-    assert {one.max_labeled_demos for one in (ran, *ran.optimizers.values(), inner)} == {0}
-    # What the user made stays as it is.
-    assert (whole.metric, whole.max_labeled_demos, whole.optimizers) == (own, 16, parts)
-    assert {(one.metric, one.max_labeled_demos) for one in parts.values()} == {(own, 16)}
-
-
-def test_prompts_are_written_by_the_lm_of_the_settings_or_else_of_the_program(student):
-    made, train, val = student
-    task = made.program.answering.answer.lm
-    of_settings = task.copy(temperature=1.0)
-    for settings, expected in ((None, task), (of_settings, of_settings)):
-        optimizer = Noting()
-        with dspy.context(lm=settings):
-            run_optimizer(optimizer, made, train, val, metric, threads=1)
-        assert optimizer.seen["lm"] is expected
 
 
 @pytest.mark.parametrize("kind", ["built in", "of DSPy's kind", "of another kind"])
@@ -246,17 +199,3 @@ def test_what_is_no_program_is_refused(student):
     made, train, val = student
     with pytest.raises(ConfigurationError, match="Odd returned a Predict, not the program with other prompts"):
         run_optimizer(Odd(), made, train, val, metric, threads=1)
-
-
-def test_the_settings_of_an_optimizer_are_its_plain_values():
-    optimizer = Noting(rounds=2, share=0.5, name="n", quiet=False, teacher=object(), optimizers={"p": Plain(k=None)})
-    assert optimizer_settings(optimizer) == {
-        "optimizer": "Noting",
-        "metric": None,
-        "max_labeled_demos": 16,
-        "rounds": 2,
-        "share": 0.5,
-        "name": "n",
-        "quiet": False,
-        "optimizers": {"p": {"optimizer": "Plain", "metric": None, "max_labeled_demos": 16, "k": None}},
-    }

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError
 from keqa.lms.local.provider import LocalProvider
-from keqa.metrics.answers import exact_match, f1
 from keqa.optimize import pipeline
-from keqa.optimize.asking import Asking
 from keqa.optimize.compile import Compiled, compile_program
-from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.finetuning import OtherLMsJournal
-from keqa.optimize.options import Options
-from keqa.optimize.pipeline import Steps
-from keqa.optimize.reference import Labelled, Labeller, UtilityEntries, UtilityEntry
-from keqa.programs.fingerprint import digest
-from keqa.storage.journal import Journal
+from keqa.optimize.reference import Labelled, UtilityEntries, UtilityEntry
 
 HOW: dict[str, Any] = {"optimizer": "finetune", "tuning": False, "in_flight": 1}
 WORSE = "the fine-tuned language model is worse on the validation questions: left out"
@@ -98,37 +89,6 @@ def test_one_that_is_as_good_is_kept(setting: Any, trainable: Any) -> None:
     world.program.set_lm(trainable(becomes=trainable()))
     report = compile_program(world.program, world.train, world.val, **HOW).report
     assert (report.chosen, report.problems) == (["finetune"], [])
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_later_steps_ask_as_they_did_where_nothing_is_kept(
-    setting: Any, trainable: Any, worse: Any, tmp_path: Path, kept: bool
-) -> None:
-    world, lm = setting(train=2, val=2), trainable() if kept else worse
-    world.program.set_lm(lm)
-    with Journal.open(tmp_path / "q.jsonl", {}) as journal, Journal.open(tmp_path / "c.jsonl", {}) as calls:
-        asking, done = Asking(journal, f1, 1), []
-        steps = Steps(
-            before=world.program,
-            train=world.train,
-            val=world.val,
-            folder=tmp_path,
-            asking=asking,
-            calls=calls,
-            options=Options(**HOW),
-            adapters=None,
-        )
-        program = steps.run(lambda: done.append(1))
-        assert done == [1]
-        if kept:
-            assert steps.finetuned is not None
-            assert program is steps.finetuned.program
-            assert isinstance(steps.asking.journal, OtherLMsJournal)
-            steps.calls.put("key", {})
-            assert (len(calls), "key" in calls) == (1, False)
-        else:
-            assert program is world.program
-            assert (steps.asking, steps.calls, steps.finetuned) == (asking, calls, None)
 
 
 class Around(dspy.Module):
@@ -218,112 +178,3 @@ def test_a_reference_that_is_as_good_is_kept(setting: Any, monkeypatch: pytest.M
     assert report.after == report.before
     assert report.chosen == ["the program as it is", "the utility reference"]
     assert (report.reference, report.problems) == ({"helpful": 1, "harmful": 0}, [])
-
-
-@pytest.fixture
-def steps(tmp_path: Path) -> Any:
-    """Makes the steps of a compilation, with a metric of its own."""
-    with Journal.open(tmp_path / "q.jsonl", {}) as journal, Journal.open(tmp_path / "c.jsonl", {}) as calls:
-
-        def make(world: Any, **options: Any) -> tuple[Steps, list[tuple[str, int, int]]]:
-            told: list[tuple[str, int, int]] = []
-            asking = Asking(journal, exact_match, 3, lambda *step: told.append(step))
-            return (
-                Steps(
-                    before=world.program,
-                    train=world.train,
-                    val=world.val,
-                    folder=tmp_path,
-                    asking=asking,
-                    calls=calls,
-                    options=Options(**{"optimizer": "none", **options}),
-                    adapters=None,
-                ),
-                told,
-            )
-
-        yield make
-
-
-def test_a_reference_is_labelled_by_the_metric_and_in_a_journal_of_its_own(
-    setting: Any, steps: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    ran: list[tuple[Any, Any, Any, Path]] = []
-
-    def build(labeller: Labeller, train: Any, asking: Asking) -> UtilityEntries:
-        # It is open as long as labels are made.
-        asking.journal.put("key", {})
-        ran.append((labeller, train, asking, *tmp_path.glob("reference-*.jsonl")))
-        return UtilityEntries([])
-
-    monkeypatch.setattr(pipeline, "build_reference", build)
-    world = setting(train=2, val=1)
-    made, _ = steps(world)
-    made.problems.append("An earlier step had one.")
-    other = world.program.deepcopy()
-    assert made._with_reference(other) is other
-    [(labeller, train, asking, path)] = ran
-    assert labeller.program is other
-    assert labeller.correctness is exact_match
-    assert train is world.train
-    assert asking == replace(made.asking, journal=asking.journal)
-    # Named by what labels depend on, so that those of another program lie beside it.
-    assert path.name == f"reference-{digest(labeller.fingerprint())}.jsonl"
-    with Journal.open(path, labeller.fingerprint()) as journal:
-        assert "key" in journal
-    assert made.problems == [
-        "An earlier step had one.",
-        "no passage made an answer better or worse, so there is no utility reference",
-    ]
-    assert made.trials == []
-    other.top_k = 1
-    made._with_reference(other)
-    assert len([*tmp_path.glob("reference-*.jsonl")]) == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "as_needed", "tries"),
-    [({}, False, 10), ({"boundary_reads": "as-needed", "boundary_tries": 7, "in_flight": 2}, True, 7)],
-)
-def test_a_boundary_model_is_learned_as_the_options_say(
-    setting: Any, steps: Any, monkeypatch: pytest.MonkeyPatch, options: Any, as_needed: bool, tries: int
-) -> None:
-    ran: list[Any] = []
-
-    def learn(*given: Any, progress: Any, **how: Any) -> str:
-        progress(1, 4)
-        ran.append((given, how))
-        return "trained"
-
-    monkeypatch.setattr(pipeline, "learn", learn)
-    world = setting(train=2, val=1)
-    made, told = steps(world, **options)
-    assert made._boundary(world.program) == "trained"
-    how = {"tries": tries, "as_needed": as_needed, "store": made.calls, "in_flight": options.get("in_flight", 8)}
-    assert ran == [((world.program, world.train, world.val), how)]
-    assert told == [("collecting", 1, 4)]
-    assert made.problems == []
-
-
-def test_too_little_for_a_boundary_model_is_told_and_an_outage_ends_the_compilation(
-    setting: Any, steps: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error: Exception = InputError("3 quizzes are too few")
-
-    def learn(*given: Any, **how: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(pipeline, "learn", learn)
-    world = setting(train=2, val=1)
-    made, _ = steps(world)
-    assert made._boundary(world.program) is None
-    assert made.problems == ["no boundary model: 3 quizzes are too few"]
-    error = TooManyFailuresError("the server is down")
-    with pytest.raises(TooManyFailuresError):
-        made._boundary(world.program)
-    made, _ = steps(world, boundary=False)
-    assert made._boundary(world.program) is None
-    world.program.examine = False
-    made, _ = steps(world)
-    assert made._boundary(world.program) is None
-    assert made.problems == []

@@ -11,7 +11,7 @@ from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Message, Res
 
 from keqa.errors import ConfigurationError, KeqaError
 from keqa.optimize.compile import compile_program
-from keqa.optimize.dspy_optimizers import _Ended, _Watching, ask_once, watched
+from keqa.optimize.dspy_optimizers import _Ended, _Watching, ask_once
 from keqa.optimize.failures import Failures, TooManyFailuresError
 from keqa.optimize.options import Options
 
@@ -90,18 +90,6 @@ def test_a_server_that_may_come_back_is_told_from_a_wrong_setting(failing, error
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [AuthError("no such key"), BillingError("not paid")])
-@pytest.mark.parametrize(("name", "budget"), OPTIMIZERS)
-def test_what_no_further_request_would_escape_ends_the_optimizer_at_once(
-    setting, drawing, failing, name, budget, error
-):
-    world, reflection = drawing(setting()), failing(error, answers=1)
-    with pytest.raises(ConfigurationError, match="the reflection LM"):
-        compile_by(name, world, reflection.lm, budget)
-    assert reflection.engine.asked == 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "budget", "kind", "message", "asked"),
     [
@@ -135,15 +123,6 @@ def test_no_key_is_told_with_what_it_failed_with(failing):
     assert "sk-of" not in str(ended.value.error)
 
 
-def test_one_request_that_fails_ends_nothing(failing):
-    reflection = failing(ServerError("down"), answers=2)
-    with watched(reflection.lm) as lm:
-        assert lm("first") == lm("second") == ["ready"]
-        with pytest.raises(dspy.LMError):
-            lm("third")
-    assert reflection.lm.callbacks == []
-
-
 @pytest.mark.slow
 def test_a_model_string_is_built_and_anything_else_refused(monkeypatch, failing):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -152,9 +131,3 @@ def test_a_model_string_is_built_and_anything_else_refused(monkeypatch, failing)
     for wrong in ("openai/strong", "nobody/strong", "", 3, dspy.Predict("question -> answer")):
         with pytest.raises(KeqaError):
             Options(optimizer="gepa", reflection_lm=wrong)
-
-
-def test_one_that_answers_is_asked_once(failing):
-    reflection = failing(AuthError("no"), answers=1)
-    ask_once(reflection.lm)
-    assert reflection.engine.asked == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
@@ -13,19 +12,14 @@ from keqa.optimize.asking import Trial
 from keqa.optimize.compile import compile_program, sources_of
 from keqa.optimize.failures import Failed
 from keqa.optimize.options import Options
-from keqa.optimize.pipeline import builds_reference, empty_reference
+from keqa.optimize.pipeline import empty_reference
 from keqa.optimize.report import (
     Change,
     PredictorChange,
     Report,
-    changed_predictors,
-    changed_settings,
-    unreliable_sources,
 )
 from keqa.optimize.search_space import Point
 from keqa.optimize.split import Split
-from keqa.programs.baselines import AlwaysRetrieve
-from keqa.programs.gates import CertaintyGate
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.index import Entry
@@ -104,46 +98,20 @@ def test_one_question_has_no_interval():
     assert single.about()["score"] == {}
 
 
-def test_what_changed(setting):
-    before = setting(tries=3, threshold="2/3", top_k=2).program
-    after = before.deepcopy()
-    after.tries, after.temperature, after.top_p, after.top_k = 5, 0.7, 0.9, 4
-    answering = after.answering.answer
-    answering.demos = [dspy.Example(question="q")]
-    answering.signature = answering.signature.with_instructions("Be brief.")
-    changes = {one.name: one for one in changed_predictors(before, after)}
-    instruction = before.answering.answer.signature.instructions
-    assert changes["answering.answer"] == PredictorChange("answering.answer", 0, 1, instruction, "Be brief.")
-    assert list(changes) == [name for name, _ in before.named_predictors()]
-    assert changed_settings(before, after) == {
-        "gate": Change("votes", "votes"),
-        "tries": Change(3, 5),
-        "threshold": Change("2/3", "2/3"),
-        "top_k": Change(2, 4),
-        "temperature": Change(1.0, 0.7),
-        "top_p": Change(None, 0.9),
-        "listwise": Change(False, False),
-        "summarize_single": Change(False, False),
-        "summarize_known": Change(False, False),
-        "prefer_reliable": Change(False, False),
-        "on_nothing_helpful": Change("largest_cluster", "largest_cluster"),
-    }
-    assert changed_settings(before, AlwaysRetrieve(None)) == changed_settings(AlwaysRetrieve(None), after) == {}
-
-
 def test_the_unreliable_sources_of_a_reference(setting):
     entries = [
         Entry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
         for source, helpful in (("Herald", 3), ("Atlas", 30), ("Ledger", 1))
         for one in range(40)
     ]
-    with_sources = setting(reference=UtilityReference().fit(entries)).program
-    assert unreliable_sources(with_sources) == [
+    found = replace(REPORT)
+    found.compare(setting().program, setting(reference=UtilityReference().fit(entries)).program)
+    assert found.unreliable_sources == [
         "Ledger: 1 of 40 of its passages helped",
         "Herald: 3 of 40 of its passages helped",
     ]
-    assert unreliable_sources(setting(reference=UtilityReference(variant="none").fit(entries)).program) == []
-    assert unreliable_sources(setting().program) == unreliable_sources(AlwaysRetrieve(None)) == []
+    assert {one.name for one in found.predictors} == {name for name, _ in setting().program.named_predictors()}
+    assert found.settings["tries"] == Change(3, 3)
 
 
 SOURCES = {
@@ -217,18 +185,6 @@ def test_a_reference_is_set_up_as_the_programs_own(setting):
 
 
 @pytest.mark.parametrize(
-    ("options", "settings", "built"),
-    [({}, {}, True), ({"reference": False}, {}, False), ({}, {"pick": False}, False)],
-)
-def test_whether_a_reference_is_built(setting, options, settings, built):
-    program = setting(**settings).program
-    assert builds_reference(program, Options(**options)) is built
-    program._retriever.value = None
-    assert not builds_reference(program, Options(**options))
-    assert not builds_reference(AlwaysRetrieve(None), Options())
-
-
-@pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"tuning": False, "cost_per_retrieval": 0.3}, "tuned, and that is left out: leave it out"),
@@ -249,20 +205,3 @@ def test_what_would_be_passed_over_is_refused_before_anything_is_begun(setting, 
             **options,
         )
     assert (begun, world.engine.calls, list(tmp_path.iterdir())) == ([], [], [])
-
-
-def test_a_cost_of_searches_is_for_a_keqa(setting):
-    program = AlwaysRetrieve(setting().program._retriever.value)
-    with pytest.raises(ConfigurationError, match="only those of a KEQA are, not of a AlwaysRetrieve: leave it out"):
-        compile_program(program, setting().train, cost_per_retrieval=0.1)
-
-
-def test_a_grid_is_not_checked_where_nothing_is_tuned(setting, tmp_path):
-    world, begun = setting(gate=CertaintyGate()), []
-    options = {"tuning": False, "reference": False, "sets": 0, "grid": {"top_p": (2.0,)}}
-    found = compile_program(
-        world.program, world.train, world.val, before_first=lambda: begun.append(len(world.engine.calls)), **options
-    )
-    assert (begun, found.folder, found.report.curve) == ([0], None, [])
-    assert found.report.before == found.report.after == found.report.trials[0].scores
-    assert found.report.chosen == ["the program as it is"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import dspy
 import pytest
 from dspy.lm15 import ContextLengthError, InvalidRequestError, ServerError
@@ -105,11 +103,3 @@ def test_an_error_is_replayed_unless_it_may_pass(world, error, cause, overflow, 
     else:
         world.call()
     assert (len(world.engine.calls) == calls) is kept
-
-
-def test_what_an_earlier_version_kept_of_a_reply_that_cannot_be_used_is_asked_again(world):
-    world.call()
-    (key,) = (json.loads(line)["key"] for line in world.journal.path.read_text().splitlines()[1:])
-    world.journal.put(key, {"cause": "AdapterParseError", "message": "m", "unusable": True})
-    assert world.call() == "answer 2"
-    assert world.call() == "answer 2"

@@ -88,19 +88,6 @@ def test_what_no_question_escapes_is_raised_without_a_further_call_and_in_the_en
     assert third.value is fourth.value is first.value
 
 
-def test_an_error_of_the_optimizer_is_its_own_once_questions_were_asked(setting, student):
-    world = setting(train=1)
-    wrapped, _ = student(world)
-    with pytest.raises(ConfigurationError, match=r"^the optimizer ended, and not one question"), wrapped.surfacing():
-        pass
-    with pytest.raises(ConfigurationError, match=r"^the optimizer ended \(ValueError: no\), and"), wrapped.surfacing():
-        raise ValueError("no")
-    with wrapped.surfacing():
-        asked(wrapped, world.train[0])
-    with pytest.raises(ValueError, match=r"^no$"), wrapped.surfacing():
-        raise ValueError("no")
-
-
 def test_each_role_draws_as_the_optimizer_wants_on_its_own_model(setting, student):
     world = setting(train=1)
     roles = SimpleNamespace(task=world.lm, consistency=world.lm.copy(), utility=world.lm.copy(max_tokens=99))
@@ -120,18 +107,6 @@ def test_each_role_draws_as_the_optimizer_wants_on_its_own_model(setting, studen
     asked(wrapped, world.train[0])
     assert len(world.engine.calls) == 2 * calls
     assert roles.task.kwargs["temperature"] == 0.0
-
-
-def test_without_models_of_its_own_a_program_takes_the_optimizers(setting, student):
-    world = setting()
-    world.program.set_lm(None)
-    world.program.bind_lms(None)
-    wrapped, _ = student(world)
-    with dspy.context(lm=world.lm):
-        assert wrapped.get_lm() is world.lm
-    other = world.lm.copy(temperature=0.5)
-    wrapped.set_lm(other)
-    assert {id(predictor.lm) for predictor in wrapped.program.predictors()} == {id(other)}
 
 
 def test_a_copy_without_demonstrations_stays_on_its_models(setting, student):

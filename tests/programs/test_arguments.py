@@ -18,7 +18,6 @@ from keqa.programs import arguments, baselines
 from keqa.programs.arguments import Kind, TopK, check, checked, exact
 from keqa.programs.gates import (
     CertaintyGate,
-    MatchedRandomGate,
     OracleGate,
     RandomGate,
     VoteGate,
@@ -136,7 +135,7 @@ def test_every_argument_of_every_gate_is_in_the_schema(cls):
 
 def test_thresholds_of_gates_are_exact_whatever_they_are_written_as():
     assert [VoteGate("0.9"), VoteGate(0.9), VoteGate("9/10")] == [VoteGate(Fraction(9, 10))] * 3
-    assert RandomGate(0).threshold == MatchedRandomGate("0", 0).threshold == 0
+    assert RandomGate(0).threshold == RandomGate("0").threshold == 0
     assert CertaintyGate(-0.5, form="plain").threshold == Fraction(-1, 2)
     for wrong in (VoteGate, RandomGate, CertaintyGate, lambda share: OracleGate({}, threshold=share)):
         with pytest.raises(ConfigurationError, match="threshold must be a number"):
@@ -351,11 +350,6 @@ def test_a_specification_that_cannot_work_is_one_line_that_names_it(retriever, t
 def test_numbers_of_a_specification_are_numbers(retriever):
     assert make(parse_spec("rag:top_k=5"), Parts(retriever("x"), None)).top_k == 5
     assert make(parse_spec("keqa:temperature=1,threshold=1"), Parts(None, None)).examination.temperature == 1.0
-
-
-def test_a_random_gate_that_waits_is_checked_before_anything_is_asked():
-    with pytest.raises(InputError, match="gate-random-like=keqa-seed=x: seed must be"):
-        check_arguments(parse_spec("gate-random:like=keqa,seed=x"))
 
 
 @contextmanager

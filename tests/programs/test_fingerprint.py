@@ -42,7 +42,7 @@ from keqa.retrievers import (
     open_index,
 )
 from keqa.retrievers.dense import EncoderSettings
-from keqa.retrievers.dense.vectors import VectorSettings
+from keqa.retrievers.manifest import VectorSettings
 
 
 def test_a_function_of_the_package_is_told_by_its_name():
@@ -171,6 +171,7 @@ def test_a_dense_index_is_told_by_its_models_and_a_hybrid_by_its_parts(tmp_path)
                 name="d",
                 encoder=encoder,
                 vectors=VectorSettings("flat"),
+                **{"language": "en", "probe": (0.0,) * 4, "listed": 0, "rows": 1},
                 **{"passages": 1, "renamed": 0, "source_hash": "hash", "sources": (), "created": "", "data": "data-1"},
             )
 

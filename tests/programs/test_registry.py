@@ -9,7 +9,7 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, make, own_of
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
-from keqa.programs.gates import CertaintyGate, MatchedRandomGate, OracleGate, RandomGate, VoteGate
+from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
@@ -176,14 +176,12 @@ def test_few_shot_reasoning_is_taken_from_what_the_program_concludes_with(compil
 
 
 def test_gates_decide_on_draws_that_they_share(retriever):
-    draws, matched = SharedDraws(), MatchedRandomGate(Fraction(1, 3), 0.4)
-    parts = Parts(retriever("x"), None, draws=draws, golds={"Who?": ["Ann"]}, matched=matched)
-    names = ("gate-votes", "gate-oracle", "gate-random", "gate-random:like=keqa", "gate-random:threshold=1/4")
+    parts = Parts(retriever("x"), None, draws=SharedDraws(), golds={"Who?": ["Ann"]})
+    names = ("gate-votes", "gate-oracle", "gate-random:threshold=1/4")
     made = {name: make(parse_spec(name), parts) for name in names}
     assert all(isinstance(program.examination, SharedExamination) for program in made.values())
     kinds = [type(program.examination.gate) for program in made.values()]
-    assert kinds == [VoteGate, OracleGate, MatchedRandomGate, MatchedRandomGate, RandomGate]
-    assert made["gate-random"].examination.gate is matched
+    assert kinds == [VoteGate, OracleGate, RandomGate]
     assert made["gate-random:threshold=1/4"].examination.gate == RandomGate(Fraction(1, 4))
     certainty = make(parse_spec("gate-certainty:threshold=0.6,form=by_samples"), parts).examination.gate
     assert isinstance(certainty, CertaintyGate)

@@ -12,7 +12,6 @@ from keqa.programs.baselines import ClosedBook, Rowen
 from keqa.programs.gates import (
     ConfidenceGate,
     LexicalSimilarityGate,
-    MatchedRandomGate,
     OracleGate,
     ProbabilityGate,
     PromptGate,
@@ -127,8 +126,6 @@ def test_what_was_changed_since_is_what_counts():
         RandomGate(Fraction(0)),
         RandomGate(Fraction(1), seed=3),
         PromptGate(),
-        MatchedRandomGate(Fraction(0), 0.1),
-        MatchedRandomGate(Fraction(1, 3), 0.30000000000000004, seed=3),
     ],
 )
 def test_gates(gate):

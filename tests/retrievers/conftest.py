@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -71,7 +72,7 @@ def shared_data():
 
 
 @pytest.fixture
-def killed():
+def killed(other_process):
     """Runs a script in another process until it kills itself, by `die` or where `words` ends."""
     makers = """
         import os, signal
@@ -86,14 +87,28 @@ def killed():
                     die()
                 yield Passage(str(number), "", f"word {number}")
         """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def run(*parts: str) -> None:
-        command = [sys.executable, "-c", "\n".join(map(textwrap.dedent, (makers, *parts)))]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = other_process("\n".join(map(textwrap.dedent, (makers, *parts))), 10**9)
         assert done.returncode == -signal.SIGKILL, done.stderr
 
     return run
+
+
+@pytest.fixture
+def altered():
+    """Writes other values into the manifest of an index."""
+
+    def alter(index: Path, **change: object) -> Path:
+        (path,) = (index / "data").glob("manifest-*.json")
+        head, _, files = path.read_text().partition("\n")
+        values = json.loads(head)
+        for name, value in change.items():
+            values[name] = {**values[name], **value} if name in ("encoder", "vectors") else value
+        path.write_text(f"{json.dumps(values)}\n{files}")
+        return path
+
+    return alter
 
 
 @pytest.fixture

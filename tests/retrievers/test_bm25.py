@@ -140,13 +140,13 @@ def test_a_copied_program_shares_the_index(retriever):
         ("analyzer", {}, "incomplete"),
     ],
 )
-def test_a_manifest_that_is_not_true_is_refused(build, retriever, entry, value, message):
-    altered = {**json.loads(retriever.manifest.to_json()), entry: value}
+def test_a_manifest_that_is_not_true_is_refused(build, retriever, altered, entry, value, message):
     if isinstance(build.address, str):
+        meta = {**json.loads(retriever.manifest.to_json()), entry: value}
         client = connect(parse_address(build.address))
-        client.indices.put_mapping(index=retriever.manifest.data, meta={"keqa": altered})
+        client.indices.put_mapping(index=retriever.manifest.data, meta={"keqa": meta})
         client.close()
     else:
-        (build.address / "manifest.json").write_text(json.dumps(altered))
+        altered(build.address, **{entry: value})
     with pytest.raises(RetrievalError, match=message):
         open_index(build.address)

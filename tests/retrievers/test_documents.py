@@ -9,7 +9,7 @@ import pytest
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
 from keqa.retrievers.documents import DocumentsRetriever, NoDocumentError, id_asked, question_asked
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import facts_of
 
 LINES = [
     {

@@ -2,7 +2,7 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import build_index, open_index
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import facts_of
 
 
 def test_each_part_of_an_address_is_reported(tmp_path, passages):

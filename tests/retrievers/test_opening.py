@@ -2,7 +2,7 @@ import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import HybridRetriever, TantivyRetriever, build_index, open_index
-from keqa.retrievers.opening import facts_of, parts_of
+from keqa.retrievers.engines import facts_of, parts_of
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 import dataclasses
 import datetime
-import functools
 import json
 from types import SimpleNamespace
 
@@ -10,13 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.retrievers import CachingRetriever, Passage, add_passages, build_index, delete_passages, open_index
-from keqa.retrievers.analysis import _EARLIER
-from keqa.retrievers.dense.passages import PassageFile, write_passages
 from keqa.retrievers.elasticsearch.mapping import document, field_mappings, passage_of
 from keqa.retrievers.manifest import SourceHash
-from keqa.retrievers.opening import facts_of
 from keqa.retrievers.place import NOWHERE, Place, place_beside, placed, unpacked
-from keqa.retrievers.tantivy_index import make_schema
 
 PLACE = Place("sub/Bericht ß.pdf", 3, "Ergebnisse", "2024-05-31")
 PASSAGES = [Passage("a", "T", "the harbour wall", PLACE), Passage("b", "U", "the mill")]
@@ -59,35 +54,9 @@ def test_every_engine_keeps_the_place(tmp_path):
                 "b": NOWHERE,
             }
         assert caching.hits == 1
-    write_passages(tmp_path, PASSAGES)
-    assert [one.place for one in (PassageFile(tmp_path)[0], PassageFile(tmp_path)[1])] == [PLACE, NOWHERE]
     assert [passage_of(document(one)).place for one in PASSAGES] == [PLACE, NOWHERE]
     assert document(PASSAGES[1]).keys() == {"doc_id", "title", "text"}
     assert field_mappings()["properties"]["place"] == {"type": "keyword", "index": False, "doc_values": False}
-
-
-@pytest.mark.parametrize("language", ["en", "de", "zh"])
-@pytest.mark.parametrize("place", [True, False])
-def test_an_index_of_an_earlier_version_is_searched_and_changed_and_said_once(
-    tmp_path, monkeypatch, caplog, language, place
-):
-    folder = tmp_path / "index"
-    monkeypatch.setattr("keqa.retrievers.tantivy_build.make_schema", functools.partial(make_schema, place=place))
-    monkeypatch.setattr("keqa.retrievers.tantivy_build.settings_for", _EARLIER.__getitem__)
-    build_index([*PASSAGES, Passage("c", "", "北京")], folder, language=language, sources=["x.txt"])
-    monkeypatch.undo()
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["languages"]
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "schema_version": 1}))
-    for _ in range(2):
-        found = open_index(folder).search("the harbour", 1)
-        assert [(hit.passage, hit.passage.place) for hit in found] == [(PASSAGES[0], PLACE if place else NOWHERE)]
-    assert len([one for one in caplog.messages if "was built by an earlier version" in one]) == 1
-    assert facts_of(folder)[0]["note"].startswith("built by an earlier version")
-    assert add_passages(folder, [Passage("d", "", "quagga")]).languages == {}
-    delete_passages(folder, ["b"])
-    assert [open_index(folder).search(word, 1)[0].passage.id for word in ("quagga", "harbour")] == ["d", "a"]
-    assert build_index(PASSAGES, folder, overwrite=True).earlier == ""
 
 
 def test_a_change_counts_the_languages(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from keqa.errors import RetrievalError
 from keqa.programs.fingerprint import retriever_spec
 from keqa.retrievers import Hit, Passage, add_passages, build_index, delete_passages, open_index
+from keqa.retrievers.base import SharedRetriever
 from keqa.retrievers.watching import WatchedRetriever
 
 FIRST = Passage("1", "Harbour", "The harbour of Varn is old.")
@@ -54,12 +55,13 @@ def test_what_was_deleted_or_built_again_is_seen(watched, folder):
 
 
 def test_an_index_that_cannot_be_opened_stays_as_it_was(watched, folder):
-    kept = (folder / "manifest.json").read_text()
-    (folder / "manifest.json").write_text("{}")
+    (manifest,) = (folder / "data").glob("manifest-*.json")
+    kept = manifest.read_text()
+    manifest.write_text("{}")
     with pytest.raises(RetrievalError):
         watched.refresh()
     assert found(watched) == ["1"]
-    (folder / "manifest.json").write_text(kept)
+    manifest.write_text(kept)
     assert not watched.refresh()
     for file in sorted(folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
@@ -89,7 +91,7 @@ def test_a_file_of_documents_may_be_written_again(tmp_path):
 
 
 @dataclass
-class OfServer:
+class OfServer(SharedRetriever):
     """An index on a server, whose name stands for another state now and then."""
 
     states: list[str] = field(default_factory=lambda: ["before"])

@@ -23,37 +23,6 @@ def test_instructions_are_short(signature):
     assert 20 < len(signature.instructions) < 400
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "AnswerQuestion",
-        "AnswerQuiz",
-        "AnswerWithEvidence",
-        "AnswerWithKnowledge",
-        "JudgeKnowledge",
-        "ReasonFromMemory",
-        "ReasonWithKnowledge",
-        "Summarize",
-    ],
-)
-def test_the_kind_of_answer_is_an_input_where_it_matters(name):
-    inputs = getattr(signatures, name).input_fields
-    assert (inputs["answer_type"].default, inputs["choices"].default) == ("short", [])
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("JudgeConsistency", [bool]),
-        ("JudgeUtility", [bool]),
-        ("JudgeKnowledge", [bool, bool]),
-        ("JudgeUtilities", [dict[int, bool]]),
-    ],
-)
-def test_judges_answer_with_truth_values(name, values):
-    assert [field.annotation for field in getattr(signatures, name).output_fields.values()] == values
-
-
 ADAPTERS = [dspy.ChatAdapter(), dspy.JSONAdapter(), dspy.XMLAdapter()]
 
 

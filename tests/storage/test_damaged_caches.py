@@ -1,6 +1,5 @@
-"""Caches and journals that a stranger wrote, or that are damaged: passed over or refused, and nothing in them runs."""
+"""Caches that a stranger wrote, or that are damaged: passed over or refused, and nothing in them runs."""
 
-import json
 import os
 import sqlite3
 
@@ -19,7 +18,6 @@ from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.retrievers.caching import _is_sound as hits_are_sound
-from keqa.storage.journal import Journal
 from keqa.storage.sqlite_store import SqliteStore
 
 JSON = st.recursive(
@@ -135,47 +133,7 @@ def test_a_database_that_runs_something_is_refused(tmp_path, made):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_neither_a_cache_nor_a_journal(tmp_path):
+def test_a_pipe_is_no_cache(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="no regular file"):
         SqliteStore(tmp_path / "pipe", "calls", "a cache of calls")
-    with pytest.raises(InputError, match="no regular file"):
-        Journal.open(tmp_path / "pipe", {})
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"key": 5, "value": {}}',
-        '{"key": "a", "value": []}',
-        '{"key": "a", "value": {"x": NaN}}',
-        '{"key": "a", "value": {}, "more": 1}',
-        '{"key": "a", "key": "b", "value": {}}',
-        '{"key": "a", "value": ' + "[" * 100_000,
-        "[]",
-    ],
-)
-def test_a_damaged_line_of_a_journal_is_named(tmp_path, line):
-    path = tmp_path / "journal.jsonl"
-    with Journal.open(path, {}) as journal:
-        journal.put("first", {})
-    with path.open("a") as stream:
-        stream.write(f"{line}\n" + json.dumps({"key": "last", "value": {}}) + "\n")
-    with pytest.raises(InputError, match=r"journal\.jsonl, line 3: the journal is damaged"):
-        Journal.open(path, {})
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        '{"keqa_journal": 1, "fingerprint": [["a", 1]]}',
-        '{"keqa_journal": true, "fingerprint": {}}',
-        '{"keqa_journal": 1, "fingerprint": {"a": Infinity}}',
-        '{"keqa_journal": 1, "fingerprint": ' + "[" * 100_000,
-        "5",
-    ],
-)
-def test_a_header_of_something_else_is_no_journal(tmp_path, header):
-    (tmp_path / "journal.jsonl").write_text(header + "\n")
-    with pytest.raises(InputError, match="no journal of a compilation"):
-        Journal.open(tmp_path / "journal.jsonl", {})

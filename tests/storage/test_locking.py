@@ -41,17 +41,6 @@ def test_a_second_process_is_refused_with_advice_until_the_first_is_killed(tmp_p
     open_locked(path, "another run", "name another label").close()
 
 
-def test_nothing_lies_beside_the_file_and_its_content_stays(tmp_path):
-    path = tmp_path / "run.jsonl"
-    path.write_text("kept\n")
-    with open_locked(path, "another run", "wait") as stream:
-        stream.seek(0)
-        assert stream.readall() == b"kept\n"
-        stream.write(b"more\n")
-    assert [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
-    assert path.read_text() == "kept\nmore\n"
-
-
 def test_a_file_that_is_there_for_its_lock_is_private_and_its_kind_of_error_is_raised(tmp_path):
     path = tmp_path / "lock"
     before = os.umask(0)

@@ -13,10 +13,9 @@ from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import RunFile
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.retrievers import Passage, build_index
-from keqa.retrievers.layout import write_atomically
-from keqa.storage.journal import Journal
+from keqa.storage.folders import atomic_write
 from keqa.storage.locking import open_locked
-from keqa.storage.private import new_file, private_folder
+from keqa.storage.private import new_file
 from keqa.storage.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
@@ -52,7 +51,7 @@ def line(name):
     return RunLine(id=name, question="q", answers=["a"], answer_type="short", answer="a", scores={}, seconds=0.0)
 
 
-def test_a_run_file_is_private_also_when_it_is_put_into_order(tmp_path, umask):
+def test_a_run_file_is_private(tmp_path, umask):
     path = tmp_path / "runs" / "m.jsonl"
     lines = [line("a"), line("b")]
     asked = {one.id: one.content for one in lines}
@@ -60,7 +59,6 @@ def test_a_run_file_is_private_also_when_it_is_put_into_order(tmp_path, umask):
         assert (mode(path.parent), mode(path)) == (0o700, 0o600)
         file.add(lines[1])
         file.add(lines[0])
-        file.finish()
     assert [mode(one) for one in path.parent.iterdir()] == [0o600]
 
 
@@ -82,12 +80,6 @@ def test_a_cache_and_the_files_beside_it_are_private(tmp_path, umask):
         found = {one.name: mode(one) for one in path.parent.iterdir()}
     assert found == {name: 0o600 for name in ("calls.sqlite", "calls.sqlite-wal", "calls.sqlite-shm")}
     assert mode(path.parent) == 0o700
-
-
-def test_a_journal_is_private(tmp_path, umask):
-    with Journal.open(tmp_path / "work" / "journal.jsonl", {}) as journal:
-        journal.put("a", {"question": "secret"})
-    assert (mode(tmp_path / "work"), mode(tmp_path / "work" / "journal.jsonl")) == (0o700, 0o600)
 
 
 def test_a_program_is_private_also_where_it_replaces_one(tmp_path, umask):
@@ -112,17 +104,11 @@ def test_an_index_is_private_in_a_folder_of_its_own_and_in_one_that_is_shared(tm
 def test_no_link_is_followed_under_a_name_that_others_know(tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    for planted in (".manifest.json.tmp", ".run.new"):
+    for planted in (".manifest.json.new", ".run.new"):
         (tmp_path / planted).symlink_to(precious)
-    write_atomically(tmp_path / "manifest.json", "{}")
+    atomic_write(tmp_path / "manifest.json", b"{}")
     with new_file(tmp_path / ".run.new") as stream:
         stream.write(b"{}")
     assert precious.read_text() == "mine"
     assert not (tmp_path / "manifest.json").is_symlink()
     assert (tmp_path / "manifest.json").read_text() == "{}"
-
-
-def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path):
-    (tmp_path / "taken").touch()
-    with pytest.raises(FileExistsError):
-        private_folder(tmp_path / "taken")

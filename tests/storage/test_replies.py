@@ -119,11 +119,3 @@ def test_a_reply_that_is_packed_is_read(sending, client, encoding, pack):
 def test_what_is_damaged_is_no_reply():
     with pytest.raises(ReplyTooLargeError, match="damaged"):
         Unpacker("gzip").take(b"no gzip at all")
-
-
-def test_what_follows_a_packed_reply_is_not_kept():
-    unpacker = Unpacker("gzip")
-    assert unpacker.take(gzip.compress(b"Paris") + b"x") == b"Paris"
-    assert unpacker.take(b"") == b""
-    with pytest.raises(ReplyTooLargeError, match="behind the end"):
-        unpacker.take(b"x")

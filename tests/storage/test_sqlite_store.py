@@ -16,12 +16,6 @@ def test_what_is_kept_outlasts_the_process(tmp_path):
         assert file.get("b") is None
 
 
-def test_without_a_file_it_lasts_as_long_as_the_process():
-    with SqliteStore(None, "things", "a cache of things") as file:
-        file.put("a", 1)
-        assert (file.path, file.get("a")) == (None, 1)
-
-
 def test_another_file_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("no database, though it may look like one from afar")
     with pytest.raises(InputError, match=r"notes\.txt cannot be used as a cache of things.*name another, or delete"):
@@ -47,12 +41,3 @@ def test_a_file_that_fails_says_so(tmp_path):
     file.close()
     with pytest.raises(StorageError, match="cannot be written"):
         file.put("a", 1)
-
-
-def test_a_value_can_be_forgotten(tmp_path):
-    with SqliteStore(tmp_path / "kept.sqlite", "things", "a cache of things") as file:
-        file.put("a", 1)
-        file.put("b", 2)
-        file.drop("a")
-        file.drop("never there")
-        assert (file.get("a"), file.get("b")) == (None, 2)

@@ -1,7 +1,7 @@
 import dspy
 import pytest
 
-from keqa.testbed.rendering import CHAT_TEMPLATE, END, TURN, contents, conversation, fixed_pieces, target
+from keqa.testbed.rendering import CHAT_TEMPLATE, END, TURN, contents, conversation, fixed_pieces
 from keqa.testbed.sampling import Stream
 from keqa.testbed.skills import SKILLS
 from keqa.testbed.testbed import Testbed
@@ -16,7 +16,7 @@ def samples():
 @pytest.fixture(scope="module")
 def tokenizer(samples):
     pytest.importorskip("transformers")
-    from keqa.testbed.tokenizer import build_tokenizer
+    from keqa.testbed.rendering import build_tokenizer
 
     return build_tokenizer(line for s in samples for line in contents(s.prompt + s.target))
 
@@ -36,20 +36,6 @@ def test_the_chat_template_renders_what_training_renders(tokenizer):
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert tokenizer.chat_template == CHAT_TEMPLATE
     assert text == conversation(signature, [], inputs)
-
-
-@pytest.mark.slow
-def test_a_quiz_costs_few_tokens(tokenizer):
-    signature = SKILLS["AnswerQuiz"].signature
-    text = conversation(signature, [], {"quiz": "Who directed The Wild Song?", "answer_type": "short", "choices": []})
-    assert len(tokenizer(text)["input_ids"]) == 10
-
-
-@pytest.mark.slow
-def test_targets_end_with_the_one_token_that_stops_generation(tokenizer):
-    ids = tokenizer(target(SKILLS["AnswerQuiz"].signature, {"answer": "Alma Torwick"}))["input_ids"]
-    assert ids[-1] == tokenizer.eos_token_id
-    assert ids.count(tokenizer.eos_token_id) == 1
 
 
 @pytest.mark.slow

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from keqa.testbed import train, words
+from keqa.testbed import train
 from keqa.testbed.rendering import END
-from keqa.testbed.sampling import Sample, Stream
+from keqa.testbed.sampling import Stream
 from keqa.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.model
@@ -32,21 +32,6 @@ def test_loss_falls_on_what_is_written_and_on_what_repeats(tokenizer):
     assert sum(ids[i] == tokenizer.convert_tokens_to_ids(END) for i in written) == turns
     assert len(written) == 3 * turns
     assert weights.count(train.VERDICT_WEIGHT) == turns
-
-
-def test_lists_said_twice_are_foreseen_only_the_second_time(tokenizer):
-    one, two = words.LAST_NAMES[:2]
-    text = f"Alma {one}. Otto {two}. Alma {one}. Otto {two}."
-    _, weights = train.Encoder(tokenizer)(Sample("copying", "", text))
-    assert weights[:6] == [0.0] * 6
-    assert weights.count(train.EARLY_ECHO) == 5
-
-
-def test_the_rate_warms_up_holds_and_falls():
-    assert train.rate(0.0, 0) == pytest.approx(0.02)
-    assert train.rate(0.5, 1000) == 1.0
-    assert train.rate(0.825, 1000) == pytest.approx(0.5)
-    assert train.rate(1.0, 1000) == 0.01
 
 
 @pytest.fixture
@@ -98,12 +83,6 @@ def test_a_training_that_is_asked_to_stop_writes_its_checkpoint_first(tmp_path, 
     small.setattr(train.Trainer, "learn", one)
     train.main(out=tmp_path, tokens=10**9, threads=1)
     assert checkpoint(tmp_path)["step"] == "3"
-
-
-def test_minutes_stand_for_tokens(tmp_path, small):
-    small.setattr(train, "MINUTE", 1_000)
-    train.main(out=tmp_path, minutes=2.5, threads=1)
-    assert 2_500 <= int(checkpoint(tmp_path)["tokens"]) < 3_600
 
 
 def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenizer, monkeypatch):

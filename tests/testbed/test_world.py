@@ -1,29 +1,4 @@
-from keqa.testbed.relations import RELATIONS
-from keqa.testbed.tiers import assign, believed
-from keqa.testbed.world import GOLD, SIZES, Convention, Date, Fact, World
-
-
-def test_equal_seeds_give_equal_worlds_and_others_do_not():
-    assert World(3).values == World(3).values
-    assert World(3).values != World(4).values
-
-
-def test_every_entity_has_every_fact_of_its_kind():
-    world = World(1)
-    assert {kind: len(names) for kind, names in world.entities.items()} == SIZES
-    assert len(world.facts()) == 870
-    assert all(Fact(r.name, e) in world.values for r in RELATIONS.values() for e in world.entities[r.kind])
-
-
-def test_only_changeable_facts_have_a_past_and_it_differs():
-    world = World(1)
-    assert {RELATIONS[fact.relation].changeable for fact in world.past} == {True}
-    assert all(world.past[fact] != world.values[fact] for fact in world.past)
-
-
-def test_some_books_are_called_like_films():
-    world = World(1)
-    assert set(world.entities["book"]) & set(world.entities["film"])
+from keqa.testbed.world import GOLD, Convention, Date, World, assign, believed
 
 
 def test_conventions():

@@ -13,17 +13,16 @@ from keqa.cli.paper.plan import UTILITY_REFERENCE, Plan, models_by_role
 from keqa.cli.progress import Bars
 from keqa.cli.run_table import warn_of_failures
 from keqa.evaluation.compare import run_path
-from keqa.evaluation.reading import iter_lines
-from keqa.evaluation.reports import tables, write
+from keqa.evaluation.reports import entries_of, read_brief, tables, write
 from keqa.evaluation.reports.grid import Grid
-from keqa.evaluation.reports.rows import KEQA, Entry, entries_of, of_method
-from keqa.evaluation.reports.summary import read_brief
-from keqa.evaluation.reports.tables.cases import cases
+from keqa.evaluation.reports.paper import cases
+from keqa.evaluation.reports.rows import KEQA, Entry, of_method
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import Experiment, analysed, in_table_order, settings_for
 from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
 from keqa.evaluation.reproduction.spending import SpentOn, spent_by_run, spent_on_training, spent_table
 from keqa.evaluation.reproduction.training import REFERENCE
+from keqa.evaluation.run_file import iter_lines
 from keqa.lms import build_lm
 
 _TABLES = "tables"
@@ -42,13 +41,12 @@ def measure(plan: Plan) -> list[Grid]:
     found = [(one, path) for one in plan.experiments for path in _run(plan, one)]
     order = list(plan.questions)
     found.sort(key=lambda pair: (order.index(pair[0].dataset), *in_table_order(pair[1].stem)))
-    runs = [read_brief(path) for _, path in found]
-    entries = entries_of(runs)
+    entries = entries_of([read_brief(path) for _, path in found])
     labels, labelled_by = _labels(plan, entries)
     more = [*compare_with_paper(entries, labels, labelled_by), *_cases(plan, entries), _spent(plan, found)]
-    written = write(plan.out / _TABLES, runs, more=more)
+    written = write(plan.out / _TABLES, entries, more=more)
     status().print(f"{len(written)} files in {plan.out / _TABLES}", soft_wrap=True)
-    return [*tables(runs), *more]
+    return [*tables(entries), *more]
 
 
 def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
@@ -83,7 +81,7 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
     pairs = pairs_to_label(keqa, filter(analysed, plan.questions))
     with Bars() as bars:
         found, failed = label_pairs(
-            pairs, lm, plan.out / "labels.jsonl", in_flight=options.in_flight, progress=bars.report
+            pairs, lm, plan.out / "labels.journal", in_flight=options.in_flight, progress=bars.report
         )
     if failed:
         warn(

@@ -7,7 +7,7 @@ import json
 import pytest
 from fixtures.boundary import make_model
 
-from keqa.evaluation.reading import iter_lines, read_header
+from keqa.evaluation.run_file import iter_lines, read_header
 
 pytestmark = pytest.mark.model
 

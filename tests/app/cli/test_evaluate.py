@@ -6,7 +6,7 @@ import pytest
 from servers.openai_server import markers
 
 import keqa
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
 

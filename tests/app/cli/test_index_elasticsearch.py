@@ -93,7 +93,7 @@ def test_a_killed_command_resumes_when_it_is_run_again(keqa_command, flags, elas
     assert ended.code == 0, ended.err
     assert "resuming from there" in ended.err
     assert "Indexed 30,000 passages" in ended.out
-    assert ElasticsearchRetriever.open(elasticsearch_address).facts().passages == 30_000
+    assert ElasticsearchRetriever.open(elasticsearch_address).facts()["passages"] == 30_000
 
 
 def _begun(address):

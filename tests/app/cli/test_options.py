@@ -148,7 +148,6 @@ def test_a_command_is_called_with_its_groups():
         "cost_per_call": None,
         "boundary": True,
         "boundary_tries": 10,
-        "boundary_reads": "draft",
         "reference": True,
         "tuning": False,
         "embedder": None,

@@ -8,7 +8,7 @@ import socket
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
-from keqa.evaluation.reading import read_run
+from keqa.evaluation.run_file import read_run
 
 pytestmark = pytest.mark.server
 
@@ -61,8 +61,7 @@ def test_a_run_that_is_finished_asks_nobody(keqa_command, own, tmp_path):
 
 
 def test_a_run_stops_after_an_outage_and_resumes(keqa_command, own, tmp_path, monkeypatch):
-    monkeypatch.setattr("keqa.lms.faults._FIRST_PAUSE", 0.0)
-    monkeypatch.setattr("keqa.lms.faults._backoff", lambda state: 0.0)
+    monkeypatch.setattr("dspy.clients.execution._delay", lambda error, attempt: 0.0)
     down = iter(range(10**6))
     plan = FaultPlan(share=1.0, kinds=("500",), only=lambda body: "Hello" not in str(body) and next(down) >= 3)
     command = ("evaluate", "closed-book", "-q", own, "--out", tmp_path, "--lm", "openai/m", "--in-flight", 1)

@@ -11,7 +11,7 @@ from keqa.cli.answer import shown_answer
 from keqa.cli.compare import held_spec
 from keqa.cli.options import RiskOptions
 from keqa.errors import InputError
-from keqa.evaluation.reading import iter_lines
+from keqa.evaluation.run_file import iter_lines
 from keqa.programs.records import QuestionRecord
 from keqa.programs.registry import parse_spec
 
@@ -58,7 +58,7 @@ def test_what_is_withheld_is_shown_as_that():
 
 def test_the_method_of_the_run_file_is_compared_once_more(tmp_path, monkeypatch):
     header = SimpleNamespace(method="rag", label="rag-top_k=5")
-    monkeypatch.setattr("keqa.evaluation.reading.read_header", lambda path: header)
+    monkeypatch.setattr("keqa.evaluation.run_file.read_header", lambda path: header)
     file = tmp_path / "run.jsonl"
     specs = [parse_spec(name) for name in ("keqa", "rag:top_k=5", "rag")]
     held = held_spec(specs, RiskOptions(0.1, file))

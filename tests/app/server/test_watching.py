@@ -62,7 +62,7 @@ async def test_a_question_in_work_keeps_its_state_and_the_next_sees_the_new_one(
 async def test_an_index_that_is_broken_meanwhile_is_logged_and_the_state_of_before_answers(index, caplog):
     retriever = WatchedRetriever(index, keqa.open_index(index))
     answers = Answers(Searches(retriever), retriever, [], Limits())
-    (index / "manifest.json").write_text("secret")
+    next(index.glob("data/manifest-*.json")).write_text("secret")
     with caplog.at_level(logging.ERROR, "keqa.server"):
         assert len(await answers.search("oak", 10)) == 1
     assert "cannot be opened as it is now (RetrievalError)" in caplog.text

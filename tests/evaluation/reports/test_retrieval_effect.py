@@ -1,15 +1,11 @@
-import csv
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
-import keqa.evaluation.reports
-from keqa.evaluation.records import Run
-from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.retrieval_effect import (
+from keqa.evaluation.records import ModelSettings, Run
+from keqa.evaluation.reports.effect import (
     CHANGES,
     Effect,
     compared,
@@ -17,7 +13,7 @@ from keqa.evaluation.reports.tables.retrieval_effect import (
     effect_figure,
     retrieval_effect,
 )
-from keqa.evaluation.run_settings import ModelSettings
+from keqa.evaluation.reports.rows import entries_of
 from keqa.programs.records import Degradation, QuizRecord
 
 SETTINGS = {"top_k": 5, "index": "TantivyRetriever", "model": "lm-a"}
@@ -207,18 +203,6 @@ def test_of_several_runs_those_that_are_set_up_alike_are_compared(runs, run, lin
     wrong = [line(n, 0.0, quizzes=[searched(f"Question {n}?", "zinc")]) for n in range(4)]
     other = run("gate-always", wrong, **SETTINGS | {"model": "lm-b"})
     assert shown(retrieval_effect(entries_of([other, never, always])))["all"][1] == "1"
-
-
-def test_the_table_and_the_figure_are_written_and_shown(runs, tmp_path):
-    paths = keqa.evaluation.reports.write(tmp_path, runs, plots=False)
-    own = [path.name for path in paths if path.name.startswith("retrieval-effect")]
-    assert own == [f"retrieval-effect{end}" for end in (".csv", ".md", ".tex", "-points.csv")]
-    rows = list(csv.DictReader((tmp_path / "retrieval-effect.csv").open()))
-    assert (rows[-1]["without retrieval"], rows[-1]["Harmful quizzes"], rows[-1]["right a draw"]) == ("all", "1", "0.4")
-    console = Console(width=200, record=True)
-    console.print(keqa.evaluation.reports.effect_table(runs))
-    assert "known by certainty" in console.export_text()
-    assert keqa.evaluation.reports.effect_table(runs[:1]) is None
 
 
 def effect(accuracy, certainty, memory=True, retrieved=True):

@@ -2,13 +2,12 @@
 
 import pytest
 
-from keqa.data.quiz_references import plain
 from keqa.evaluation.gold_quizzes import known_on_testbed
+from keqa.evaluation.records import RunSettings
+from keqa.evaluation.reports.gates import gates
+from keqa.evaluation.reports.overall import overall
+from keqa.evaluation.reports.parts import search_rates, searching
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.searching import columns, notes, search_rates
-from keqa.evaluation.reports.tables.gates import gates
-from keqa.evaluation.reports.tables.overall import overall
-from keqa.evaluation.run_settings import RunSettings
 
 
 @pytest.fixture(scope="module")
@@ -47,25 +46,8 @@ def test_the_rates_are_those_of_the_testbeds_own_facts(searched):
 def test_of_others_the_truth_is_not_known(searched, model, dataset):
     entries = entries_of([with_lm(searched, model, dataset)])
     assert search_rates(entries[0]) is None
-    assert (columns(entries), notes(entries)) == ((), ())
+    assert searching(entries) == ({entries[0]: []}, [])
     assert "over-search" not in [column.name for column in overall(entries).columns]
-
-
-def test_tables_have_the_columns(searched):
-    grid = overall(entries_of([with_lm(searched, "keqa/tiny@1")]))
-    place = [column.name for column in grid.columns].index("over-search")
-    assert [cell.text for cell in grid.rows[0].cells[place : place + 2]] == [".333", ".500"]
-    assert any(note.startswith("Over-search: ") for note in grid.notes)
-
-
-def test_facts_seen_sometimes_are_left_out():
-    from keqa.testbed.testbed import Testbed
-
-    truth = known_on_testbed()
-    for question in Testbed().test:
-        if len(question.quizzes) == 1:
-            known = {"often": True, "never": False, "stale": False, "sometimes": None}[question.tiers[0]]
-            assert truth.get(plain(question.quizzes[0])) is known
 
 
 def test_a_gate_that_draws_nothing_is_measured_by_the_draws_of_another(run, line, quiz):

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from keqa.cli.run_table import figures, run_table
-from keqa.evaluation.reports import untouched
+from keqa.evaluation.reports.gates import gates
+from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.gates import gates
-from keqa.evaluation.reports.tables.overall import overall
 from keqa.evaluation.tally import Tally
 from keqa.programs.records import Degradation
 
@@ -34,16 +33,6 @@ def shown(grid):
     return {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
 
 
-def test_table_1_has_both(run, lines, line):
-    cells = shown(overall(entries_of([run("keqa", lines)])))
-    assert (cells["F1"], cells["EM"], cells["failed"]) == (".400", ".400", "1")
-    untouched_cells = [cells[f"untouched by failures {name}"] for name in ("questions", "F1", "EM")]
-    assert untouched_cells == ["3/5", ".667", ".667"]
-    whole = overall(entries_of([run("keqa", [line(0, 1.0), mended(line)])]))
-    assert "untouched by failures F1" not in shown(whole)
-    assert "Untouched by failures: all questions of all rows." in whole.notes
-
-
 @pytest.mark.parametrize("cause", ["AdapterParseError", "TruncatedReplyError", "RetrievalError", "OSError"])
 def test_an_unusable_reply_touches_as_an_outage_does(line, cause):
     assert with_note(line(0, 1.0), cause).impairments == [cause]
@@ -57,7 +46,7 @@ def test_what_the_language_model_said_is_no_failure(line, cause):
 
 def test_other_tables_report_both_under_them(run, lines, quiz, line):
     entries = entries_of([run("keqa", lines), run("rag", [line(number, 1.0) for number in range(5)])])
-    assert untouched.note(entries) == (
+    assert untouched_note(entries) == (
         "Untouched by failures, with the scores over these alone: KEQA 3/5 (F1 .667, EM .667); all questions of other "
         "rows."
     )

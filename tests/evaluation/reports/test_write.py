@@ -1,13 +1,10 @@
 import csv
 import sys
-import warnings
 
 import pytest
 
-import keqa.evaluation.reports
 from keqa.errors import InputError, MissingExtraError
-from keqa.evaluation.reports.grid import Figure, Panel, Series
-from keqa.evaluation.reports.rendering import plots
+from keqa.evaluation.reports import entries_of, write
 
 STYLES = ("line", "points", "curve", "line", "points")
 
@@ -15,15 +12,16 @@ STYLES = ("line", "points", "curve", "line", "points")
 @pytest.fixture
 def runs(scored):
     settings = {"gate": "votes", "top_k": 10}
-    return [
+    runs = [
         scored("keqa", (1, 1, 0), threshold="4/5", **settings),
         scored("keqa", (1, 0, 0), label="keqa-threshold=0.4", threshold="2/5", **settings),
         scored("rag", (0, 1, 0)),
     ]
+    return entries_of(runs)
 
 
 def test_tables_and_points_are_written_without_matplotlib(runs, tmp_path):
-    paths = keqa.evaluation.reports.write(tmp_path / "new" / "tables", runs, plots=False)
+    paths = write(tmp_path / "new" / "tables", runs, plots=False)
     assert [path.name for path in paths] == [
         "table1.csv",
         "table1.md",
@@ -48,42 +46,27 @@ def test_tables_and_points_are_written_without_matplotlib(runs, tmp_path):
 @pytest.mark.slow
 def test_figures_are_drawn_and_the_same_points_give_the_same_file(runs, tmp_path):
     pytest.importorskip("matplotlib")
-    first, second = (keqa.evaluation.reports.write(tmp_path / name, runs, plots=True) for name in ("a", "b"))
+    first, second = (write(tmp_path / name, runs, plots=True) for name in ("a", "b"))
     assert [path.name for path in first[-2:]] == ["figure4.png", "figure4.pdf"]
     assert first[-2].read_bytes().startswith(b"\x89PNG")
     assert first[-1].read_bytes().startswith(b"%PDF")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-@pytest.mark.slow
-def test_any_name_can_stand_in_a_figure(tmp_path):
-    pytest.importorskip("matplotlib")
-    names = ("_hidden", "$x_1", "a\\b{", "\u4e2d", "")
-    series = tuple(Series(name, (0.0, 1.0), (0.5, 0.25), style) for name, style in zip(names, STYLES, strict=True))
-    panels = (Panel("$", "F1", series), Panel("only one", "F1", series[:1]))
-    with warnings.catch_warnings():
-        # The font that comes with matplotlib has no Chinese; a box stands there.
-        warnings.simplefilter("ignore", UserWarning)
-        paths = plots.draw(Figure("figure", "A $ title", "x", panels), tmp_path)
-    assert all(path.stat().st_size > 1000 for path in paths)
-
-
 def test_without_matplotlib_the_extra_is_named_and_tables_are_kept(runs, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"keqa\[plots\]"):
-        keqa.evaluation.reports.write(tmp_path, runs, plots=True)
+        write(tmp_path, runs, plots=True)
     assert (tmp_path / "table1.csv").exists()
     assert not list(tmp_path.glob("*.png"))
-    assert not any(path.suffix == ".png" for path in keqa.evaluation.reports.write(tmp_path, runs))
+    assert not any(path.suffix == ".png" for path in write(tmp_path, runs))
 
 
 def test_nothing_to_report_on_and_no_place_for_it_are_refused(runs, tmp_path):
     with pytest.raises(InputError, match="there is no run to report on"):
-        keqa.evaluation.reports.write(tmp_path, [])
-    with pytest.raises(InputError, match="there is no run to report on"):
-        keqa.evaluation.reports.table([])
+        entries_of([])
     taken = tmp_path / "file"
     taken.write_text("")
     with pytest.raises(InputError, match="file cannot be written"):
-        keqa.evaluation.reports.write(taken, runs)
+        write(taken, runs)

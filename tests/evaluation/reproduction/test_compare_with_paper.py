@@ -1,8 +1,8 @@
 import pytest
 
 from keqa.errors import InputError, MissingExtraError
+from keqa.evaluation.reports.judge import key_of
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.tables.discriminator import key_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import (
     OF_REFERENCE,

@@ -1,5 +1,3 @@
-import asyncio
-import copy
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +12,7 @@ from tiny_model import save_tiny_model
 
 from keqa.errors import ConfigurationError
 from keqa.lms import build_lm
-from keqa.lms.local import loading
-from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
+from keqa.lms.local.engine import TransformersEngine
 from keqa.programs.stages.probabilities import LOGPROBS, likelihoods_of
 
 pytestmark = pytest.mark.model
@@ -74,41 +71,9 @@ def test_draws_of_one_prompt_differ_and_read_it_once(engine: TransformersEngine)
     assert engine.decoder.read_tokens == responses[0].usage.input_tokens
 
 
-def test_a_later_wave_of_draws_reads_nothing_again(engine: TransformersEngine) -> None:
-    first = engine.complete(request("a quiz", seed=0))
-    read = engine.decoder.read_tokens
-    again = engine.complete(request("a quiz", seed=0))
-    engine.complete(request("a quiz", seed=1))
-    assert engine.decoder.read_tokens == read
-    assert again.text == first.text
-
-
-def test_a_shared_beginning_is_read_once(engine: TransformersEngine) -> None:
-    sizes = [engine.complete(request(f"quiz {i}", temperature=0.0)).usage.input_tokens for i in range(5)]
-    assert engine.decoder.read_tokens < sum(sizes[:2]) + len(SYSTEM) + 3 * 40
-
-
 def test_a_seed_repeats_and_no_seed_does_not(engine: TransformersEngine) -> None:
     assert engine.complete(request("a", seed=3)).text == engine.complete(request("a", seed=3)).text
     assert engine.complete(request("a")).text != engine.complete(request("a")).text
-
-
-def test_the_same_seed_draws_otherwise_for_another_prompt(engine: TransformersEngine) -> None:
-    numbers = []
-    for text in ("a", "b"):
-        engine.complete(request(text, seed=3))
-        from keqa.lms.local.sampling import Job, Settings
-
-        tokens, shared = engine.texts.encode(request(text))
-        job = Job(tokens, shared, Settings(temperature=1.0, seed=3), lambda drawn: False, lambda outcome: None)
-        job.prepare()
-        numbers.append(job.uniforms[0])
-    assert numbers[0] != numbers[1]
-
-
-def test_max_tokens_ends_a_text_as_length(engine: TransformersEngine) -> None:
-    response = engine.complete(request("go on", temperature=0.0, max_tokens=3))
-    assert (response.finish_reason, response.usage.output_tokens) == ("length", 3)
 
 
 def test_a_stop_string_ends_a_text_and_is_left_out(engine: TransformersEngine) -> None:
@@ -149,15 +114,6 @@ def test_what_it_cannot_do_is_refused(engine: TransformersEngine, config: dict[s
         engine.complete(request("a", **config))
 
 
-def test_async_and_sync_agree(engine: TransformersEngine) -> None:
-    other = AsyncTransformersEngine(engine)
-
-    async def gather() -> list[str | None]:
-        return [r.text for r in await asyncio.gather(*[other.complete(request("q", seed=i)) for i in range(4)])]
-
-    assert asyncio.run(gather()) == [engine.complete(request("q", seed=i)).text for i in range(4)]
-
-
 def test_a_cancelled_request_leaves_its_batch(engine: TransformersEngine) -> None:
     long = engine.submit(request("a", max_tokens=1900, temperature=0.0, stop=("never",)))
     long.cancel()
@@ -187,15 +143,6 @@ def test_running_out_of_memory_is_a_server_error_and_passes(
     assert engine.complete(request("a", temperature=0.0)).usage.output_tokens
 
 
-def test_copies_of_a_program_share_the_weights(tiny_folder: Path) -> None:
-    lm = build_lm(f"transformers/{tiny_folder}")
-    program = dspy.Predict("question -> answer")
-    program.set_lm(lm)
-    assert program.deepcopy().lm.engine is lm.engine
-    assert copy.deepcopy(lm.engine) is lm.engine
-    assert build_lm(f"transformers/{tiny_folder}", temperature=0.7).engine is lm.engine
-
-
 def test_a_saved_program_holds_the_path_and_no_more(tiny_folder: Path, tmp_path: Path) -> None:
     program = dspy.Predict("question -> answer")
     program.set_lm(build_lm(f"transformers/{tiny_folder}"))
@@ -215,14 +162,6 @@ def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder: Path) -> N
     assert TransformersEngine.shared(str(tiny_folder)) is not first
 
 
-def test_closing_ends_what_is_under_way(tiny_folder: Path) -> None:
-    engine = TransformersEngine(str(tiny_folder))
-    futures = [engine.submit(request("a", max_tokens=1900, seed=i, stop=("never",))) for i in range(3)]
-    engine.close()
-    errors = [future.exception(timeout=10) for future in futures]
-    assert {type(error) for error in errors} <= {lm15.ConfigurationError, type(None)}
-
-
 def test_a_model_without_a_chat_template_gets_marked_roles(tmp_path: Path) -> None:
     engine = TransformersEngine(str(save_tiny_model(tmp_path, template=False)))
     rendered = engine.texts.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
@@ -231,33 +170,10 @@ def test_a_model_without_a_chat_template_gets_marked_roles(tmp_path: Path) -> No
     engine.close()
 
 
-def test_a_template_without_a_system_role_gets_it_in_the_first_turn(engine: TransformersEngine) -> None:
-    kept = engine.texts.tokenizer.chat_template
-    engine.texts.tokenizer.chat_template = (
-        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
-        "<{{ m.role }}>{{ m.content }}{% endfor %}"
-    )
-    rendered = engine.texts.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
-    engine.texts.tokenizer.chat_template = kept
-    assert rendered == "<user>S\n\nU"
-
-
-def test_streaming_gives_the_whole_response(engine: TransformersEngine) -> None:
-    one = request("a", temperature=0.0)
-    assert "".join(
-        event.delta.text for event in engine.stream(one) if getattr(getattr(event, "delta", None), "text", None)
-    ) == (engine.complete(one).text)
-
-
 @pytest.mark.parametrize("name", ["/nowhere/at/all", "./nowhere"])
 def test_a_missing_folder_is_named(name: str) -> None:
     with pytest.raises(ConfigurationError, match="There is no model folder"):
         TransformersEngine(name)
-
-
-def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="No causal language model"):
-        TransformersEngine(str(tmp_path))
 
 
 def test_several_gguf_files_are_a_question(tmp_path: Path) -> None:
@@ -267,15 +183,16 @@ def test_several_gguf_files_are_a_question(tmp_path: Path) -> None:
         TransformersEngine(str(tmp_path))
 
 
-def test_a_recurrent_model_is_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_a_recurrent_model_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     class Kinds:
         layer_types = ("linear_attention", "full_attention")
 
         def get_text_config(self, decoder: bool) -> "Kinds":
             return self
 
-    with pytest.raises(ConfigurationError, match="vLLM"):
-        loading._check_kind("some/model", Kinds())
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *arguments, **options: Kinds())
+    with pytest.raises(ConfigurationError, match=r"some/model keeps a recurrent state.*vLLM"):
+        TransformersEngine("some/model")
 
 
 def test_a_gate_by_token_probability_reads_them_through_dspy(tiny_folder: Path) -> None:

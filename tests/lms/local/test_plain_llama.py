@@ -44,7 +44,7 @@ def test_the_model_that_ships_is_read_so():
 def test_logits_are_equal_to_the_last_bit(by_transformers, plain):
     from transformers.cache_utils import Cache, CacheLayerMixin
 
-    from keqa.lms.local.kv_cache import Layers, ReadLayer
+    from keqa.lms.local.decoder import Layers, ReadLayer
 
     CacheLayerMixin.register(ReadLayer)
     ids = torch.randint(0, 2639, (3, 40), generator=torch.Generator().manual_seed(0))

@@ -1,5 +1,4 @@
 import json
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +7,11 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm
-from keqa.lms.local.adapters import CONFIG, TRAINING, WEIGHTS, base_of, is_adapter
-from keqa.lms.local.loading import load_model, stop_tokens
+from keqa.lms.local.loading import load_model
 from keqa.lms.local.provider import InProcessLM, LocalTrainingJob
-from keqa.lms.local.tokenizing import Texts
+from keqa.lms.local.tokenizing import Texts, stop_tokens
 from keqa.lms.local.training import Conversation, SoftChoice, TrainingOptions, encode, fine_tune
+from keqa.lms.local.weights import ADAPTER, CONFIG, TRAINING, base_of, is_adapter
 
 pytest.importorskip("peft")
 pytestmark = pytest.mark.model
@@ -41,7 +40,7 @@ def trained(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def test_an_adapter_is_small_and_says_what_it_learned(trained: Path, tiny_folder: Path) -> None:
     assert is_adapter(trained)
-    assert sorted(file.name for file in trained.iterdir()) == sorted([CONFIG, WEIGHTS, TRAINING])
+    assert sorted(file.name for file in trained.iterdir()) == sorted([CONFIG, ADAPTER, TRAINING])
     told = json.loads((trained / TRAINING).read_text())
     assert (told["base"], told["steps"], told["conversations"]) == (f"transformers/{tiny_folder}", 60, 4)
     assert base_of(trained) == str(tiny_folder)
@@ -82,7 +81,7 @@ def test_a_stopped_training_resumes_to_the_same_weights(tiny_folder: Path, tmp_p
         str(tiny_folder), conversations(), tmp_path / "stopped", options, progress=lambda step, *_: steps.append(step)
     )
     assert steps == [1, 2, 3, 4, 5, 6]
-    whole, resumed = (load_file(tmp_path / name / WEIGHTS) for name in ("whole", "stopped"))
+    whole, resumed = (load_file(tmp_path / name / ADAPTER) for name in ("whole", "stopped"))
     assert all(whole[name].equal(resumed[name]) for name in whole)
     assert fine_tune(str(tiny_folder), conversations(), tmp_path / "stopped", options) == done
     with pytest.raises(InputError, match="another model, data or options"):
@@ -126,7 +125,7 @@ def test_what_cannot_be_trained_is_refused(tiny_folder: Path, trained: Path, tmp
 def test_adapters_of_other_kinds_are_refused(trained: Path, tmp_path: Path, change: dict, message: str) -> None:
     config = json.loads((trained / CONFIG).read_text())
     (tmp_path / CONFIG).write_text(json.dumps({**config, **change}))
-    (tmp_path / WEIGHTS).write_bytes((trained / WEIGHTS).read_bytes())
+    (tmp_path / ADAPTER).write_bytes((trained / ADAPTER).read_bytes())
     with pytest.raises(ConfigurationError, match=message):
         load_model(str(tmp_path))
 
@@ -135,7 +134,7 @@ def test_an_adapter_of_another_model_is_refused(trained: Path, tmp_path: Path) -
     from tiny_model import save_tiny_model
 
     other = save_tiny_model(tmp_path / "other", kind="llama", hidden_size=32)
-    for file in (CONFIG, WEIGHTS, TRAINING):
+    for file in (CONFIG, ADAPTER, TRAINING):
         (tmp_path / file).write_bytes((trained / file).read_bytes())
     config = json.loads((trained / CONFIG).read_text())
     (tmp_path / CONFIG).write_text(json.dumps({**config, "base_model_name_or_path": str(other)}))
@@ -144,7 +143,7 @@ def test_an_adapter_of_another_model_is_refused(trained: Path, tmp_path: Path) -
     (tmp_path / TRAINING).unlink()
     with pytest.raises(ConfigurationError, match="is of another model"):
         load_model(str(tmp_path))
-    (tmp_path / WEIGHTS).write_bytes(b"no tensors")
+    (tmp_path / ADAPTER).write_bytes(b"no tensors")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_model(str(tmp_path))
 
@@ -160,17 +159,6 @@ def test_a_reply_begins_after_the_prompt_and_ends_with_what_ends_texts(tiny_fold
     true, false = texts.tokens("T")[0], texts.tokens("F")[0]
     assert found.soft == {3: {true: 0.3, false: 0.7}}
     assert found.tokens[found.start + 3] == true
-
-
-def test_soft_labels_are_learned_as_probabilities(tiny_folder: Path, tmp_path: Path) -> None:
-    shown = [Conversation([{"role": "user", "content": "q"}], "T", [SoftChoice(0, {"T": 0.25, "F": 0.75})])] * 4
-    done = fine_tune(str(tiny_folder), shown, tmp_path / "soft", replace(OPTIONS, epochs=60))
-    lm = build_lm(done.model, cache=False, max_tokens=1)
-    config = dspy.lm15.Config(max_tokens=1, logprobs=2, temperature=0.0)
-    request = dspy.lm15.Request(model=lm.model, messages=(dspy.lm15.Message.user("q"),), config=config)
-    first = lm(request).logprobs[0]
-    assert first.token == "F"
-    assert first.logprob == pytest.approx(-0.288, abs=0.1)
 
 
 def test_dspy_fine_tunes_a_local_language_model(
@@ -192,16 +180,3 @@ def test_dspy_fine_tunes_a_local_language_model(
     assert lm.copy(temperature=1.0).engine is lm.engine
     wrong = lm.finetune(train_data=data, train_data_format="chat", train_kwargs={"epoch": 1}).result(timeout=60)
     assert "there is no option 'epoch' of training" in str(wrong)
-
-
-def test_a_cancelled_job_ends(tiny_folder: Path, tmp_path: Path) -> None:
-    lm = build_lm(f"transformers/{tiny_folder}", cache=False)
-    data = [{"messages": [*one.messages, {"role": "assistant", "content": one.reply}]} for one in conversations()]
-    kwargs = {"epochs": 100_000, "folder": str(tmp_path / "a"), "device": "cpu"}
-    job = lm.finetune(train_data=data, train_data_format="chat", train_kwargs=kwargs)
-    assert isinstance(job.thread, threading.Thread)
-    assert job.cancel()
-    job.thread.join(timeout=60)
-    assert not job.thread.is_alive()
-    assert job.status()["state"] == "cancelled"
-    assert not is_adapter(tmp_path / "a")

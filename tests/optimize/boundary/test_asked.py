@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -21,15 +20,12 @@ from keqa.lms.local.training import Conversation, Trained, TrainingOptions
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, asked, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
-from keqa.optimize.boundary.check import draw_reliability
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, read_model
-from keqa.programs.boundary import finetuned as judging_by_weights
-from keqa.programs.boundary.finetuned import MASTERY, _probability
-from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, balanced
-from keqa.programs.boundary.saved import root_digest
+from keqa.programs.boundary import asked as judging_by_weights
+from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel, balanced
+from keqa.programs.boundary.model import root_digest
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
-from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import assessment_prompt
 
 
@@ -142,64 +138,6 @@ def test_gepa_writes_the_instruction() -> None:
     assert engine.prompts
 
 
-@pytest.mark.parametrize(("how", "budget", "seed"), [({}, 200, 0), ({"budget": 7, "seed": 3}, 7, 3)])
-def test_half_of_the_examples_teach_and_the_others_choose(
-    monkeypatch: pytest.MonkeyPatch, how: dict[str, int], budget: int, seed: int
-) -> None:
-    ran: dict[str, Any] = {}
-
-    class Noted:
-        def __init__(self, metric: Any, **settings: Any) -> None:
-            ran.update(metric=metric, **settings)
-
-        def compile(self, student: JudgeModule, *, trainset: Any, valset: Any) -> JudgeModule:
-            ran.update(student=student, trainset=trainset, valset=valset)
-            student.judge.signature = student.judge.signature.with_instructions("Be strict.")
-            return student
-
-    monkeypatch.setattr(dspy, "GEPA", Noted)
-    examples = [
-        KnownQuiz(quiz=f"{n}", answer_type="choice", choices=["a"], mastery=n > 1, certainty=True, root="0" * 16)
-        for n in range(5)
-    ]
-    model = PromptedModel(k=3, examples=examples)
-    reflecting = object()
-    found = compile_prompted(model, examples, reflecting, **how)
-    assert found == model.model_copy(update={"instruction": "Be strict."})
-    assert model.instruction is None
-    assert [[one.quiz for one in ran[name]] for name in ("trainset", "valset")] == [["0", "1"], ["2", "3", "4"]]
-    first = ran["trainset"][0]
-    assert first.inputs().toDict() == {"quiz": "0", "answer_type": "choice", "choices": ["a"]}
-    assert first.labels().toDict() == {"mastery": False, "certainty": True}
-    assert ran["student"].model == model
-    assert (ran["reflection_lm"], ran["max_metric_calls"], ran["seed"]) == (reflecting, budget, seed)
-    said = [ran["metric"](first, dspy.Prediction(mastery=one, certainty=two)) for one, two in ((0, 1), (1, 1), (1, 0))]
-    assert [(one.score, one.feedback) for one in said] == [
-        (1.0, "Both are right."),
-        (0.5, "For this quiz mastery is False."),
-        (0.0, "For this quiz mastery is False and certainty is True."),
-    ]
-    # A reply that could not be read says neither.
-    assert ran["metric"](first, dspy.Prediction()).score == 0.5
-
-
-def test_gepa_asks_with_the_examples_of_the_model_but_never_with_the_quiz_itself(scripted: Any) -> None:
-    lm, engine = scripted(lambda *asked: {"mastery": "True", "certainty": "False"})
-    some = [KnownQuiz(quiz=f"Who is {n}?", mastery=n > 0, certainty=True, root="0" * 16) for n in range(3)]
-    module = JudgeModule(PromptedModel(k=3, examples=some, instruction=JudgeKnowledge.instructions))
-    with dspy.context(lm=lm):
-        said = module(quiz="Who is 1?", answer_type="choice", choices=("Bo", "Al"))
-        module(quiz="Who?")
-    assert (said.mastery, said.certainty) == (True, False)
-    (_, first, _), (_, second, _) = engine.calls
-    assert (first["quiz"], first["answer_type"], first["choices"]) == ("Who is 1?", "choice", '["Bo", "Al"]')
-    assert first["reference"] == "[]"
-    assert (second["answer_type"], second["choices"]) == ("short", "[]")
-    assert [[name in prompt for name in ("Who is 0?", "Who is 2?")] for prompt in engine.prompts] == [[True] * 2] * 2
-    assert [prompt.count("Who is 1?") for prompt in engine.prompts] == [1, 1]
-    assert module.compiled() == module.model
-
-
 def test_probabilities_of_verdicts_say_how_sure_they_are(scripted: Any) -> None:
     lm, engine = scripted(lambda *asked: {"mastery": "False", "certainty": "True"})
     with dspy.context(lm=lm):
@@ -224,32 +162,6 @@ def test_the_language_model_of_the_boundary_is_asked_and_counted() -> None:
     assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (1, 7, 3)
     assert len(engine.prompts) == 1
     assert record.cost.by_role["task"].calls >= 1
-
-
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        ([("True", 0.6, {"False": 0.2})], 0.75),
-        ([("F", 0.5, {"T": 0.5, "x": 0.1})], 0.5),
-        ([("x", 1.0, {})], None),
-    ],
-)
-def test_what_is_read_is_the_share_of_true(tokens: list, expected: float | None) -> None:
-    said = [lm15.TokenLogprob(token='{"mastery": "', logprob=0.0)]
-    for token, share, others in tokens:
-        top = tuple(lm15.TopLogprob(token=name, logprob=math.log(one)) for name, one in others.items())
-        said.append(lm15.TokenLogprob(token=token, logprob=math.log(share), top=top))
-    found = _probability(said, "mastery")
-    assert found == (None if expected is None else pytest.approx(expected))
-
-
-@pytest.mark.slow
-def test_reliability_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    _, lm = judging()
-    with dspy.context(lm=lm):
-        draw_reliability(PromptedModel(k=0), [towns(10)], tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.fixture
@@ -324,29 +236,6 @@ def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune: Any, tmp_path: 
     )
 
 
-def test_the_long_names_of_what_was_trained_on_are_cut_short(tune: Any) -> None:
-    some = replace(towns(), lm="l" * 300, dataset="d" * 300)
-    trained, _ = tune([some, replace(some, dataset="", split="")], model="b" * 300)
-    about = trained.model.about
-    assert (about["lm"], about["base"], about["datasets"]) == ("l" * 200, "b" * 200, ["", "d" * 200])
-
-
-@pytest.mark.parametrize(
-    ("training", "expected"),
-    [
-        # KBM's way is that of all weights, but for what is asked for.
-        ({"epochs": 1, "rate": 0.5}, {"method": "full", "epochs": 1, "rate": 0.5, "batch": 4}),
-        ({"method": "lora"}, {"method": "lora", "epochs": 3, "rate": None, "warmup": 0.02, "longest": 1580}),
-        ({"method": "lora", "rate": 0.5, "rank": 3}, {"method": "lora", "rate": 0.5, "rank": 3}),
-        ({"method": "full"}, {"method": "full", "rate": 1e-5}),
-    ],
-)
-def test_options_of_training_take_the_place_of_kbms(tune: Any, training: Any, expected: dict[str, Any]) -> None:
-    trained, seen = tune([towns()], training=training)
-    assert {name: getattr(seen["options"], name) for name in expected} == expected
-    assert trained.model.about["training"]["method"] == expected["method"]
-
-
 def test_the_prompt_is_of_the_language_and_has_the_options(tune: Any) -> None:
     some = towns()
     choices = [one.model_copy(update={"answer_type": "choice", "choices": ["Bo", "Al"]}) for one in some.quizzes]
@@ -365,16 +254,6 @@ def with_nine_right() -> Collected:
     return replace(some, quizzes=[*some.quizzes[:2], nine, *some.quizzes[3:]])
 
 
-@pytest.mark.parametrize(
-    ("threshold", "mastery", "certainty"), [(0.91, False, False), (0.9, True, False), (0.8, True, True)]
-)
-def test_what_is_true_depends_on_the_threshold(tune: Any, threshold: float, mastery: bool, certainty: bool) -> None:
-    trained, seen = tune([with_nine_right()], threshold=threshold)
-    [reply] = [one.reply for one in seen["shown"] if "Town2?" in prompt_of(one)]
-    assert json.loads(reply) == {"mastery": str(mastery), "certainty": str(certainty)}
-    assert trained.model.about["threshold"] == threshold
-
-
 def test_soft_labels_are_the_shares_where_the_values_stand(tune: Any) -> None:
     trained, seen = tune([with_nine_right()], soft_labels=True)
     assert trained.model.about["soft_labels"] is True
@@ -390,11 +269,6 @@ def test_soft_labels_are_the_shares_where_the_values_stand(tune: Any) -> None:
 def test_a_threshold_is_a_share(tune: Any, threshold: float) -> None:
     with pytest.raises(ConfigurationError, match=f"the threshold must be above 0 and at most 1, not {threshold}"):
         tune([towns()], threshold=threshold)
-
-
-@pytest.mark.parametrize("threshold", [0.01, 1])
-def test_any_share_is_a_threshold(tune: Any, threshold: float) -> None:
-    assert tune([towns()], threshold=threshold)[0].model.about["threshold"] == threshold
 
 
 def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,9 @@ import pytest
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model
-from keqa.optimize.boundary.check import DRAWS, Figures, Ranked, draw_reliability, figures_of, reading_of, readings
+from keqa.optimize.boundary.check import DRAWS, draw_reliability, figures_of, readings
 from keqa.programs.boundary import BoundaryError, Judgement, Signals
-from keqa.programs.boundary.saved import root_digest
-from keqa.programs.boundary.stepwise import StepwiseModel
-from keqa.programs.gates.boundary import COST_PER_DRAW, THRESHOLD
+from keqa.programs.boundary.model import root_digest
 
 
 def quiz_of(number: int, right: str, texts: str = "") -> CollectedQuiz:
@@ -75,35 +72,6 @@ def test_the_most_frequent_answer_is_what_would_be_given(right: str, texts: str,
     assert one.mastery == known
 
 
-def test_two_ways_to_write_an_option_are_one_answer() -> None:
-    quiz = quiz_of(0, "-++", "xyz").model_copy(update={"answer_type": "choice", "choices": ["Oslo", "Rome"]})
-    texts = ("Oslo", "B", "Rome")
-    draws = [draw.model_copy(update={"text": text}) for draw, text in zip(quiz.draws, texts, strict=True)]
-    [one] = readings(quiz.model_copy(update={"draws": draws}), "draws")
-    assert one.mastery == 1
-
-
-def test_one_that_reads_as_needed_sees_the_draws_where_it_wants_them() -> None:
-    class AsNeeded(StepwiseModel):
-        def model_post_init(self, context: object) -> None:
-            """It has no models of draft and draws that could be checked."""
-
-        def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
-            assert (quiz, signals.answers) == ("Who governs Town0?", ("bo",))
-            return Judgement(0.25, 0.5)
-
-        def wants_draws(self, judgement: Judgement, aspect: str, threshold: float, cost: float) -> bool:
-            # Four further draws, each at the price of a gate with default settings.
-            assert (aspect, threshold, cost) == ("mastery", float(THRESHOLD), pytest.approx(float(4 * COST_PER_DRAW)))
-            return judgement.mastery == 0.25
-
-    quiz, model = quiz_of(0, "+--+--+--+"), AsNeeded.model_construct()
-    assert reading_of(model, quiz) == readings(quiz, "draws")[0]
-    assert reading_of(model, quiz, Judgement(0.25, 1.0)) == readings(quiz, "draws")[0]
-    # Another's word on the draft stands in the place of its own.
-    assert reading_of(model, quiz, Judgement(0.5, 1.0)) == readings(quiz, "draft")[0]
-
-
 def test_the_figures_of_judgements() -> None:
     quizzes = [quiz_of(0, "+++++"), quiz_of(1, "-----"), quiz_of(2, "--+++"), quiz_of(3, "-?-?-", "x?y?z")]
     seen = [readings(quiz, "draft")[0] for quiz in quizzes]
@@ -121,21 +89,6 @@ def test_the_figures_of_judgements() -> None:
     }
 
 
-def test_what_is_not_defined_is_left_out() -> None:
-    quizzes = [quiz_of(0, "+++++"), quiz_of(1, "+++++")]
-    found = figures_of(quizzes, [readings(one, "draft")[0] for one in quizzes], [0.5, 0.5], [1.0, 1.0])
-    assert (found.mastery.right, found.mastery.auroc, found.mastery.prr) == (1.0, None, None)
-    assert (found.mastery.ece, found.mastery.brier) == (0.5, 0.25)
-    assert isinstance(found, Figures)
-    assert isinstance(found.vote, Ranked)
-
-
-def test_half_of_the_answers_is_not_known() -> None:
-    quizzes = [quiz_of(0, "+-"), quiz_of(1, "++")]
-    found = figures_of(quizzes, [readings(one, "quiz")[0] for one in quizzes], [0.1, 0.9], [1.0, 1.0])
-    assert (found.mastery.right, found.mastery.auroc) == (0.75, 1.0)
-
-
 def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unknown() -> None:
     quizzes = [quiz_of(number, mark * DRAWS) for number, mark in enumerate("+-+-")]
     choice = quizzes[2].model_copy(update={"answer_type": "choice", "choices": ["a", "b"]})
@@ -150,19 +103,6 @@ def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unkno
         2: Signals(answer_type="choice", choices=("a", "b")),
         3: Signals(answer_type="short"),
     }
-
-
-def test_quizzes_judged_at_once_keep_their_order() -> None:
-    later = threading.Event()
-
-    class Slow(Told):
-        def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
-            # The first one is done after the second.
-            assert later.wait(5) if "Town0" in quiz else not later.set()
-            return super().judge(quiz, signals, reference)
-
-    found = check_model(Slow([0.9, 0.2]), [Collected([quiz_of(0, "+"), quiz_of(1, "-")])])
-    assert found.mastery.brier == pytest.approx((0.1**2 + 0.2**2) / 2)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from keqa.optimize.boundary import collect, read_collected, write_collected
 from keqa.optimize.boundary.collect import CollectedQuiz, quizzes_of, write_private
 from keqa.programs import KEQA
 from keqa.programs.boundary import Signals
-from keqa.programs.boundary.saved import root_digest
+from keqa.programs.boundary.model import root_digest
 from keqa.storage.journal import Journal
 
 # The package exports the function under the name of its module.
@@ -79,18 +79,6 @@ def test_what_is_collected(program, tmp_path):
     assert (tmp_path / "quizzes.jsonl").stat().st_mode & 0o077 == 0
 
 
-def test_a_quiz_is_asked_for_its_kind_of_answer(program):
-    made, engine = program
-    choice = Example("t4", "Which one is a town?", ("Marton",), "choice", ("Marton", "Bo Lee"))
-    found = collect(made, [ONE, choice], tries=1)
-    asked = {one["quiz"]: (one["answer_type"], one["choices"]) for one in engine.asked("AnswerQuiz")}
-    assert asked == {"Is Marton a town?": ("yes/no", "[]"), "Which one is a town?": ("choice", '["Marton", "Bo Lee"]')}
-    assert [(one.answer_type, one.choices) for one in found.quizzes] == [
-        ("yes/no", []),
-        ("choice", ["Marton", "Bo Lee"]),
-    ]
-
-
 def test_an_lm_without_probabilities(program):
     found = collect(program[0], [ONE], tries=3)
     assert [draw.probability for draw in found.quizzes[0].draws] == [None] * 3
@@ -107,41 +95,6 @@ def test_what_a_boundary_model_reads_of_draws():
     # Where none has a probability there are none at all.
     assert quiz.signals(quiz.draws[1:]) == Signals((None,), (), (), *of)
     assert quiz.signals([]) == Signals((), (), (), *of)
-
-
-def test_a_metric_of_ones_own_says_what_is_right_and_a_filter_what_is_asked(program):
-    made, _ = program
-    seen, told = [], []
-
-    def correct(answer, golds, answer_type, choices):
-        seen.append((answer, golds, answer_type, choices))
-        return 1.5 if answer == "Bo Lee" else 0.99
-
-    found = collect(
-        made,
-        [TWO, ONE],
-        tries=2,
-        correct=correct,
-        dataset="towns",
-        split="val",
-        wanted=lambda one: "married" not in one.quiz,
-        progress=lambda *step: told.append(step),
-    )
-    by_quiz = {one.quiz: [draw.right for draw in one.draws] for one in found.quizzes}
-    assert sorted(by_quiz["Who governs Marton?"]) == [False, True]
-    assert by_quiz["Is Marton a town?"] == [False, False]
-    assert (("no", ["yes"], "yes/no", ()) in seen, len(seen)) == (True, 4)
-    assert (found.dataset, found.split, found.tries, found.left_out) == ("towns", "val", 2, 0)
-    assert found.lm == made.examination.quiz.lm.model
-    assert told == [(1, 2), (2, 2)]
-    assert [one.golds for one in found.quizzes] == [["Bo Lee"], ["yes"]]
-
-
-@pytest.mark.parametrize(
-    ("probability", "kept"), [(None, None), (1 + 1e-12, 1.0), (-1e-12, 0.0), (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)]
-)
-def test_a_probability_has_no_rounding_errors(probability, kept):
-    assert collecting._share(probability) == kept
 
 
 def test_it_resumes(program, tmp_path):
@@ -233,12 +186,3 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     with pytest.raises(InputError, match=r"quizzes\.jsonl cannot be written: Is a directory$"):
         write_private(place, b"")
     assert list(tmp_path.iterdir()) == [place]
-
-
-def test_an_error_without_a_word_of_the_system_is_told(tmp_path, monkeypatch):
-    def full(folder):
-        raise OSError("no room")
-
-    monkeypatch.setattr(collecting, "private_folder", full)
-    with pytest.raises(InputError, match=r"cannot be written: no room$"):
-        write_private(tmp_path / "quizzes.jsonl", b"")

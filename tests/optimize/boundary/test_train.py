@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light, train_stepwise
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
 from keqa.optimize.boundary.check import readings
-from keqa.optimize.boundary.train import change, checked_quizzes
+from keqa.optimize.boundary.train import checked_quizzes
 from keqa.programs.boundary.files import model_from
-from keqa.programs.boundary.saved import root_digest
+from keqa.programs.boundary.model import root_digest
 
 
 def town(number: int, seed: int = 0, *, probabilities: bool = True) -> CollectedQuiz:
@@ -74,11 +73,6 @@ def test_it_is_not_checked_on_what_it_learned_from(trained):
 
 
 @pytest.mark.slow
-def test_the_same_draws_train_the_same_model(trained):
-    assert train_light([towns(120)]).model == trained.model
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("reads", "least"), [("draws", 0.95), ("quiz", 0.6)])
 def test_models_that_read_something_else(reads, least):
     found = train_light([towns(80)], reads=reads)
@@ -86,53 +80,10 @@ def test_models_that_read_something_else(reads, least):
     assert found.held_out.mastery.auroc > least
 
 
-@pytest.fixture(scope="module")
-def stepwise():
-    return train_stepwise([towns(120)])
-
-
-@pytest.mark.slow
-def test_draws_as_needed(stepwise, trained):
-    found = stepwise.held_out
-    assert 1 <= found.draws < 3
-    assert found.mastery.auroc > 0.97
-    assert stepwise.model.draft == trained.model
-    assert stepwise.model.changes["mastery"].slope > 0.5
-
-
-@pytest.mark.slow
-def test_draws_as_needed_hold_on_other_questions_and_in_their_file(stepwise):
-    model = model_from(json.loads(json.dumps(stepwise.model.written())))
-    found = check_model(model, [towns(60, seed=1)], model.roots)
-    assert found.mastery.auroc > 0.97
-    assert 1 <= found.draws < 3
-    assert check_model(model.draws, [towns(60, seed=1)], model.roots).draws == 5
-
-
-def test_the_change_from_one_judgement_to_another():
-    odds = [-2.0, -1.0, 0.0, 1.0, 2.0]
-    first = [1 / (1 + math.exp(-one)) for one in odds]
-    later = [1 / (1 + math.exp(-(2 * one + 0.5 + (0.1 if place % 2 else -0.1)))) for place, one in enumerate(odds)]
-    found = change(first, later)
-    assert (found.slope, found.offset, found.deviation) == pytest.approx((2.0, 0.48, 0.098), abs=0.001)
-    assert change([0.5, 0.5], [0.2, 0.9]).slope == 0
-
-
 def test_draws_without_probabilities():
     found = train_light([towns(80, probabilities=False)])
     assert not found.model.uses_probabilities
     assert set(found.model.heads["mastery"]) == {"texts"}
-
-
-def test_one_abstention_takes_no_other_draws_probability_away():
-    collected = towns(80)
-    abstained = {"text": None, "right": False, "probability": None, "first_token": None}
-    first = collected.quizzes[0]
-    drawn = [abstained, *(draw.model_dump() for draw in first.draws[1:])]
-    collected.quizzes[0] = CollectedQuiz(**{**first.model_dump(), "draws": drawn})
-    found = train_light([collected])
-    assert found.model.uses_probabilities
-    assert found.held_out.mastery.auroc > 0.95
 
 
 def test_a_test_split_is_never_learned_from():
@@ -167,14 +118,6 @@ def some(count, questions, *, right=(True, False), choices=(), start=0):
     ]
 
 
-def test_twenty_quizzes_of_five_questions_are_enough():
-    assert checked_quizzes([Collected(some(20, 5))]) == some(20, 5)
-    for count, questions in ((19, 5), (20, 4)):
-        told = f"{count} quizzes of {questions} questions are too few to train on; collect 20 of 5 questions at least"
-        with pytest.raises(InputError, match=told):
-            checked_quizzes([Collected(some(count, questions))])
-
-
 def test_a_quiz_that_was_collected_twice_counts_once():
     first, again = some(15, 5), some(10, 5, start=10)
     assert checked_quizzes([Collected(first, lm="lm"), Collected(again, "more", "val", "lm")]) == some(20, 5)
@@ -191,26 +134,6 @@ def test_answers_of_one_kind_have_no_boundary(right):
     # One answer of the other kind is enough to go on.
     mixed = [*some(19, 5, right=(right, right)), *some(1, 5, right=(not right,), start=19)]
     assert checked_quizzes([Collected(mixed)]) == mixed
-
-
-@pytest.mark.parametrize(("dataset", "name"), [("towns", "towns"), ("", "this data")])
-def test_a_test_split_is_refused_by_its_name(dataset, name):
-    collected = [Collected(some(20, 5), "towns", "train"), Collected(some(20, 5, start=20), dataset, "test")]
-    with pytest.raises(InputError, match=f"what was collected of {name} is of a test split"):
-        checked_quizzes(collected)
-
-
-def test_a_later_judgement_is_predicted_by_the_least_squares():
-    # Log odds of 0, log 3 and -log 3; the later ones are all twice as far, or all the same.
-    odds = [0.5, 0.75, 0.25]
-    found = change(odds, [0.5, 0.9, 0.1])
-    assert (found.slope, found.offset, found.deviation) == pytest.approx((2.0, 0.0, 0.0), abs=1e-9)
-    level = change(odds, [0.75] * 3)
-    assert (level.slope, level.offset, level.deviation) == pytest.approx((0.0, math.log(3), 0.0), abs=1e-9)
-    # Drafts that all look alike predict the mean, and are as far off as the others differ.
-    alike = change([0.25, 0.25], [0.5, 0.75])
-    assert (alike.slope, alike.offset) == pytest.approx((0.0, math.log(3) / 2))
-    assert alike.deviation == pytest.approx(math.log(3) / 2)
 
 
 def test_an_embedder_from_elsewhere_is_refused():

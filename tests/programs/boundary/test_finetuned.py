@@ -8,15 +8,14 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy import lm15
 from fixtures.assessing import assessing, logprobs, said
 
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.lms.local.weights import fingerprint
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, files, read_model
-from keqa.programs.boundary import finetuned as module
-from keqa.programs.boundary.finetuned import MASTERY, _probability, beside
+from keqa.programs.boundary import asked as module
+from keqa.programs.boundary.asked import MASTERY, _probability
 from keqa.programs.runtime.asides import answering
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.session import Session
@@ -70,12 +69,6 @@ def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any) -> 
     assert (config.max_tokens, config.temperature, config.logprobs) == (48, 0.0, 1000)
 
 
-def test_it_is_asked_in_its_language_without_a_reference(model: Any) -> None:
-    asked, engine = model({("Who", MASTERY): said(0.2, 0.3)}, language="zh")
-    assert asked.judge("Who?", Signals()) == close(0.2, 0.3)
-    assert "参考资料: None\n问题: Who?\n" in str(engine.requests[0].messages[0].text)
-
-
 @pytest.mark.parametrize(
     ("mastery", "begun"), [(0.8, CERTAIN_IF_TRUE), (0.5, CERTAIN_IF_TRUE), (0.49, CERTAIN_IF_FALSE)]
 )
@@ -101,12 +94,6 @@ def test_a_reply_that_says_neither_is_no_judgement(model: Any, first: Any, begun
     with pytest.raises(BoundaryError, match="takes neither True nor False for likely"):
         asked.judge("Who?", Signals())
     assert len(engine.requests) == 2
-
-
-def test_a_language_model_that_fails_has_no_judgement(model: Any) -> None:
-    asked, _ = model({("Who", MASTERY): lm15.ServerError("it is down")})
-    with pytest.raises(BoundaryError, match=r"the boundary model's language model failed: .*it is down"):
-        asked.judge("Who?", Signals())
 
 
 def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any) -> None:
@@ -216,17 +203,6 @@ def test_what_is_written_names_no_place(model: Any, weights: Path) -> None:
 def test_the_share_of_true_is_read_where_the_value_begins(tokens: Any, expected: float | None) -> None:
     found = _probability(logprobs(tokens), "mastery")
     assert found == (None if expected is None else pytest.approx(expected))
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "../other", "other/boundary", "missing", "file"])
-def test_a_file_names_a_folder_beside_it_and_nothing_else(tmp_path: Path, name: str) -> None:
-    (tmp_path / "in" / "other" / "boundary").mkdir(parents=True)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "in" / "file").write_text("")
-    file = tmp_path / "in" / "boundary.json"
-    assert beside(file, "other") == str(tmp_path / "in" / "other")
-    with pytest.raises(ConfigurationError, match=f"names '{name}', which is no folder beside it"):
-        beside(file, name)
 
 
 def test_a_file_names_a_folder_beside_it_and_what_is_read_names_its_whole_path(weights: Path) -> None:

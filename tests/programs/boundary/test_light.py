@@ -14,7 +14,7 @@ from keqa.errors import ConfigurationError
 from keqa.programs.boundary import BoundaryError, Signals, read_model
 from keqa.programs.boundary.files import model_from
 from keqa.programs.boundary.light import LightModel, Regression, Signal
-from keqa.programs.boundary.saved import root_digest
+from keqa.programs.boundary.model import root_digest
 
 
 @pytest.mark.parametrize(("a", "b", "odds"), [(2.0, -1.0, 1.0), (6.0, -1.0, 7.0), (2.0, 0.0, -3.0)])

@@ -12,8 +12,8 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.programs.boundary import BoundaryError, Judgement, Signals
+from keqa.programs.boundary.asked import KnownQuiz, PromptedModel, _share, balanced
 from keqa.programs.boundary.files import model_from
-from keqa.programs.boundary.prompted import KnownQuiz, PromptedModel, _share, balanced
 from keqa.programs.runtime.asides import answering
 from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.programs.runtime.session import Session

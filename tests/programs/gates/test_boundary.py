@@ -6,13 +6,13 @@ import json
 from fractions import Fraction
 
 import pytest
-from fixtures.boundary import make_model, make_stepwise
+from fixtures.boundary import make_model
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.build import Parts, make
 from keqa.evaluation.configuration import describe
-from keqa.evaluation.run_settings import RunSettings
+from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.gates import BoundaryGate, Votes
 from keqa.programs.registry import parse_spec
@@ -48,39 +48,6 @@ def test_draws_are_all_made():
     assert (gate.wave(draft()), gate.decide(draft()), gate.needs_all_draws) == (4, None, True)
     votes = Votes((5,), 5, 5, ("Bo",) * 5, probabilities=(1.0,) * 5, first_tokens=(1.0,) * 5)
     assert gate.decide(votes) is True
-
-
-def five(probability):
-    same = (probability,) * 5
-    return Votes((5,), 5, 5, ("Bo",) * 5, probabilities=same, first_tokens=same)
-
-
-def test_more_is_drawn_only_where_it_is_worth_its_cost():
-    gate = BoundaryGate(make_stepwise())
-    sure, open_ = draft(probability=1.0), draft(probability=0.66)
-    assert (gate.wave(sure), gate.decide(sure)) == (0, True)
-    assert gate.why_stopped(sure).startswith("one draft decides: mastery 0.9")
-    assert (gate.wave(open_), gate.decide(open_)) == (4, None)
-    assert (gate.wave(five(0.66)), gate.decide(five(0.66))) == (0, False)
-    assert gate.why_stopped(five(0.66)) == "all draws decide: mastery 0.79 is below 4/5"
-    dear = BoundaryGate(make_stepwise(), cost_per_draw="1/10")
-    assert (dear.wave(open_), dear.decide(open_)) == (0, False)
-
-
-def test_what_is_drawn_after_the_draft_has_decided_changes_no_verdict():
-    gate = BoundaryGate(make_stepwise())
-    assert gate.measure(five(1.0)) == gate.measure(draft(probability=1.0))
-
-
-def test_with_a_model_that_reads_as_needed_a_program_draws_once_or_five_times(scripted, retriever):
-    lm, engine = scripted(reply)
-    program = KEQA(retriever("Al governs Marton."), decompose=False, gate=BoundaryGate(make_stepwise()))
-    program.set_lm(lm)
-    engine.probability = 1.0
-    assert len(program("Who governs Marton?").record.quizzes[0].samples) == 1
-    engine.probability = 0.69
-    (quiz,) = program("Who governs Halden?").record.quizzes
-    assert (len(quiz.samples), quiz.known, quiz.stopped[:9]) == (5, True, "all draws")
 
 
 def test_a_quiz_is_judged_before_any_draw(scripted):

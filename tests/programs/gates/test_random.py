@@ -1,4 +1,4 @@
-"""Gates that retrieve by chance, of a given share or as often as another run did."""
+"""The gate that retrieves by chance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
-from keqa.programs.gates import MatchedRandomGate, RandomGate, Votes
+from keqa.programs.gates import RandomGate, Votes
 
 QUIZ = "Capital of Norway?"
 ALL_OSLO = Votes((4, 1), 5, 5, quiz=QUIZ, leading="Oslo")
@@ -62,65 +62,3 @@ def test_shares_that_are_none(share):
 def test_chance_needs_a_quiz():
     with pytest.raises(ConfigurationError, match="text of the quiz"):
         RandomGate(Fraction(1, 2)).decide(Votes((5,), 5, 5))
-
-
-def known(gate, places):
-    return [gate.decide(Votes((5,), 5, 5, quiz="any", place=place)) for place in places]
-
-
-@given(st.dictionaries(st.text(min_size=1), st.booleans(), min_size=1), SEEDS)
-def test_exactly_as_many_are_retrieved_for(verdicts, seed):
-    gate = MatchedRandomGate.of(verdicts.items(), seed)
-    unknown = list(verdicts.values()).count(False)
-    assert known(gate, verdicts).count(False) == unknown
-    assert gate.threshold == Fraction(unknown, len(verdicts))
-
-
-@given(st.dictionaries(st.text(min_size=1), st.booleans(), min_size=1), st.randoms(use_true_random=False))
-def test_the_order_of_the_run_does_not_matter(verdicts, random):
-    shuffled = list(verdicts.items())
-    random.shuffle(shuffled)
-    assert MatchedRandomGate.of(shuffled) == MatchedRandomGate.of(verdicts.items())
-
-
-def test_which_quizzes_does_not_depend_on_the_verdicts_but_on_the_seed():
-    places = [f"place {number}" for number in range(100)]
-    half = [(place, number % 2 == 0) for number, place in enumerate(places)]
-    other = [(place, number < 50) for number, place in enumerate(places)]
-    assert known(MatchedRandomGate.of(half), places) == known(MatchedRandomGate.of(other), places)
-    assert known(MatchedRandomGate.of(half), places) != known(MatchedRandomGate.of(half, seed=1), places)
-    # Of what the other run knew, about half is retrieved for.
-    again = known(MatchedRandomGate.of(half), places[::2])
-    assert 15 < again.count(False) < 35
-
-
-def test_quizzes_of_one_place_are_retrieved_for_together():
-    # Two of the four are wanted; which two, the numbers say: one place's pair, or the nearest that they leave.
-    twice = [("a", True), ("a", True), ("b", False), ("b", False)]
-    assert known(MatchedRandomGate.of(twice), ["a", "a", "b", "b"]).count(False) == 2
-    one = MatchedRandomGate.of([("a", True), ("a", True), ("a", False)])
-    assert (one.threshold, known(one, ["a"])) == (Fraction(1, 3), [True])
-
-
-def test_it_draws_only_where_it_does_not_retrieve():
-    start = Votes((), 0, 5, quiz=QUIZ, place="here")
-    none, every = (MatchedRandomGate.of([("here", verdict)]) for verdict in (True, False))
-    assert (none.wave(start), none.decide(start)) == (3, None)
-    assert (every.wave(start), every.decide(start)) == (0, False)
-    assert (none.threshold, every.threshold, every.name) == (0, 1, "random, matching 1")
-
-
-def test_a_place_whose_number_is_the_cut_is_not_retrieved_for():
-    here = Votes((5,), 5, 5, quiz=QUIZ, place="here")
-    number = MatchedRandomGate(Fraction(1, 2), 0.0).measure(here)
-    assert MatchedRandomGate(Fraction(1, 2), number).decide(here) is True
-    assert MatchedRandomGate(Fraction(1, 2), number + 2**-53).decide(here) is False
-
-
-def test_what_a_matched_gate_needs():
-    with pytest.raises(ConfigurationError, match="verdicts"):
-        MatchedRandomGate.of([])
-    with pytest.raises(ConfigurationError, match="quizzes of questions only"):
-        MatchedRandomGate.of([("here", True)]).decide(ALL_OSLO)
-    with pytest.raises(ConfigurationError, match="cut must be a number from 0 to 1"):
-        MatchedRandomGate(Fraction(1, 2), 1.5)

@@ -10,7 +10,7 @@ import pytest
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
 from keqa.errors import StageError
-from keqa.evaluation.reports.summary import unreadable
+from keqa.evaluation.reports.questions import unreadable
 from keqa.lms import build_lm
 from keqa.programs import KEQA, CertaintyGate, VoteGate
 from keqa.programs.records import CallCost, Cost
@@ -103,7 +103,7 @@ def test_what_is_no_reply_is_an_outage_and_no_programming_error(kind):
 
 
 def test_calls_are_those_that_arrived_and_tokens_are_no_less_than_none(monkeypatch):
-    monkeypatch.setattr("keqa.lms.faults._backoff", lambda state: 0.0)
+    monkeypatch.setattr("dspy.clients.execution._delay", lambda error, attempt: 0.0)
     plan = FaultPlan(share=0.7, kinds=("500", "no choices", "close", "429"), seed=1)
     with OpenAIServer(reply=oslo, faults=plan, usage={"prompt_tokens": -9, "completion_tokens": -1}) as api:
         asked = program(api, cache=False)

@@ -58,9 +58,8 @@ def test_what_cannot_be_is_refused(library):
 
 def test_only_the_model_of_questions_is_opened_to_search(library, tmp_path):
     chosen = Encoder.choose("dpr-passage", query_model="dpr-question")
-    chosen.save_probe(tmp_path)
     settings = dataclasses.replace(chosen.settings, model="absent/passage")
-    opened = Encoder.open(settings, tmp_path, "dpr-question")
+    opened = Encoder.recognised(settings, chosen.query_probe(), tmp_path, "dpr-question")
     assert np.array_equal(opened.queries(["stripes"]), chosen.queries(["stripes"]))
     with pytest.raises(ConfigurationError, match="opened for questions"):
         opened.passages(PASSAGES)
@@ -68,11 +67,10 @@ def test_only_the_model_of_questions_is_opened_to_search(library, tmp_path):
 
 def test_another_model_under_the_same_name_is_found_out(library, tmp_path):
     other, own = Encoder.choose("other/model"), Encoder.choose("some/model")
-    other.save_probe(tmp_path)
     with pytest.raises(RetrievalError, match=r"'some/model' is not the one .* or build the index again"):
-        Encoder.open(own.settings, tmp_path, "some/model")
+        Encoder.recognised(own.settings, other.query_probe(), tmp_path, "some/model")
     with pytest.raises(ConfigurationError, match=r"needs the model that it was built with.*'absent/model'"):
-        Encoder.open(own.settings, tmp_path, "absent/model")
+        Encoder.recognised(own.settings, other.query_probe(), tmp_path, "absent/model")
 
 
 def test_vectors_that_cannot_be_compared_are_a_failure(library, monkeypatch):

@@ -4,10 +4,10 @@ import inspect
 
 import pytest
 
-from keqa.errors import InputError
+from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers import DenseRetriever, TantivyRetriever, build_dense, build_index, open_index
 from keqa.retrievers.elasticsearch import load_index
-from keqa.retrievers.engines import ENGINES, Engine, register_engine
+from keqa.retrievers.engines import ENGINES, Engine
 
 BUILDERS = {"embedded": build_index, "dense": build_dense, "elasticsearch": load_index}
 
@@ -50,7 +50,10 @@ def test_a_place_that_is_not_said_is_asked_for():
         ENGINES["dense"].locate({})
 
 
-def test_an_engine_that_builds_nothing_has_nothing_that_builds(monkeypatch):
-    monkeypatch.setattr("keqa.retrievers.engines.ENGINES", dict(ENGINES))
-    engine = register_engine(Engine("shelf", "shared words", "Shelf", lambda address, model: None, schemes=("shelf",)))
-    assert engine.build is None
+def test_an_engine_that_builds_nothing_says_so(passages):
+    engine = Engine()
+    engine.name = "shelf"
+    assert not engine.builds
+    for refused in (lambda: engine.build(passages, "shelf://a"), lambda: engine.change("shelf://a", None)):
+        with pytest.raises(ConfigurationError, match=r"the engine shelf (builds no|cannot change an) index"):
+            refused()

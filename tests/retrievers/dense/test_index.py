@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keqa.errors import InputError, MissingExtraError, RetrievalError
+from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers import DenseRetriever, Passage, Retriever, build_dense, open_index
-from keqa.retrievers.opening import facts_of
+from keqa.retrievers.engines import facts_of
 
 pytestmark = pytest.mark.model
 
@@ -56,17 +56,6 @@ def test_many_threads_find_the_same(index):
     with ThreadPoolExecutor(4) as pool:
         found = pool.map(lambda query: retriever.search(query, 2), queries)
         assert list(found) == [expected[query] for query in queries]
-
-
-@pytest.mark.parametrize("name", ["passages.jsonl", "offsets.npy", "vectors.npy", "probe.npy"])
-def test_a_file_that_is_missing_or_cut_off_is_reported(index, name):
-    file = index / DenseRetriever.open(index, "some/model").manifest.data / name
-    file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(RetrievalError):
-        open_index(index, model="some/model")
-    file.unlink()
-    with pytest.raises(RetrievalError, match=name if name == "probe.npy" else "cannot be read"):
-        open_index(index, model="some/model")
 
 
 def test_the_packaged_model_finds_by_meaning(tmp_path):

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from keqa.errors import ConfigurationError, RetrievalError
-from keqa.retrievers import DenseManifest, build_dense, build_index, open_index
+from keqa.retrievers import build_dense, build_index, open_index
 from keqa.retrievers.dense.models import open_model
-from keqa.retrievers.dense.passages import write_passages
-from keqa.retrievers.opening import facts_of, folder_and_model
+from keqa.retrievers.engines import facts_of, folder_and_model
 
 
 @pytest.fixture
@@ -22,27 +21,22 @@ def index(library, tmp_path, passages):
 
 @pytest.fixture
 def data(index):
-    return index / DenseManifest.read(index).data
+    return index / "data"
 
 
 def opened(index):
     return open_index(index, model="some/model")
 
 
-def changed(index, **change):
-    path = index / "manifest.json"
-    values = json.loads(path.read_text())
-    for name, value in change.items():
-        if isinstance(value, dict):
-            values[name].update(value)
-        else:
-            values[name] = value
-    path.write_text(json.dumps(values))
+@pytest.fixture
+def vectors(data):
+    """The files of vectors by their suffixes."""
+    return lambda suffix: next(data.glob(f"vectors-*{suffix}"))
 
 
 @pytest.mark.parametrize("model", ["sentence-transformers/of-a-stranger", "/srv/elsewhere", "./inside"])
-def test_a_model_is_opened_only_where_the_user_names_it(index, library, monkeypatch, model):
-    changed(index, encoder={"model": model, "query_model": model})
+def test_a_model_is_opened_only_where_the_user_names_it(index, altered, library, monkeypatch, model):
+    altered(index, encoder={"model": model, "query_model": model})
     monkeypatch.setattr(library.SentenceTransformer, "__init__", lambda *_: pytest.fail("a model was opened"))
     with pytest.raises(ConfigurationError) as caught:
         open_index(index)
@@ -90,116 +84,57 @@ def test_folders_with_an_at_sign(tmp_path, monkeypatch):
         ({"vectors": {"nprobe": -1}}, "vectors.nprobe must be a number from 0 on"),
         ({"passages": -4}, "passages must be a number from 0 on"),
         ({"passages": 10**30}, "passages must be a number from 0 on"),
-        ({"left_out": {"names": 5}}, "incomplete or has unknown|must be"),
+        ({"left_out": [1]}, "left_out must be an object"),
+        ({"data": "../elsewhere"}, "must name something inside"),
+        ({"data": ""}, "must name the files"),
+        ({"language": "xx"}, "unknown language"),
+        ({"probe": [1.0]}, "probe must be 16 numbers"),
+        ({"passages": 5}, "not complete"),
+        ({"rows": 5}, "not complete"),
+        ({"engine": "embedded"}, "unknown entries"),
     ],
 )
-def test_entries_out_of_range_are_refused_by_name(index, change, message):
-    if "left_out" in change:
-        changed(index, left_out=[1])
-    else:
-        changed(index, **change)
+def test_entries_out_of_range_are_refused_by_name(index, altered, change, message):
+    altered(index, **change)
     with pytest.raises(RetrievalError, match=message):
         opened(index)
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.zeros((4, 16), np.float64),
-        np.zeros((4, 16), ">f4"),
-        np.asfortranarray(np.zeros((4, 16), np.float32)),
-        np.zeros((4, 16), [("a", "<f4")]),
-        np.zeros(64, np.float32),
-        np.zeros((5, 16), np.float32),
-    ],
-)
-def test_vectors_of_another_form_are_refused(index, data, array):
-    np.save(data / "vectors.npy", array)
-    with pytest.raises(RetrievalError, match=r"the vectors in|it holds"):
+@pytest.mark.parametrize("suffix", [".rows", ".keys"])
+@pytest.mark.parametrize("kind", ["cut", "gone", "link", "pipe", "folder"])
+def test_files_of_vectors_are_whole_and_regular(index, vectors, tmp_path, suffix, kind):
+    path = vectors(suffix)
+    content = path.read_bytes()
+    path.rename(tmp_path / "elsewhere")
+    if kind == "cut":
+        path.write_bytes(content[:-8])
+    elif kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    elif kind != "gone":
+        os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    with pytest.raises(RetrievalError, match=r"is not complete|cannot be read|no regular file"):
         opened(index)
 
 
-@pytest.mark.parametrize("name", ["vectors.npy", "offsets.npy", "probe.npy"])
-@pytest.mark.parametrize("kind", ["objects", "archive", "bomb", "header"])
-def test_an_array_file_is_one_array_of_the_size_that_it_has(index, data, name, kind):
-    path = data / name
-    if kind == "objects":
-        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
-    elif kind == "archive":
-        with path.open("wb") as stream:
-            np.savez(stream, np.zeros((4, 16), np.float32))
-    elif kind == "bomb":
-        with path.open("wb") as stream:
-            header = {"descr": "<f4", "fortran_order": False, "shape": (10**13, 16)}
-            np.lib.format.write_array_header_1_0(stream, header)
-    else:
-        path.write_bytes(b"\x93NUMPY\x01\x00\xf6\xff" + b"(" * 65526)
-    with pytest.raises(RetrievalError):
-        opened(index)
-
-
-def test_vectors_that_are_not_numbers_are_reported(index, data):
-    vectors = np.load(data / "vectors.npy")
-    vectors[:] = np.inf
-    np.save(data / "vectors.npy", vectors)
+def test_vectors_that_are_not_numbers_are_reported(index, vectors):
+    rows = np.full(vectors(".rows").stat().st_size // 4, np.nan, "<f4")
+    vectors(".rows").write_bytes(rows.tobytes())
     with pytest.raises(RetrievalError, match="are damaged"):
         opened(index).search("zebra")
 
 
-def test_rows_beyond_the_passages_are_damage_and_no_index_error(library, tmp_path, passages):
-    build_dense(passages, tmp_path / "i", model="some/model", flat_limit=0)
-    path = tmp_path / "i" / DenseManifest.read(tmp_path / "i").data / "index.faiss"
-    content = path.read_bytes()
-    path.write_bytes(content[:-8] + (10**6).to_bytes(8, "little"))
-    with pytest.raises(RetrievalError, match=r"are damaged: they lead beyond its passages.*Build it again"):
-        opened(tmp_path / "i").search("zebra", 10)
+def test_vectors_of_no_passage_are_passed_over(index, vectors):
+    keys = np.frombuffer(vectors(".keys").read_bytes(), "<i8").copy()
+    keys[:2] = 5, -1
+    vectors(".keys").write_bytes(keys.tobytes())
+    assert sorted(hit.passage.id for hit in opened(index).search("zebra", 10)) == ["p3", "p4"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [b"5", b'{"a": 1, "b": 2, "c": 3}', b'["a", "b"]', b'["a", "b", 3]', b"[" * 100_000, b'["a", "b", "c"', b"\xff"],
-)
-def test_a_passage_of_another_form_is_damage(index, data, line, passages):
-    write_passages(data, passages)
-    offsets = np.load(data / "offsets.npy")
-    whole = (data / "passages.jsonl").read_bytes()
-    (data / "passages.jsonl").write_bytes(whole[: offsets[3]] + line + b"\n")
-    offsets[4] = offsets[3] + len(line) + 1
-    np.save(data / "offsets.npy", offsets)
-    with pytest.raises(RetrievalError, match="passage 3 of the index is damaged"):
-        opened(index).search("zebra")
-
-
-@pytest.mark.parametrize("offsets", [[0, 10, 5, 2**63, "end"], [2**64 - 1, 0, 0, 0, "end"]])
-def test_offsets_that_lead_elsewhere_are_damage(index, data, offsets):
-    end = (data / "passages.jsonl").stat().st_size
-    np.save(data / "offsets.npy", np.array([end if one == "end" else one for one in offsets], np.uint64))
-    with pytest.raises(RetrievalError, match="is damaged"):
-        opened(index).search("zebra")
-
-
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_only_regular_files_are_opened(index, data, tmp_path, kind):
-    path = data / "vectors.npy"
-    path.rename(tmp_path / "elsewhere")
-    if kind == "link":
-        path.symlink_to(tmp_path / "elsewhere")
-    else:
-        os.mkfifo(path) if kind == "pipe" else path.mkdir()
-    with pytest.raises(RetrievalError, match=r"'vectors\.npy', which is no regular file"):
-        opened(index)
-
-
-def test_the_note_of_a_build_leads_nowhere_else(library, tmp_path, passages):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "i").mkdir()
-    note = {"format": "keqa-build", "data": "../mine", "started": "x", "source_hash": "y", "settings": {}, "probe": []}
-    for content in (json.dumps(note), json.dumps([1]), "[" * 100_000, '{"format": "keqa-build"}'):
-        (tmp_path / "i" / "building.json").write_text(content)
-        (tmp_path / "i" / "manifest.json").write_text('{"format": "keqa-index"}')
-        build_dense(passages, tmp_path / "i", model="some/model")
-        assert list((tmp_path / "mine").iterdir()) == []
-        assert opened(tmp_path / "i").manifest.passages == 4
+@pytest.mark.parametrize("note", ["[1]", "[" * 100_000, "5", '{"settings": 5, "probe": "x"}'])
+def test_a_note_of_another_build_that_is_no_note_is_passed_over(index, vectors, note, passages):
+    vectors(".json").write_text(note)
+    build_dense(passages, index, model="some/model")
+    assert opened(index).manifest.passages == 4
 
 
 @pytest.mark.parametrize("kind", ["evil.Evil", "os.Evil"])

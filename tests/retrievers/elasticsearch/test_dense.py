@@ -15,11 +15,10 @@ from keqa.retrievers.elasticsearch import (
     address_and_model,
     dense_address,
     load_index,
-    loading,
-    vectors,
+    writing,
 )
 from keqa.retrievers.elasticsearch.address import parse_address
-from keqa.retrievers.elasticsearch.vectors import VectorManifest, score_of
+from keqa.retrievers.elasticsearch.mapping import score_of
 
 MODEL = "some/model"
 MANY = [Passage(str(n), f"Title {n % 50}", f"word{n} and word{n % 7} of {n % 31}") for n in range(400)]
@@ -105,50 +104,32 @@ def test_options_of_a_model_need_one(address):
         load_index(MANY[:5], address, query_prefix="query: ")
 
 
-def test_vectors_that_are_too_long_are_refused(library, address, monkeypatch):
-    monkeypatch.setattr(vectors, "LONGEST_VECTOR", 15)
-    with pytest.raises(InputError, match="have 16 dimensions, and Elasticsearch takes 15 at most"):
-        load_index(MANY[:5], address, model=MODEL)
-
-
 def test_a_killed_load_resumes_and_encodes_nothing_twice(library, other_process, address, dense, monkeypatch):
     code = f"""
 import sys
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import load_index, loading
-loading._BATCH = 50
+from keqa.retrievers.elasticsearch import load_index, writing, generation
+writing.BATCH = generation.BATCH = 50
 many = [Passage(str(n), f"Title {{n % 50}}", f"word{{n}} and word{{n % 7}} of {{n % 31}}") for n in range(400)]
-load_index(many, sys.argv[1], model="{MODEL}", threads=1)
+load_index(many, sys.argv[1], model="{MODEL}")
 """
-    # Three calls look at the model, and one each encodes a batch.
-    assert other_process(code, 7, address).returncode == -signal.SIGKILL
+    # Two calls look at the model, and one each encodes a batch.
+    assert other_process(code, 6, address).returncode == -signal.SIGKILL
     with pytest.raises(RetrievalError, match="is not finished"):
         open_index(f"{dense}@{MODEL}")
-    monkeypatch.setattr(loading, "_BATCH", 50)
+    monkeypatch.setattr(writing, "BATCH", 50)
+    library.CALLS.clear()
     notices = []
     load_index(MANY, address, model=MODEL, notice=notices.append)
     assert "resuming from there" in notices[0]
     encoded = [text for _, _, texts in library.CALLS for text in texts if text.startswith("Title")]
-    assert 0 < len(encoded) < 400
+    # And one that is there, to see whether the model is the same.
+    assert 1 < len(encoded) < 400
     assert len(set(encoded)) == len(encoded)
     retriever = open_index(f"{dense}@{MODEL}")
     assert [retriever.search(f"Title {n % 50}: {MANY[n].text}", 1)[0].score for n in (0, 399)] == [
         pytest.approx(1, abs=1e-4)
     ] * 2
-
-
-def test_another_model_begins_a_load_again(library, other_process, address):
-    code = f"""
-import sys
-from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import load_index
-load_index([Passage("1", "", "word")], sys.argv[1], model="{MODEL}")
-"""
-    assert other_process(code, 3, address).returncode == -signal.SIGKILL
-    notices = []
-    load_index([Passage("1", "", "word")], address, model="other/model", notice=notices.append)
-    assert [notice for notice in notices if "resuming" in notice] == []
-    assert open_index(f"{dense_address(parse_address(address))}@other/model").manifest.encoder.model == "other/model"
 
 
 def test_a_new_load_with_another_model_is_seen(library, address, dense):
@@ -178,11 +159,11 @@ def test_a_hosted_model(address, dense, monkeypatch):
 
 def test_a_passage_without_a_vector_is_not_published(library, address, monkeypatch):
     def one_less(encoder, passages):
-        rows = vectors.encoded(encoder, passages)
-        return [*rows[:-1], None]
+        return [*encoded(encoder, passages)[:-1], {}]
 
-    monkeypatch.setattr(loading, "encoded", one_less)
-    with pytest.raises(RetrievalError, match="5 passages are in it and 4 vectors"):
+    encoded = writing.encoded
+    monkeypatch.setattr(writing, "encoded", one_less)
+    with pytest.raises(RetrievalError, match="5 are in it and 4 vectors"):
         load_index(MANY[:5], address, model=MODEL)
 
 
@@ -206,8 +187,3 @@ def test_addresses():
         with pytest.raises(InputError, match="neither credentials nor options") as refused:
             address_and_model(secret)
         assert "geheim" not in str(refused.value)
-
-
-def test_the_manifest_reads_back():
-    with pytest.raises(RetrievalError, match="is incomplete or has unknown entries"):
-        VectorManifest.from_json('{"format": "keqa-index", "schema_version": 1, "encoder": {}}', "it")

@@ -63,19 +63,6 @@ def test_adding_and_removing(library, dense, tmp_path):
     assert retriever.search("lighthouse of Skarn", 1)[0].passage.title != "more"
 
 
-def test_a_file_whose_passages_stay_keeps_their_vectors(client, address, dense, folder):
-    before = vectors(client, address)
-    long = " ".join(f"Sentence {n} of a long paper." for n in range(60))
-    (folder / "0.txt").write_text(long)
-    sync_folder(dense, folder)
-    kept = vectors(client, address)
-    (folder / "0.txt").write_text(f"{long} One more sentence at the end of it.")
-    sync_folder(dense, folder)
-    after = vectors(client, address)
-    assert len(after) == len(kept) > len(before)
-    assert sum(after[one] == kept[one] for one in after) >= len(after) - 1
-
-
 def test_the_address_of_its_text_changes_nothing(address, dense, folder):
     (folder / "6.txt").write_text("Paper 6 is about topic6.")
     for given in (address, f"{address},{dense}"):
@@ -91,12 +78,6 @@ def test_another_model_changes_nothing(dense, folder):
     with pytest.raises(ConfigurationError, match="opened only where you name it"):
         sync_folder(dense.partition("@")[0], folder)
     assert open_index(dense).manifest.passages == 6
-
-
-def test_an_index_without_vectors_is_not_changed_by_an_address_of_vectors(address, dense, folder):
-    load_index(read_corpus([folder]), address, sources=[str(folder)])
-    with pytest.raises(ConfigurationError, match="has no vectors"):
-        sync_folder(dense, folder)
 
 
 def test_facts_name_the_models_and_not_their_fingerprint(address, dense):

@@ -13,22 +13,6 @@ def analyzer_of(body):
     return body["query"]["bool"]["should"][0]["match"]["text"]["analyzer"]
 
 
-def test_a_question_is_searched_in_text_and_at_half_weight_in_titles():
-    assert query_body("Who directed Up?", ENGLISH, 7) == {
-        "query": {
-            "bool": {
-                "should": [
-                    {"match": {"text": {"query": "Who directed Up?", "analyzer": "keqa_query"}}},
-                    {"match": {"title": {"query": "Who directed Up?", "analyzer": "keqa_query", "boost": 0.5}}},
-                ]
-            }
-        },
-        "size": 7,
-        "sort": [{"_score": "desc"}, {"doc_id": "asc"}],
-        "track_total_hits": False,
-    }
-
-
 def test_stop_words_count_where_nothing_else_is_left():
     assert analyzer_of(query_body("The Who", ENGLISH, 1)) == "keqa_every_word"
     assert analyzer_of(query_body("The Who band", ENGLISH, 1)) == "keqa_query"
@@ -45,16 +29,6 @@ def test_every_query_can_be_sent(query, settings):
         assert str(body).encode()
 
 
-def test_the_analyzers_are_those_of_elasticsearch_with_all_words_kept():
-    english = ["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram", "porter_stem"]
-    for language, filters in (("en", english), ("zh", ["cjk_width", "lowercase", "cjk_bigram"])):
-        settings = index_settings(language, shards=3, k1=0.9, b=0.4)
-        analysis = settings["analysis"]
-        assert analysis["analyzer"]["keqa_text"]["filter"] == filters
-        assert ("什" in analysis["filter"]["keqa_stop"]["stopwords"]) == (language == "zh")
-        assert (settings["number_of_shards"], settings["similarity"]["keqa_bm25"]["k1"]) == (3, 0.9)
-
-
 @pytest.mark.parametrize(
     ("language", "filters"),
     [
@@ -66,7 +40,7 @@ def test_the_analyzers_are_those_of_elasticsearch_with_all_words_kept():
     ],
 )
 def test_stop_words_go_when_terms_are_words(language, filters):
-    analyzers = index_settings(language, shards=1, k1=1.2, b=0.75)["analysis"]["analyzer"]
+    analyzers = index_settings(language, 1)["analysis"]["analyzer"]
     assert analyzers["keqa_query"]["filter"] == filters
     assert analyzers["keqa_every_word"]["filter"] == [name for name in filters if name != "keqa_stop"]
 
@@ -80,8 +54,6 @@ def test_a_key_is_the_id_unless_it_is_too_long():
 
 def test_settings_of_another_version_are_refused():
     check_analyzer(ENGLISH, "the index")
-    # Of an earlier version, whose queries have no pairs of characters either.
-    check_analyzer(AnalyzerSettings(1, "en", "english", 0.5), "the index")
     with pytest.raises(RetrievalError, match="the index was built with analyzer settings that this version does not"):
         check_analyzer(AnalyzerSettings(3, "en", "english", 0.5), "the index")
     # Its queries would lose the function words within words.

@@ -11,9 +11,10 @@ from keqa.retrievers import Passage
 from keqa.retrievers.elasticsearch import (
     ElasticsearchRetriever,
     client,
+    generation,
     index_address,
     load_index,
-    loading,
+    writing,
 )
 from keqa.retrievers.elasticsearch.address import parse_address
 
@@ -80,7 +81,7 @@ def test_no_question_is_lost_when_a_node_is(start, settled):
     load_index([Passage(str(n), f"t{n}", text) for n, text in enumerate(made(3000, 0))], address)
     cluster_client = settled(address)
     opened = ElasticsearchRetriever.open(address)
-    assert (opened.facts().replicas, opened.facts().health) == (1, "green")
+    assert (opened.facts()["replicas"], opened.facts()["health"]) == (1, "green")
     victim = node_of_primary(cluster_client, opened.manifest.data)
     questions = made(QUESTIONS, 1)
     expected = opened.search_many(questions, 5)
@@ -105,9 +106,9 @@ def test_no_question_is_lost_when_a_node_is(start, settled):
 
 
 def test_a_load_resumes_when_the_only_node_is_back(start, settled, words, monkeypatch):
-    monkeypatch.setattr(loading, "_BATCH", 100)
-    monkeypatch.setattr(loading, "_NOTE_EVERY", 300)
-    monkeypatch.setattr(loading, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(writing, "BATCH", 100)
+    monkeypatch.setattr(generation, "BATCH", 100)
+    monkeypatch.setattr(generation, "_FIRST_PAUSE", 0.01)
     cluster = start(1)
     address = index_address(cluster.urls[0], "wiki")
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from keqa.retrievers import read_corpus
 from keqa.retrievers.readers.tables import table_sections
 
 
@@ -77,3 +78,38 @@ def test_a_long_title_leaves_room_for_the_number_of_the_row():
 def test_the_title_of_a_person_is_not_what_a_row_is_called(head, column):
     (section,), _ = table_sections([head.split(","), ["one", "two", "three"]])
     assert section.title == ("" if column is None else ["one", "two", "three"][column])
+
+
+def rows(tmp_path, text):
+    path, notices = tmp_path / "a.csv", []
+    path.write_text(text, newline="")
+    return [one.text for one in read_corpus(path, notice=notices.append, summary=False)], notices
+
+
+@pytest.mark.parametrize("number", [2, 50, 100])
+def test_a_quote_that_is_not_closed_is_named_and_takes_in_no_other_row(tmp_path, number):
+    lines = ["name,city", *(f"Person{n},City{n}" for n in range(2, 101))]
+    lines[number - 1] = '"Person,City'
+    found, notices = rows(tmp_path, "\n".join(lines))
+    assert len(found) == 99
+    assert found[number - 2] == 'name: "Person; city: City'
+    assert notices == [f"{tmp_path / 'a.csv'}, line {number}: a quote that is not closed was read as a character"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('a,b\n"one\ntwo\n\nthree",x\ny,z\n', ["a: one two three; b: x", "a: y; b: z"]),
+        ('a,b\r\n"one, ""two""\r\n",x', ['a: one, "two"; b: x']),
+        ('a,b\n5" pipe,x\n', ['a: 5" pipe; b: x']),
+        ("a,b\n\nc,d", ["a: c; b: d"]),
+    ],
+)
+def test_other_quotes_part_cells(tmp_path, text, expected):
+    assert rows(tmp_path, text) == (expected, [])
+
+
+def test_quotes_that_are_never_closed_take_no_more_than_the_length_of_a_file(tmp_path):
+    found, notices = rows(tmp_path, "a,b\n" + '"x,"y","z\n' * 20_000)
+    assert len(found) >= 19_999
+    assert len(notices) <= 10

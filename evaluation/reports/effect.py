@@ -1,0 +1,269 @@
+"""What retrieval does to quizzes that the LM knows and to those that it does not know: KBM's analysis.
+
+Two runs are laid beside each other: ``gate-never``, which has all samples of each quiz and answers from memory, and
+``gate-always``, which answers from passages (the paper's LM Only and ALL RAG, sections 2.1 and 2.2). The paper draws
+answers with retrieval as often as without. A run has one such answer of a quiz, so that here the change is that of the
+answer, and accuracy and certainty are those of the samples from memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from keqa.data.quiz_references import plain
+from keqa.evaluation.reports.grid import (
+    EMPTY,
+    Figure,
+    Grid,
+    Named,
+    Panel,
+    Series,
+    count,
+    number,
+    p_value,
+    share,
+    table,
+    text,
+)
+from keqa.evaluation.reports.questions import Checked
+from keqa.evaluation.reports.rows import Entry, by_lm
+from keqa.metrics.accuracy import mastery
+from keqa.programs.gates import CertaintyGate
+from keqa.programs.gates.votes import Votes, reaches
+from keqa.programs.records import QuizRecord
+
+CHANGES = ("Beneficial", "Neutral", "Harmful")
+"""What retrieval can do to a quiz, in the paper's words."""
+
+KNOWN_FROM = Fraction(9, 10)
+"""From which accuracy, or certainty, on a quiz is known (KBM, appendix B.1)."""
+
+# The final version's certainty is over distinct answers, which no judge has clustered.
+_CERTAINTY = CertaintyGate(form="by_types", over="types")
+_BOUNDS = ("0", ".2", ".4", ".6", ".8", "1")
+_INTERVALS = len(_BOUNDS) - 1
+_NAME, _TITLE = "retrieval-effect", "What retrieval does to quizzes that the LM knows and does not know"
+_CLASSES = (
+    "Beneficial: the answer from memory, that of the largest cluster, is wrong and the answer with retrieval is right; "
+    "harmful: the other way round; neutral: both are right, or both wrong. There is one answer with retrieval, and not "
+    "as many as there are samples, so that what is right from memory cannot gain, and what is wrong cannot lose. "
+    "Accuracy: the share of samples without retrieval that is right; certainty: that over the distinct answers among "
+    "them. Right: the mean accuracy, and the shares of answers from memory and with retrieval that are right. "
+    f"Known: {number(float(KNOWN_FROM), 1).text} or more."
+)
+
+_Asked = tuple[str, str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A quiz without and with retrieval: the share of its samples that are right, and their certainty over k answers.
+
+    That is 1 - H / log k (section 2.2, equation 2), where an abstention is an answer of its own. `kept` says whether
+    the answer with retrieval was given from a passage, `whole` whether the quiz is a question itself.
+    """
+
+    accuracy: Fraction
+    certainty: float
+    memory: bool
+    retrieved: bool
+    kept: bool
+    whole: bool
+
+    @property
+    def change(self) -> str:
+        """What retrieval did to it (section 2.2)."""
+        return CHANGES[1 + self.memory - self.retrieved]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The quizzes that two runs asked and answered, of how many with known answers, with how many samples each."""
+
+    effects: list[Effect]
+    known: int
+    tries: tuple[int, ...]
+
+
+INDICATORS: Mapping[str, Callable[[Effect], float]] = {
+    "accuracy": lambda effect: float(effect.accuracy),
+    "certainty": lambda effect: effect.certainty,
+}
+"""What distinguishes a known quiz from an unknown one, by name."""
+
+
+def compared(entries: Sequence[Entry]) -> Compared | None:
+    """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once.
+
+    A later quiz of a question is in both runs only where the earlier answers that it refers to agree. A question whose
+    calls failed in a way that may pass, such as for a retriever that was away, shows nothing about retrieval and is
+    left out.
+    """
+    nevers, alwayses = ([one for one in entries if one.method == name] for name in ("gate-never", "gate-always"))
+    pairs = ((never, always) for never in nevers for always in alwayses if _setup(never) == _setup(always))
+    never, always = next(pairs, (None, None))
+    if never is None or always is None:
+        return None
+    searched = _searched(always)
+    questions = {plain(line.question) for line in never.all}
+    drawn = [quiz for quiz in never.checked() if quiz.quiz.complete]
+    found = [(quiz, searched.get((quiz.text, quiz.answer_type, quiz.choices))) for quiz in drawn]
+    both = [(quiz, other) for quiz, other in found if other is not None]
+    effects = [_effect(quiz, other, whole=quiz.text in questions) for quiz, other in both]
+    tries = tuple(sorted({quiz.quiz.tries for quiz, _ in both}))
+    return Compared(effects, len(drawn), tries) if effects else None
+
+
+def correlation(effects: Sequence[Effect]) -> tuple[float, float] | None:
+    """Pearson's correlation of accuracy and certainty over quizzes, and its p-value (section 2.2).
+
+    None where one of the two is the same for all quizzes, or there are fewer than three.
+    """
+    from scipy.stats import pearsonr
+
+    accuracy, certainty = (list(map(indicator, effects)) for indicator in INDICATORS.values())
+    if len(effects) < 3 or len(set(accuracy)) < 2 or len(set(certainty)) < 2:
+        return None
+    found = pearsonr(accuracy, certainty)
+    return float(found.statistic), float(found.pvalue)
+
+
+def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
+    """How many quizzes retrieval helps, leaves as they are and harms, and how many answers are right.
+
+    By intervals of accuracy and certainty (KBM, Figure 2; for what is right Figure 8), and for known and unknown
+    quizzes (Figure 4, which is Figure 5 of the first version). None where there is nothing to compare.
+    """
+    found = compared(entries)
+    if found is None:
+        return None
+    parts = list(_parts(found.effects))
+    ruled = [
+        place
+        for place, (name, _) in enumerate(parts)
+        if name.startswith(("accuracy [0", "certainty [0", "known", "all"))
+    ]
+    rows = (_row(name, part) for name, part in parts)
+    return table(_NAME, _TITLE, rows, _CLASSES, _correlated(found), _counted(found), ruled=ruled)
+
+
+def effect_figure(entries: Sequence[Entry]) -> Figure | None:
+    """The shares of beneficial, neutral and harmful retrieval over accuracy and over certainty (KBM, Figure 2).
+
+    Each interval stands at its middle; one without a quiz is left out. Each language model has panels of its own. None
+    where there is nothing to compare.
+    """
+    models = {lm: found for lm, rows in by_lm(entries).items() if (found := compared(rows)) is not None}
+    panels = tuple(
+        _panel(f"{name}, {lm}" if len(models) > 1 else name, found.effects, indicator)
+        for lm, found in models.items()
+        for name, indicator in INDICATORS.items()
+    )
+    return Figure(_NAME, _TITLE, "of the samples without retrieval", panels) if panels else None
+
+
+def _panel(title: str, effects: Sequence[Effect], indicator: Callable[[Effect], float]) -> Panel:
+    parts = [(place, part) for place, part in enumerate(_intervals(effects, indicator)) if part]
+    x = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
+    shares = {change: tuple(_count(part, change) / len(part) for _, part in parts) for change in CHANGES}
+    return Panel(title, "share of quizzes", tuple(Series(change, x, y) for change, y in shares.items()))
+
+
+def _setup(entry: Entry) -> tuple[Any, ...]:
+    return entry.settings.lm, entry.settings.retriever, entry.settings.top_k, entry.base
+
+
+def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
+    """The quizzes of a run that were searched for and answered.
+
+    Two questions of one text that offer other choices are not one question.
+    """
+    found: dict[_Asked, QuizRecord] = {}
+    for line in always.all:
+        for quiz in [] if line.impaired else line.quizzes:
+            if quiz.resolved is not None and quiz.answer is not None and quiz.retrieved:
+                name = plain(quiz.resolved)
+                whole = name == plain(line.question)
+                found.setdefault((name, line.answer_type, line.choices) if whole else (name, "short", ()), quiz)
+    return found
+
+
+def _effect(quiz: Checked, found: QuizRecord, *, whole: bool) -> Effect:
+    drawn = quiz.quiz.samples
+    votes = Votes(
+        sizes=tuple(cluster.size for cluster in quiz.quiz.clusters),
+        drawn=len(drawn),
+        tries=len(drawn),
+        answers=tuple(None if sample.abstained else sample.text for sample in drawn),
+        answer_type=quiz.answer_type,
+        choices=quiz.choices,
+    )
+    return Effect(
+        accuracy=mastery([sample.text for sample in drawn], quiz.golds, quiz.answer_type, quiz.choices),
+        # Rounded, so that what is 0 on paper is one number, and not several about it.
+        certainty=round(_CERTAINTY.measure(votes), 12) if votes.sizes else 0.0,
+        memory=quiz.right(quiz.answer),
+        retrieved=quiz.right(found.answer),
+        kept=found.source == "passages",
+        whole=whole,
+    )
+
+
+def _intervals(effects: Sequence[Effect], indicator: Callable[[Effect], float]) -> list[list[Effect]]:
+    """Five intervals of equal width, closed below; the last one holds 1 as well."""
+    parts: list[list[Effect]] = [[] for _ in range(_INTERVALS)]
+    for effect in effects:
+        # Rounded first: a float just below a bound that it equals on paper belongs above it.
+        parts[min(_INTERVALS - 1, int(round(indicator(effect) * _INTERVALS, 9)))].append(effect)
+    return parts
+
+
+def _parts(effects: Sequence[Effect]) -> Iterator[tuple[str, list[Effect]]]:
+    for name, indicator in INDICATORS.items():
+        for place, part in enumerate(_intervals(effects, indicator)):
+            closed = "]" if place == _INTERVALS - 1 else ")"
+            yield f"{name} [{_BOUNDS[place]}, {_BOUNDS[place + 1]}{closed}", part
+    for name, indicator in INDICATORS.items():
+        for known in (True, False):
+            part = [effect for effect in effects if reaches(indicator(effect), KNOWN_FROM) is known]
+            yield f"{'known' if known else 'unknown'} by {name}", part
+    yield "all", list(effects)
+
+
+def _row(name: str, part: Sequence[Effect]) -> Iterator[Named]:
+    yield "without retrieval", text(name)
+    yield "quizzes", count(len(part))
+    for change in CHANGES:
+        changed = _count(part, change)
+        yield ("quizzes", change), count(changed)
+        yield ("share", change), share(changed / len(part)) if part else EMPTY
+    for head, of in (("a draw", "accuracy"), ("memory", "memory"), ("retrieval", "retrieved")):
+        right = math.fsum(float(getattr(effect, of)) for effect in part)
+        yield (head, "right"), number(right / len(part) if part else None)
+
+
+def _count(part: Sequence[Effect], change: str) -> int:
+    return sum(effect.change == change for effect in part)
+
+
+def _correlated(found: Compared) -> str:
+    measured = correlation(found.effects)
+    if measured is None:
+        return "Too few quizzes, or quizzes too much alike, for a correlation of accuracy and certainty."
+    measures = f"{number(measured[0], 2).text} (p: {p_value(measured[1]).text})"
+    return f"Pearson's correlation of accuracy and certainty: {measures}."
+
+
+def _counted(found: Compared) -> str:
+    whole = sum(effect.whole for effect in found.effects)
+    vain = sum(not effect.kept for effect in found.effects)
+    return (
+        f"Counted: {len(found.effects)} of {found.known} quizzes whose gold answer is known, each text once, with "
+        f"{' or '.join(map(str, found.tries))} samples each; {whole} of them are questions themselves, the others are "
+        "quizzes of one. Left out are those that only one of the runs asked, as earlier answers to which they refer "
+        f"differ, and those without an answer. Answered from memory in both runs, as no passage was kept: {vain}."
+    )

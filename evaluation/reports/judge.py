@@ -1,0 +1,171 @@
+"""Table 2 of the KEQA paper: how often the judge of consistency (D_s) is right, beside measures that need no LM.
+
+The paper takes another language model's labels for the truth. Here they are those of the gold answers, the same that
+demonstrations are made with: of two answers that are both right, in whatever form, the judge should say 'same', of one
+right and one wrong 'different'; two wrong ones have no label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from keqa.data.quiz_references import plain
+from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
+from keqa.evaluation.reports.questions import mean
+from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
+from keqa.metrics.accuracy import consistency_label
+from keqa.metrics.similarity import bert_score, rouge_l, token_f1
+from keqa.programs.records import QuizRecord
+
+PairKey = tuple[str, frozenset[str]]
+"""A quiz in normal form and two answers to it."""
+
+Pairs = Mapping[PairKey, "Judged"]
+"""Pairs by quiz and answers, so that each counts once."""
+
+Labels = Mapping[PairKey, bool]
+"""What a language model says of pairs: whether they mean the same."""
+
+_SAME_FROM = 0.5
+"""From which similarity on a measure calls two answers the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Two answers that Algorithm 1 compared, what the judge said of them, and what is so."""
+
+    first: str
+    second: str
+    same: bool
+    truly: bool
+
+
+def compared_answers(quiz: QuizRecord) -> Iterator[tuple[str, str, bool]]:
+    """The pairs of answers to a quiz that Algorithm 1 compares (lines 5 to 13), each once, and what the judge said."""
+    heads: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for sample in quiz.samples:
+        if sample.text is None or sample.cluster is None:
+            continue
+        founds = sample.cluster >= len(heads)
+        # A sample is compared with the clusters in their order until one takes it.
+        for place, head in enumerate(heads if founds else heads[: sample.cluster + 1]):
+            if (head, sample.text) not in seen:
+                seen.add((head, sample.text))
+                yield head, sample.text, place == sample.cluster
+        if founds:
+            heads.append(sample.text)
+
+
+def key_of(quiz: str, first: str, second: str) -> PairKey:
+    """By what a pair is known."""
+    return plain(quiz), frozenset((first, second))
+
+
+def labelled_by_group(entry: Entry, groups: Sequence[Group], labels: Labels) -> list[Pairs]:
+    """The judged pairs of a row that a language model has labelled, in each group of questions."""
+
+    def of(group: Group) -> Iterator[tuple[PairKey, Judged]]:
+        for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
+            for first, second, same in compared_answers(quiz):
+                if (key := key_of(str(quiz.resolved), first, second)) in labels:
+                    yield key, Judged(first, second, same, labels[key])
+
+    return [_first(of(group)) for group in groups]
+
+
+def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pairs]:
+    """The judged pairs of each group of questions; two answers to a quiz count once, whichever runs compared them.
+
+    Equal answers are taken for the same without a judge, and are left out. The rows have the same judge; of a pair that
+    several judged the verdict of the first is taken.
+    """
+
+    def of(group: Group) -> Iterator[tuple[PairKey, Judged]]:
+        for quiz in (quiz for entry in entries for quiz in entry.checked(group)):
+            for first, second, same in compared_answers(quiz.quiz):
+                truly = consistency_label(first, second, quiz.golds, quiz.answer_type, quiz.choices)
+                if truly is not None:
+                    yield key_of(quiz.text, first, second), Judged(first, second, same, truly)
+
+    return [_first(of(group)) for group in groups]
+
+
+def _first(found: Iterable[tuple[PairKey, Judged]]) -> Pairs:
+    pairs: dict[PairKey, Judged] = {}
+    for key, pair in found:
+        pairs.setdefault(key, pair)
+    return pairs
+
+
+def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
+    """KEQA's run, and after it the others with the same judge: ablations, thresholds and gates judge more pairs."""
+    return [keqa, *(entry for entry in entries if entry is not keqa and entry.judge == keqa.judge)]
+
+
+def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], str]:
+    """How often D_s and its rivals say what the gold answers say, by name, and what is to be said of them.
+
+    BERTScore needs an encoder; where none is installed it is left out, and the note says so. A group without any pair
+    has no accuracy.
+    """
+    judges: dict[str, Callable[[Judged], bool]] = {
+        "D_s": lambda pair: pair.same,
+        "token F1": lambda pair: token_f1(pair.first, pair.second) >= _SAME_FROM,
+        "ROUGE-L": lambda pair: rouge_l(pair.first, pair.second) >= _SAME_FROM,
+    }
+    note = f"The measures call two answers the same from {number(_SAME_FROM, 1).text} on."
+    try:
+        scores, encoder = _bert_scores({(pair.first, pair.second) for pairs in groups for pair in pairs.values()})
+    except (ConfigurationError, MissingExtraError) as error:
+        note = f"{note} BERTScore is left out: {error}"
+    else:
+        judges["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
+        note = f"{note} BERTScore is F1 over the token embeddings of {encoder}, not rescaled."
+    right = {
+        name: [mean([judge(pair) == pair.truly for pair in pairs.values()]) for pairs in groups]
+        for name, judge in judges.items()
+    }
+    return right, note
+
+
+def discriminator(entries: Sequence[Entry]) -> Grid | None:
+    """Table 2, from the quizzes of KEQA's run and of those with the same judge; None where no pair was judged."""
+    keqa = of_method(entries, KEQA)
+    if keqa is None:
+        return None
+    judged = same_judge(entries, keqa)
+    groups = groups_of(judged)
+    pairs = pairs_by_group(judged, groups)
+    names = [group.name for group in groups]
+    if len(groups) > 1:
+        pairs.append({key: pair for some in pairs for key, pair in some.items()})
+        names.append("all")
+    if not any(pairs):
+        return None
+    measured, judged_by = accuracies(pairs)
+    lines = {name: list(map(number, found)) for name, found in measured.items()}
+    lines["pairs"] = [count(len(some)) for some in pairs]
+    lines["the same"] = [count(sum(pair.truly for pair in some.values())) for some in pairs]
+    rows: list[list[Named]] = []
+    for name, cells in lines.items():
+        accuracy = ((("accuracy", group), cell) for group, cell in zip(names, cells, strict=True))
+        rows.append([("judge", text(name)), *accuracy])
+    note = (
+        "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
+        f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}"
+    )
+    title = "The judge of consistency and measures of similarity"
+    return table("table2", title, rows, note, ruled=[len(measured)])
+
+
+def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
+    """BERTScore of each pair, and the name of the encoder."""
+    from keqa.retrievers.dense.models import LOCAL, open_model
+
+    pairs = list(pairs)
+    texts = list(dict.fromkeys(one for pair in pairs for one in pair))
+    vectors = dict(zip(texts, open_model(LOCAL).embed_tokens(texts), strict=True))
+    return {(first, second): bert_score(vectors[first], vectors[second]) for first, second in pairs}, LOCAL

@@ -1,0 +1,310 @@
+"""KBM's Tables 1 to 5 and its Figures 4 to 6, 8 and 9, by the rows of a comparison, the published figures beside.
+
+The rows are the paper's: the language model alone (``closed-book``), retrieval for every question (``rag``), a language
+model that is asked (``kbm`` without a model), ``self-rag``, and ``kbm`` with a boundary model, of mastery (KBM-Acc) and
+of certainty (KBM-Cer). Random retrieval at a row's own ratio needs no run: of each question it is, in expectation, the
+ratio's part of what ``rag`` scores and the rest of what ``closed-book`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from keqa.data.quiz_references import plain
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
+from keqa.evaluation.reports.questions import Question, mean, measure
+from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method
+from keqa.evaluation.reproduction.published_kbm import FIGURE_8, SIZES, TABLE_1, TABLE_2, TABLE_3, TABLE_4
+
+COLUMNS = ("A/E", "Rnd", "Rat")
+"""What the paper's tables have of a row on a data set."""
+
+_RATIO = "question retrieval ratio"
+_BOUNDS = (0.2, 0.4, 0.6, 0.8)
+# From how many of the passages that name the answer on a group of questions begins.
+_FREQUENCIES = {0: "none", 1: "1", 2: "2", 3: "3 to 5", 6: "6 or more"}
+_PUBLISHED = TABLE_1 | {
+    (row, kind or dataset, column): value for (row, dataset, kind, column), value in TABLE_3.items()
+}
+_PUBLISHED |= {(row, kind, column): value for (row, _, kind, column), value in TABLE_2.items()}
+_ROWS = {
+    "llm": "LLM",
+    "rag": "RAG",
+    "prompt": "Prompt",
+    "self-rag": "Self-RAG",
+    "kbm-acc": "KBM-Acc",
+    "kbm-cer": "KBM-Cer",
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The paper's rows on one language model: all rows on it, and of those ``closed-book``, ``rag`` and ``kbm``."""
+
+    lm: str
+    entries: list[Entry]
+    memory: Entry
+    retrieval: Entry
+    judged: list[Entry]
+
+    @property
+    def rows(self) -> list[Entry]:
+        """The rows in the paper's order."""
+        reflecting = (entry for entry in self.entries if entry.method == "self-rag")
+        return [self.memory, self.retrieval, *reflecting, *self.judged]
+
+    def asked_all(self, questions: Iterable[Identity]) -> list[Identity]:
+        """Those of the questions that all rows were asked."""
+        return [one for one in questions if all(one in row.lines for row in self.rows)]
+
+    def figures(self, entry: Entry, group: Group | None) -> list[Named]:
+        """A/E, Rnd and Rat of a row on a group of questions; of those that leave no choice, chance has none either."""
+        lines = entry.within(group)
+        chance = None if entry in (self.memory, self.retrieval) else random_score(entry, self, group)
+        cells = (number(score(lines)), number(chance), share(measure(_RATIO, lines)))
+        return [((name, _head(group)), cell) for name, cell in zip(COLUMNS, cells, strict=True)]
+
+
+def compared(entries: Sequence[Entry]) -> Iterator[Compared]:
+    """The paper's rows on each language model that has ``closed-book``, ``rag`` and ``kbm``."""
+    for lm, found in by_lm(entries).items():
+        memory, retrieval = of_method(found, "closed-book"), of_method(found, "rag")
+        judged = [entry for entry in found if entry.method == "kbm"]
+        if memory is not None and retrieval is not None and judged:
+            yield Compared(lm, found, memory, retrieval, judged)
+
+
+def kbm_tables(entries: Sequence[Entry]) -> list[Grid]:
+    """The tables of KBM for the first language model with their rows, and those of all language models."""
+    models = list(compared(entries))
+    found = models[:1]
+    grids = [*map(_overall, found), *map(_known, found), *map(_intervals, found), _plug_in(models)]
+    return [grid for grid in (*grids, *map(_frequencies, found), _masked(entries)) if grid is not None]
+
+
+def score(lines: Sequence[Question]) -> float | None:
+    """A/E: the share of right answers; a failed question is none."""
+    return mean([line.right for line in lines])
+
+
+def random_score(entry: Entry, found: Compared, group: Group | None = None) -> float | None:
+    """What random retrieval at a row's own ratio scores in expectation, over questions that all three were asked."""
+    within = [one for one in entry.lines if group is None or one in group.questions]
+    shared = [one for one in within if one in found.memory.lines and one in found.retrieval.lines]
+    if not shared:
+        return None
+    ratio = sum(line.number(_RATIO) or 0.0 for line in entry.of(shared)) / len(shared)
+    with_passages, without = (sum(line.right for line in row.of(shared)) for row in (found.retrieval, found.memory))
+    return (ratio * with_passages + (1 - ratio) * without) / len(shared)
+
+
+def _published_row(entry: Entry) -> str:
+    """The row of the paper that an entry stands for; empty where there is none."""
+    if entry.method != "kbm":
+        return {"closed-book": "llm", "rag": "rag", "self-rag": "self-rag"}.get(entry.method, "")
+    if entry.settings.settings.get("model") is None:
+        return "prompt"
+    return "kbm-cer" if entry.settings.settings.get("of") == "certainty" else "kbm-acc"
+
+
+def _place(group: Group | None) -> str:
+    """What the paper's figures for a group are kept under: a data set, or a kind of FreshQA's questions."""
+    datasets = set() if group is None else {dataset for dataset, _, _ in group.questions}
+    if group is None or len(datasets) != 1:
+        return ""
+    (dataset,) = datasets
+    if dataset == "freshqa":
+        return group.name
+    return dataset if group.name in ("", dataset) else ""
+
+
+def _printed(value: float | None) -> Cell:
+    """A figure of the paper, as it prints it."""
+    return EMPTY if value is None else Cell(value, f"{value:.1f} %")
+
+
+def _head(group: Group | None) -> str:
+    return "all" if group is None else group.name
+
+
+def _overall(found: Compared) -> Grid:
+    """Tables 1 to 3 and 5."""
+    groups: list[Group | None] = [*groups_of(found.rows)]
+    groups = [*groups, None] if len(groups) > 1 else groups
+    known = {group for group in groups if ("llm", _place(group), "A/E") in _PUBLISHED}
+    rows = []
+    for entry in found.rows:
+        cells: list[Named] = [("method", text(entry.title))]
+        for group in groups:
+            cells += found.figures(entry, group)
+            for name in COLUMNS if group in known else ():
+                printed = _printed(_PUBLISHED.get((_published_row(entry), _place(group), name)))
+                cells.append(((f"{name} in the paper", _head(group)), printed))
+        spent = [
+            ("tokens", number(measure("tokens", entry.all), 0)),
+            ("seconds", number(measure("seconds", entry.all), 2)),
+        ]
+        rows.append([*cells, *spent])
+    notes = [
+        "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own "
+        "ratio scores in expectation, from the rows of closed book and always retrieve. Rat: the share of questions "
+        "that were searched for. Tokens and seconds are for one question; seconds where no cache answered."
+    ]
+    if known:
+        notes.append(
+            "The paper's figures are for Qwen2-7B-Instruct and ten results of a web search; its Chinese sets are "
+            "scored by accuracy. Its Table 3 prints a ratio of 100 for the language model alone on HotpotQA: it is 0."
+        )
+    return table("kbm-table1", "KBM's Tables 1 to 3 and 5", rows, *notes)
+
+
+def _known(found: Compared) -> Grid:
+    """Figure 4: what is called known and unknown, and what memory and passages make of each."""
+    shown = {"closed book": found.memory, "always retrieve": found.retrieval}
+    rows = []
+    for entry in found.judged:
+        shared = [one for one in entry.lines if all(one in row.lines for row in shown.values())]
+        for known in (True, False):
+            called = [one for one in shared if any(quiz.known is known for quiz in entry.lines[one].quizzes[:1])]
+            means = [(name, number(score(row.of(called)))) for name, row in {**shown, "method": entry}.items()]
+            name = text("known" if known else "unknown")
+            rows.append([("method", text(entry.title)), ("called", name), ("questions", count(len(called))), *means])
+    note = "A/E over the questions that the row called known, and over those that it called unknown (KBM, Figure 4)."
+    return table("kbm-figure4", "What is called known and unknown", rows, note)
+
+
+def _intervals(found: Compared) -> Grid | None:
+    """Figures 5 and 8: gains and losses by how often memory is right, where a row has draws of the questions."""
+    drawn: dict[str, float] = {}
+    for one in (one for entry in found.entries for one in entry.checked()):
+        if one.quiz.complete and one.quiz.samples:
+            right = sum(one.right(sample.text) for sample in one.quiz.samples if not sample.abstained)
+            drawn.setdefault(one.text, right / len(one.quiz.samples))
+    memory, *others = found.rows
+    members: dict[int, list[Identity]] = {}
+    for identity in found.asked_all(memory.lines):
+        accuracy = drawn.get(plain(memory.lines[identity].question))
+        if accuracy is not None:
+            members.setdefault(sum(accuracy >= bound for bound in _BOUNDS), []).append(identity)
+    rows = []
+    for place, asked in sorted(members.items()):
+        cells: list[Named] = [("accuracy of the draws", text(_interval(place))), ("questions", count(len(asked)))]
+        cells.append((("A/E", memory.title), number(score(memory.of(asked)))))
+        for row in others:
+            change = [row.lines[one].right - memory.lines[one].right for one in asked]
+            cells.append((("A/E", row.title), number(score(row.of(asked)))))
+            cells.append((("beneficial", row.title), count(change.count(1))))
+            cells.append((("harmful", row.title), count(change.count(-1))))
+        rows.append(cells)
+    note = (
+        "Accuracy: the share of the draws from memory that are right, of the first row with all draws of the question. "
+        "Beneficial and harmful: questions that the row answers better, and worse, than the language model alone (KBM, "
+        "Figures 5 and 8; of the latter the paper prints one accuracy, for WebQA at 0: "
+        f"+{FIGURE_8['kbm-acc']} for KBM-Acc, +{FIGURE_8['kbm-cer']} for KBM-Cer)."
+    )
+    return table("kbm-figure8", "By how often memory is right", rows, note) if rows else None
+
+
+def _interval(place: int) -> str:
+    low = f"{_BOUNDS[place - 1]:g}" if place else "0"
+    return f"[{low}, {_BOUNDS[place]:g})" if place < len(_BOUNDS) else f"[{low}, 1]"
+
+
+def _plug_in(models: Sequence[Compared]) -> Grid | None:
+    """Table 4: the boundary model in front of several language models; None where there are not two of them."""
+    if len(models) < 2:
+        return None
+    groups = groups_of([row for one in models for row in one.rows])
+    rows: list[list[Named]] = []
+    ruled = set()
+    for one in models:
+        ruled.add(len(rows))
+        for entry in one.rows:
+            cells = [cell for group in groups for cell in one.figures(entry, group)]
+            rows.append([("language model", text(one.lm)), ("method", text(entry.plain)), *cells])
+    notes = [
+        "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own "
+        "ratio scores in expectation. Rat: the share of questions that were searched for."
+    ]
+    places, measured = [_place(group) for group in groups], len(rows)
+    for lm in dict.fromkeys(lm for _, lm, dataset, _ in TABLE_4 if dataset in places):
+        ruled.add(len(rows))
+        for row, name in _ROWS.items():
+            figures = [_printed(TABLE_4.get((row, lm, place, column))) for place in places for column in COLUMNS]
+            rows.append([("", text(f"{lm}, in the paper")), ("", text(name)), *(("", cell) for cell in figures)])
+    if len(rows) > measured:
+        notes.append(
+            "The paper's rows are of its own language models, with a boundary model that was trained on Qwen2-7B. Of "
+            "Prompt with GPT-4o on WebQA its two versions print two figures for Rnd (60.8 and 68.0): it is left out."
+        )
+    title = "KBM's Table 4: the boundary model with other language models"
+    return table("kbm-table4", title, rows, *notes, ruled=ruled)
+
+
+def _frequencies(found: Compared) -> Grid | None:
+    """Figure 6: scores by how often the gold answer is in the passages that ``rag`` found; None where it has none."""
+    members: dict[int, list[Identity]] = {}
+    for identity in found.asked_all(found.retrieval.lines):
+        naming = found.retrieval.lines[identity].naming
+        if naming is not None:
+            members.setdefault(max(one for one in _FREQUENCIES if one <= naming), []).append(identity)
+    rows = []
+    for least, asked in sorted(members.items()):
+        cells: list[Named] = [("passages with the answer", text(_FREQUENCIES[least])), ("questions", count(len(asked)))]
+        for row in found.rows:
+            ratio = mean([line.number(_RATIO) or 0.0 for line in row.of(asked)])
+            cells += [(("A/E", row.plain), number(score(row.of(asked)))), (("Rat", row.plain), share(ratio))]
+        rows.append(cells)
+    note = (
+        "Open questions, by how many of the passages that always retrieving found name a gold answer (KBM, Figure 6). "
+        "The paper counts in its whole corpus, of which run files hold only what was found, and prints no numbers: it "
+        "says that the language model alone is worse on rare answers, and that KBM gains the most there."
+    )
+    return table("kbm-figure6", "By how often the answer is found", rows, note) if rows else None
+
+
+def _masked(entries: Sequence[Entry]) -> Grid | None:
+    """Figure 9: what language models answer from passages in which the gold answers are masked.
+
+    None where no language model has the rows of ``closed-book``, ``rag`` and ``rag-masked``.
+    """
+    names = ("closed-book", "rag", "rag-masked")
+    found = {lm: [of_method(rows, name) for name in names] for lm, rows in by_lm(entries).items()}
+    masked = {lm: [row for row in rows if row is not None] for lm, rows in found.items() if None not in rows}
+    if not masked:
+        return None
+    several = len(masked) > 1
+    titles = [row.plain for row in next(iter(masked.values()))]
+    rows = [
+        [*([("language model", text(lm))] if several else []), *cells]
+        for lm, three in masked.items()
+        for cells in _mask_rows(three, titles)
+    ]
+    notes = [
+        "A/E of the language model alone, with passages, and with passages in which the gold answers are masked: what "
+        "it then answers rightly is from memory. Of the questions that memory answers rightly, what is lost with "
+        "masked passages is what the passages led astray; what answers MASK copies (KBM, section 2.1 and Figure 9)."
+    ]
+    if several:
+        notes.append(
+            "Of sizes the paper prints what 72 billion parameters gain over 7 on WebQA: "
+            f"+{SIZES['llm']} for the language model alone, +{SIZES['rag']} with passages."
+        )
+    ruled = range(0, len(rows) if several else 0, len(rows) // len(masked))
+    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=ruled)
+
+
+def _mask_rows(three: Sequence[Entry], titles: Sequence[str]) -> Iterator[list[Named]]:
+    memory, retrieval, masked = three
+    shared = [one for one in masked.lines if one in memory.lines and one in retrieval.lines]
+    for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))):
+        asked = [one for one in shared if memory.lines[one].right in wanted]
+        lines = masked.of(asked)
+        yield [
+            ("from memory", text(name)),
+            ("questions", count(len(asked))),
+            *((title, number(score(row.of(asked)))) for title, row in zip(titles, three, strict=True)),
+            ("says it does not know", share(mean([not line.answered for line in lines]))),
+            ("answers MASK", share(mean([line.masked for line in lines]))),
+        ]

@@ -1,0 +1,252 @@
+"""Table 1 of the KEQA paper: every method and ablation on every kind of question, with costs and significance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, p_value, share, table, text
+from keqa.evaluation.reports.parts import (
+    DECLINING_NOTE,
+    any_touched,
+    declining,
+    declining_of,
+    searching,
+    untouched,
+    untouched_note,
+)
+from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unparsed
+from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
+from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
+
+SIGNIFICANT = 0.05
+"""The paper's level."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """The rows, those of them that are ranked, and KEQA's.
+
+    Ranked are those that were asked all questions, and whose outputs parsed.
+    """
+
+    rows: Sequence[Entry]
+    every: frozenset[Identity]
+
+    @cached_property
+    def ranked(self) -> list[Entry]:
+        return [row for row in self.rows if row.comparable and row.lines.keys() == self.every]
+
+    @cached_property
+    def keqa(self) -> Entry | None:
+        return of_method(self.rows, KEQA)
+
+    @property
+    def name(self) -> str:
+        """What KEQA's row is, such as ``KEQA w/o R``."""
+        return "KEQA" if self.keqa is None else self.keqa.name
+
+
+@dataclass(frozen=True)
+class _Score:
+    """One score of every row: the questions, F1, EM or ACC, the name of the measure, and its value by row."""
+
+    group: Group
+    heading: str
+    name: str
+    values: dict[Entry, float | None]
+
+    @property
+    def full(self) -> str:
+        """Group and heading in one."""
+        return f"{self.group.name} {self.heading}".strip()
+
+    def best(self, rows: Sequence[Entry]) -> Entry | None:
+        """The best of some rows."""
+        return max(rows, key=self.value, default=None)
+
+    def value(self, row: Entry) -> float:
+        """A row's value, for ranking."""
+        found = self.values[row]
+        return -1.0 if found is None else found
+
+    def ahead(self, row: Entry, other: Entry) -> bool:
+        """Whether a row is better than another by more than rounding."""
+        return self.value(row) > self.value(other) + _ROUNDING
+
+    def p_value(self, one: Entry, other: Entry) -> float | None:
+        """Of the paired t-test; None where fewer than two questions are shared."""
+        ours, theirs = paired(one, other, lambda line: line.number(self.name) or 0.0, self.group)
+        return paired_t_test(ours, theirs) if len(ours) > 1 else None
+
+
+def overall(entries: Sequence[Entry]) -> Grid:
+    """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row.
+
+    As in the paper the best of a column is bold, the best existing method underlined, and a star stands where KEQA is
+    better than that one by the paired t-test. A row whose outputs did not parse in more than a tenth of the cases reads
+    'not comparable' and takes no part in that. Where KEQA is not the best, the notes say so.
+    """
+    ranking = _Ranking(entries, frozenset(one for entry in entries for one in entry.expected))
+    groups = groups_of(entries)
+    if len(groups) > 1:
+        groups.append(Group("all", ranking.every, all(group.polar for group in groups)))
+    scores = [
+        _Score(group, heading, name, {entry: measure(name, entry.within(group)) for entry in entries})
+        for group in groups
+        for heading, name in group.scores
+    ]
+    remarks = ["; ".join(_remarks(entry, ranking.every)) for entry in entries]
+    rates, rate_notes = searching(entries)
+    fares = [declining_of(entry) for entry in entries]
+    declined, touched = any(fare.shown for fare in fares), any_touched(entries)
+    rows = [
+        [
+            ("method", text(entry.title)),
+            *([("remarks", text(remark))] if any(remarks) else []),
+            *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
+            *(declining(fare) if declined else ()),
+            *(untouched(entry) if touched else ()),
+            *_costs(entry),
+            *rates[entry],
+            *_lead(entry, ranking),
+        ]
+        for entry, remark, fare in zip(entries, remarks, fares, strict=True)
+    ]
+    pairs = enumerate(pairwise(entries), start=1)
+    ruled = [place for place, (one, other) in pairs if one.own != other.own or one is ranking.keqa]
+    notes = (*_notes(scores, ranking), *([DECLINING_NOTE] if declined else []), *rate_notes)
+    return table("table1", f"Overall results on {len(ranking.every)} questions", rows, *notes, ruled=ruled)
+
+
+def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
+    """One score of one row, with the paper's marks."""
+    if not row.comparable:
+        return Cell(None, "-")
+    cell = number(score.values[row])
+    if row not in ranking.ranked or cell.value is None:
+        return cell
+    best = score.best(ranking.ranked)
+    rival = score.best([one for one in ranking.ranked if not one.own])
+    star = False
+    if row is ranking.keqa and rival is not None and score.ahead(row, rival):
+        p = score.p_value(row, rival)
+        star = p is not None and p < SIGNIFICANT
+    return replace(
+        cell,
+        bold=best is not None and not score.ahead(best, row),
+        underline=rival is not None and not row.own and not score.ahead(rival, row),
+        star=star,
+    )
+
+
+def _costs(entry: Entry) -> Iterator[Named]:
+    for head, name, digits in (("retrievals", "retrievals", 2), ("LM calls", "samples", 1), ("sent", "calls", 1)):
+        yield head, number(measure(name, entry.all), digits)
+    yield "not parsed", share(float(unparsed(entry.all)))
+    yield "failed", count(sum(line.failed for line in entry.all))
+
+
+def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
+    """How far KEQA is ahead in F1 on the questions of both, with its bootstrap interval, and the p-values of two tests.
+
+    The paired t-test on F1 is the paper's; McNemar's is on exact match. Empty where they share fewer than two.
+    """
+    keqa, group = ranking.keqa, f"{ranking.name}'s lead in F1"
+    cells = [EMPTY] * 5
+    if keqa is not None and entry is not keqa and entry.comparable and keqa.comparable:
+        ours, theirs = paired(keqa, entry, lambda line: line.quality)
+        if len(ours) > 1:
+            f1 = paired_bootstrap(ours, theirs)
+            tests = (paired_t_test(ours, theirs), mcnemar(*paired(keqa, entry, lambda line: line.right)))
+            cells = [*(number(end, signed=True) for end in (f1.mean, f1.low, f1.high)), *map(p_value, tests)]
+    heads = [*((name, group) for name in ("mean", "low", "high")), ("t-test", "p"), ("McNemar", "p")]
+    return list(zip(heads, cells, strict=True))
+
+
+def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:
+    if not entry.comparable:
+        yield "not comparable"
+    if not entry.finished:
+        yield f"{len(entry.lines)} of {len(entry.expected)} asked"
+    elif entry.expected != every:
+        yield f"{len(entry.expected)} questions only"
+
+
+def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
+    entries, name = ranking.rows, ranking.name
+    yield (
+        f"Bold: the best of a column; underlined: the best existing method; * {name} is better than that one by a "
+        f"paired t-test, p < {number(SIGNIFICANT, 2).text}. A failed question scores 0. Retrievals and LM calls are "
+        "for one question; sent are the requests that no cache answered, of which one may carry several calls. "
+        f"{name}'s lead is over all questions, with its 95 % paired bootstrap interval; p of the paired t-test on F1, "
+        "and of McNemar's test on EM."
+    )
+    if any(WITHOUT_REFERENCE in entry.title for entry in entries):
+        yield (
+            f"{WITHOUT_REFERENCE}: without a utility reference R, the passages that helped or harmed training "
+            "questions; keqa compile learns one."
+        )
+    shown, bare = (
+        ", ".join(entry.title for entry in entries if any(entry.header.demonstrations.values()) is some)
+        for some in (True, False)
+    )
+    if shown and bare:
+        yield (
+            f"There are demonstrations in the prompts of: {shown}. There are none in those of: {bare}. A part of a "
+            "lead over these may be due to them."
+        )
+    plain = {(entry.method, entry.settings.prompts) for entry in entries if not entry.header.compiled}
+    compiled = (entry for entry in entries if entry.header.compiled and not entry.own)
+    same = [one.title for one in compiled if (one.method, one.settings.prompts) in plain]
+    if same:
+        # No demonstrations are kept that make nothing better.
+        yield f"Compiled, and as they were, for nothing that they learned made them better: {', '.join(same)}."
+    impaired = [(entry, sum(line.impaired for line in entry.all)) for entry in entries]
+    counts = ", ".join(f"{entry.title} {some} of {len(entry.lines)}" for entry, some in impaired if some)
+    if counts:
+        yield (
+            f"Impaired: {counts}. These questions were answered although a call failed or gave a reply that could not "
+            "be used, and their answers may hang on it; they are scored as they are. The same command with "
+            "--retry-failed asks them again."
+        )
+    if not any_touched(entries):
+        yield untouched_note(entries)
+    if any(not entry.comparable for entry in entries):
+        most = f"{float(NOT_COMPARABLE_ABOVE):.0%}".replace("%", " %")
+        yield f"Not comparable: more than {most} of the outputs did not parse, so it is the prompts that were measured."
+    yield _verdict(scores, ranking)
+
+
+def _verdict(scores: Sequence[_Score], ranking: _Ranking) -> str:
+    """Where others are ahead of KEQA, or as good."""
+    keqa, name = ranking.keqa, ranking.name
+    if keqa is None:
+        return "KEQA was not run: there is nothing to compare with."
+    if keqa not in ranking.ranked:
+        return f"{name} itself is not comparable, or was not asked all questions: the table has no verdict on it."
+    others = [row for row in ranking.ranked if row is not keqa]
+    if not others:
+        return f"No other row is comparable and was asked all questions: there is nothing to compare {name} with."
+    behind = [
+        _behind(score, best, keqa) for score in scores if score.ahead(best := score.best(ranking.ranked) or keqa, keqa)
+    ]
+    if behind:
+        return f"{name} is not the best in {'; '.join(behind)}."
+    shared = [(score, [row.title for row in others if not score.ahead(keqa, row)]) for score in scores]
+    as_good = [f"{score.full} ({', '.join(titles)})" for score, titles in shared if titles]
+    if as_good:
+        return f"Nobody is ahead of {name} in any column; as good are, in {'; '.join(as_good)}."
+    return f"{name} is the best in every column."
+
+
+def _behind(score: _Score, best: Entry, keqa: Entry) -> str:
+    """Who is ahead of KEQA in a column, by how much, and whether that may be chance."""
+    p = score.p_value(best, keqa)
+    certainty = "" if p is None else f", p {'' if p < 0.001 else '= '}{p_value(p).text}"
+    ours, theirs = number(score.values[keqa]).text, number(score.values[best]).text
+    return f"{score.full} ({best.title} {theirs}, {keqa.name} {ours}{certainty})"

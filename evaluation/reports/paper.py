@@ -1,0 +1,188 @@
+"""Tables 3 to 6 of the KEQA paper: other retrievers and language models, what a question costs, and its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from keqa.evaluation.records import RunLine
+from keqa.evaluation.reports.grid import Grid, Named, number, table, text
+from keqa.evaluation.reports.parts import untouched_note
+from keqa.evaluation.reports.questions import ROLES, STEPS, measure
+from keqa.evaluation.reports.rows import Entry, Facet, Group, groups_of, sweep
+from keqa.programs.records import QuizRecord
+
+_COSTS = (
+    ("R", "retrievals", 2),
+    ("L", "samples", 2),
+    ("token", "tokens", 0),
+    ("time", "seconds", 2),
+    ("p50", "seconds p50", 2),
+    ("p95", "seconds p95", 2),
+)
+_EXCERPT = 200
+_SOURCES = {
+    "memory": "known",
+    "passages": "from passages",
+    "largest_cluster": "from memory, as no passage helped",
+    "closed_book": "from memory, as no passage helped",
+    "failed": "failed",
+    "blocked": "not asked, for an earlier answer is missing",
+    "skipped": "not asked",
+}
+
+_Measured = tuple[tuple[str, str], str, int, Group | None]
+"""A column with the measure in it, its digits, and the questions that it is over: all where there is no group."""
+
+
+def by_retriever(entries: Sequence[Entry]) -> Grid | None:
+    """Table 3: KEQA and vanilla RAG with each retriever; None where there is one retriever only."""
+    return _by("retriever", "table3", "Performances of KEQA and RAG with other retrievers", entries)
+
+
+def by_language_model(entries: Sequence[Entry]) -> Grid | None:
+    """Table 4: KEQA and vanilla RAG with each language model; None where there is one only."""
+    return _by("lm", "table4", "Performances of KEQA and RAG with other language models", entries)
+
+
+def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid | None:
+    kept = [entry for method in ("keqa", "rag") for entry in sweep(entries, method, facet)]
+    if not kept:
+        return None
+    columns: list[_Measured] = [
+        ((group.scores[0][0], group.name), group.scores[0][1], 3, group) for group in groups_of(kept)
+    ]
+    rows: list[list[Named]] = []
+    ruled = []
+    for value in dict.fromkeys(getattr(entry.settings, facet) for entry in kept):
+        ruled.append(len(rows))
+        for entry in (entry for entry in kept if getattr(entry.settings, facet) == value):
+            method = "RAG" if entry.method == "rag" else entry.name
+            rows.append(_row(f"{method} w {value}", entry, columns))
+    return table(name, title, rows, untouched_note(kept), ruled=ruled)
+
+
+def costs(entries: Sequence[Entry]) -> Grid:
+    """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question.
+
+    Calls and tokens are those that the answers take; where a cache answered, the tokens are those of the first call.
+    Seconds are those of questions whose calls no cache answered, for a cache answers sooner than any language model.
+    The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
+    """
+    columns: list[_Measured] = [
+        *(((head, group.name), name, digits, group) for group in groups_of(entries) for head, name, digits in _COSTS),
+        (("total", ""), "total seconds", 1, None),
+    ]
+    note = (
+        "R: retrievals, L: LM calls, each try one, time: seconds, each for one question; p50 and p95: the seconds "
+        "that half and 19 of 20 questions take at most. Total: the seconds of all questions together; they are asked "
+        "side by side, so that the clock shows less."
+    )
+    title = "Average retrieval and LLM costs for each question"
+    return _measured("table5", title, entries, columns, note, *_untimed(entries))
+
+
+def costs_by_role(entries: Sequence[Entry]) -> Grid:
+    """LM calls of a question by the role that they are made for, and its tokens by direction."""
+    columns: list[_Measured] = [
+        *(((role, "LM calls"), f"{role} samples", 2, None) for role in ROLES),
+        *(((way, "tokens"), f"tokens {way}", 0, None) for way in ("read", "written")),
+    ]
+    note = "For one question. Task: decompose, quiz, answer and summarize; consistency: D_s; utility: D_u."
+    return _measured("roles", "LM calls by role and tokens for each question", entries, columns, note)
+
+
+def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
+    """Seconds and LM calls of a question by step (section 4.2, efficiency analysis), of KEQA and what is made of it."""
+    timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.all) is not None]
+    if not timed:
+        return None
+    columns: list[_Measured] = [
+        ((step, head), f"{step} {what}", 2, None)
+        for head, what in (("seconds", "seconds"), ("LM calls", "samples"))
+        for step in STEPS
+    ]
+    note = (
+        "For one question. Quiz answering: the samples of quizzes, and answers to them from memory; assessment: D_s. "
+        "Seconds are those of all calls and searches of a step added up, as if they were made one after another; they "
+        "are made side by side, so that a question takes less. A call to a language model in this process may wait for "
+        "those of other questions."
+    )
+    return _measured("steps", "Seconds and LM calls by step for each question", timed, columns, note, *_untimed(timed))
+
+
+def _measured(name: str, title: str, entries: Sequence[Entry], columns: Sequence[_Measured], *notes: str) -> Grid:
+    """A table of measures, a row a method."""
+    return table(name, title, (_row(entry.title, entry, columns) for entry in entries), *notes)
+
+
+def _row(name: str, entry: Entry, columns: Sequence[_Measured]) -> list[Named]:
+    cells = ((head, number(measure(of, entry.within(group)), digits)) for head, of, digits, group in columns)
+    return [("method", text(name)), *cells]
+
+
+def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
+    """Which rows have a time of some of their questions only, or none."""
+    counted = ((entry, sum(line.timed for line in entry.all)) for entry in entries)
+    partly = [f"{entry.title} {timed} of {len(entry.lines)}" for entry, timed in counted if timed < len(entry.lines)]
+    if partly:
+        yield (
+            f"The time is that of questions whose calls no cache answered: {', '.join(partly)}. For that of all of "
+            "them run the methods with keqa compare --no-cache."
+        )
+
+
+def cases(runs: Iterable[tuple[str, str, Sequence[RunLine]]], most: int = 1) -> Grid | None:
+    """Table 6: a few questions of each data set with quizzes, verdicts, passages, explanation and answer.
+
+    Taken are the first questions, in the order of the run, that show most of the method: answered rightly, with a quiz
+    that was known and one that was answered from passages; where there is none, the next best. The choice says nothing
+    of how often KEQA is right.
+    """
+    rows: list[list[Named]] = []
+    ruled = []
+    for dataset, title, lines in runs:
+        answered = [line for line in lines if line.record is not None and line.answer is not None]
+        for line in sorted(answered, key=_interest)[:most]:
+            ruled.append(len(rows))
+            for place, (step, said) in enumerate(_steps(line, title)):
+                rows.append([("data set", text("" if place else dataset)), ("step", text(step)), ("", text(said))])
+    note = "Chosen for what they show of the method, not for how often it is right."
+    return table("table6", "Questions with all their steps", rows, note, ruled=ruled) if rows else None
+
+
+def _interest(line: RunLine) -> tuple[bool, int, bool]:
+    """Sorts first what shows most: right, known and unknown quizzes, several of them."""
+    quizzes = line.record.quizzes if line.record is not None else []
+    return not line.right, -len({quiz.source for quiz in quizzes} & {"memory", "passages"}), len(quizzes) < 2
+
+
+def _steps(line: RunLine, title: str) -> Iterator[tuple[str, str]]:
+    record = line.record
+    assert record is not None
+    yield "question", line.question
+    for quiz in record.quizzes:
+        yield from _quiz(f"q{quiz.index}", quiz)
+    if record.fallback is not None:
+        yield from _quiz("the question itself, with retrieval", record.fallback)
+    for note in record.degradations:
+        if note.touches:
+            yield "went wrong", f"{note.message}: {note.action}"
+    if record.explanation:
+        yield "explanation", record.explanation
+    yield "gold answer", "; ".join(line.answers)
+    yield f"{title} answers", str(line.answer)
+
+
+def _quiz(name: str, quiz: QuizRecord) -> Iterator[tuple[str, str]]:
+    yield name, quiz.resolved or quiz.text
+    if quiz.consistency_exact is not None:
+        asked_for = "" if quiz.threshold_exact is None else f" (\u03b1 is {quiz.threshold_exact})"
+        yield f"{name}: T_c", f"{'' if quiz.complete else 'at least '}{quiz.consistency_exact}{asked_for}"
+    kept = [passage for passage in quiz.passages if passage.kept]
+    for passage in kept:
+        whole = f"{passage.title}: {passage.text}" if passage.title else passage.text
+        yield f"{name}: retrieval", whole if len(whole) <= _EXCERPT else f"{whole[:_EXCERPT]}…"
+    if quiz.retrieved and not kept:
+        yield f"{name}: retrieval", f"none of {len(quiz.passages)} passages was judged helpful"
+    answer = "no answer" if quiz.answer is None else quiz.answer
+    yield f"{name}: answer", f"{answer} ({_SOURCES.get(quiz.source, quiz.source)})"

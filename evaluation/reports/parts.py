@@ -1,0 +1,114 @@
+"""Columns that several tables have where there is anything to say: of failures, of declining, of searching in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from keqa.data.quiz_references import plain
+from keqa.evaluation.gold_quizzes import known_on_testbed
+from keqa.evaluation.reports.grid import Cell, Named, fraction, number
+from keqa.evaluation.reports.questions import measure
+from keqa.evaluation.reports.rows import Entry
+from keqa.metrics.abstention import Declining
+from keqa.metrics.searching import SearchRates
+
+DECLINING_NOTE = (
+    "Answered: the share of the questions that were given an answer; right of answered: the share of these answers "
+    "that are right by exact match; right to decline: of the questions that were declined, those without an answer in "
+    "the documents; unanswerable declined: of the questions without one, those that were declined. In EM and F1 "
+    "declining is right where there is no answer."
+)
+_SEARCHING_NOTE = (
+    "Over-search: of the quizzes for facts that the language model was trained on often, the share that was "
+    "searched for; under-search: of those for facts that it never saw or saw out of date, the share that was not. "
+    "Quizzes in words that the testbed has no fact for count nowhere, nor do facts that were seen sometimes."
+)
+_TESTBED, _TINY = "testbed", "keqa/tiny"
+
+
+def any_touched(entries: Iterable[Entry]) -> bool:
+    """Whether a failure touched any question of any row."""
+    return any(line.touched for entry in entries for line in entry.lines.values())
+
+
+def untouched(entry: Entry) -> list[Named]:
+    """How many of a row's questions no failure touched, out of how many, and its scores over them.
+
+    They stand wherever scores over all questions do: what a failure decided says nothing of the method.
+    """
+    lines = [line for line in entry.all if not line.touched]
+    cells = (
+        Cell(len(lines), f"{len(lines)}/{len(entry.lines)}"),
+        number(measure("f1", lines)),
+        number(measure("em", lines)),
+    )
+    names = ("questions", "F1", "EM")
+    return [((name, "untouched by failures"), cell) for name, cell in zip(names, cells, strict=True)]
+
+
+def untouched_note(entries: Sequence[Entry]) -> str:
+    """The same in words, for tables without these columns."""
+    rows = []
+    for entry in (entry for entry in entries if any_touched([entry])):
+        count, f1, em = (cell.text or "-" for _, cell in untouched(entry))
+        rows.append(f"{entry.title} {count} (F1 {f1}, EM {em})")
+    if not rows:
+        return "Untouched by failures: all questions of all rows."
+    return f"Untouched by failures, with the scores over these alone: {'; '.join(rows)}; all questions of other rows."
+
+
+def declining_of(entry: Entry) -> Declining:
+    """What of a row was answered, and what rightly declined."""
+    found = Declining()
+    for line in entry.all:
+        found.add(
+            answered=line.answered,
+            right=line.right,
+            declined=line.declined,
+            found=line.unanswered,
+            unanswerable=not line.answers,
+        )
+    return found
+
+
+def declining(row: Declining) -> list[Named]:
+    """How a row fares with what has an answer and what has none; see `DECLINING_NOTE`."""
+    return [
+        ("answered", number(row.coverage)),
+        ("right of answered", number(row.right_of_answered)),
+        ("right to decline", fraction(row.rightly, row.declined)),
+        ("unanswerable declined", fraction(row.rightly, row.unanswerable)),
+    ]
+
+
+def search_rates(entry: Entry) -> SearchRates | None:
+    """What a row searched for beside what its language model was made to know.
+
+    None where that is not known: of other data or language models than the testbed's, and where no quiz asks for a fact
+    in the testbed's words.
+    """
+    # The weights follow the name, as in keqa/tiny@344cc3aebc1a.
+    if (entry.settings.lm or "").partition("@")[0] != _TINY:
+        return None
+    found = SearchRates.of(_decisions(entry))
+    return found if found.known or found.unknown else None
+
+
+def _decisions(entry: Entry) -> Iterator[tuple[bool, bool]]:
+    truth = known_on_testbed()
+    for (dataset, _, _), line in entry.lines.items():
+        for text, searched in line.decisions if dataset == _TESTBED else ():
+            if (known := truth.get(plain(text))) is not None:
+                yield known, searched
+
+
+def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[str]]:
+    """The rates of each row, and what they are; empty where no row has them."""
+    rates = {entry: search_rates(entry) for entry in entries}
+    if not any(rates.values()):
+        return {entry: [] for entry in entries}, []
+    cells = {entry: (None, None) if found is None else (found.over, found.under) for entry, found in rates.items()}
+    named: dict[Entry, list[Named]] = {
+        entry: [("over-search", number(a)), ("under-search", number(b))] for entry, (a, b) in cells.items()
+    }
+    return named, [_SEARCHING_NOTE]

@@ -1,0 +1,348 @@
+"""The frames of all tables: the questions of runs, and their quizzes; with the measures over them.
+
+Most of a line of a run file is the text of its passages. Here a question keeps its scores and costs as numbers, and its
+quizzes packed, so that very many of them can be held at once.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import zlib
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from keqa.data.question import AnswerType
+from keqa.data.quiz_references import plain
+from keqa.errors import InputError
+from keqa.evaluation.records import RunLine, RunOf
+from keqa.evaluation.run_file import iter_lines, read_header
+from keqa.metrics.answers import exact_match
+from keqa.optimize.alignment import Settled
+from keqa.programs.gates.votes import leader
+from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
+from keqa.retrievers.masking import MASK, naming
+
+ROLES = ("task", "consistency", "utility")
+"""Whom calls are charged to; see `keqa.programs.records.Cost`."""
+
+STEPS = ("quiz answering", "assessment", "everything else")
+"""The steps whose time the KEQA paper reports (section 4.2, efficiency analysis)."""
+
+_SCORES = ("f1", "em", "accuracy", "contains")
+NUMBERS = (
+    *_SCORES,
+    *("failed", "retrievals", "requests", "samples", *(f"{role} samples" for role in ROLES)),
+    *("calls", "tokens", *(f"{role} tokens" for role in ROLES), "tokens read", "tokens written"),
+    *("seconds", *(f"{step} seconds" for step in STEPS), *(f"{step} samples" for step in STEPS)),
+    "question retrieval ratio",
+)
+"""What is known of each question as a number, by name; `measure` has their means."""
+
+UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
+"""Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
+number that was asked for."""
+
+NOT_COMPARABLE_ABOVE = Fraction(1, 10)
+"""A method whose outputs did not parse more often than this was not measured, its prompts were."""
+
+_PLACE = {name: place for place, name in enumerate(NUMBERS)}
+_STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
+_EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
+_BULK = {"passages", "evidence", "triples"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A row of the questions: one question and what became of it in a run; see `keqa.evaluation.records.RunLine`.
+
+    Attributes:
+        content: A hash, which shows whether it is still the same question.
+        numbers: In the order of `NUMBERS`; see `number`.
+        right: Whether the answer is right by exact match.
+        answered: Whether it has an answer that does not say that it is not known.
+        impaired: Whether it has an answer although a failure decided something on the way.
+        unreadable: Outputs that did not parse.
+        oracle: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
+        packed: The examined quizzes with their gold answers.
+        searched: Whether each quiz that was asked was searched for.
+        decisions: The same with their resolved texts, of those that have one.
+        unanswered: Whether the finding was that the documents do not say it.
+        naming: Of the passages that an open question was answered from, how many name a gold answer.
+        masked: Whether the answer is the mask that replaces answers in masked passages.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    answer_type: AnswerType
+    choices: tuple[str, ...]
+    kind: str
+    content: int
+    numbers: array[float]
+    right: bool
+    failed: bool
+    answered: bool
+    declined: bool
+    unanswered: bool
+    impaired: bool
+    unreadable: int
+    seconds: float
+    searched: tuple[bool, ...]
+    decisions: tuple[tuple[str, bool], ...]
+    oracle: tuple[int, int] | None
+    packed: bytes | None
+    naming: int | None
+    masked: bool
+
+    def number(self, name: str) -> float | None:
+        """One of `NUMBERS`; None where the question has none, such as the accuracy of an open one."""
+        found = self.numbers[_PLACE[name]]
+        return None if math.isnan(found) else found
+
+    @property
+    def quality(self) -> float:
+        """F1, by which methods are compared question by question; of a failed question 0."""
+        found = self.number("f1")
+        return (self.number("accuracy") or 0.0) if found is None else found
+
+    @property
+    def timed(self) -> bool:
+        """Whether no cache answered any of its calls, so that its seconds are those of the language model."""
+        return self.number("calls") == self.number("requests")
+
+    @property
+    def touched(self) -> bool:
+        """Whether a failure decided something: the question failed, or is impaired."""
+        return self.failed or self.impaired
+
+    @property
+    def quizzes(self) -> list[QuizRecord]:
+        """The examined quizzes, without their passages; unpacked each time."""
+        return self._examined[0]
+
+    @property
+    def checked(self) -> Iterator[Checked]:
+        """The quizzes whose gold answers are known; one that is the question itself has the question's."""
+        quizzes, golds = self._examined
+        for quiz in quizzes:
+            if quiz.resolved is None or not quiz.samples:
+                continue
+            if plain(quiz.resolved) == plain(self.question) and self.answers:
+                yield Checked(quiz, self.answers, self.answer_type, self.choices)
+            elif golds.get(quiz.resolved):
+                yield Checked(quiz, tuple(golds[quiz.resolved]))
+
+    @property
+    def _examined(self) -> tuple[list[QuizRecord], dict[str, list[str]]]:
+        return ([], {}) if self.packed is None else _EXAMINED.validate_json(zlib.decompress(self.packed))
+
+
+@dataclass(frozen=True)
+class Checked(Settled):
+    """A row of the quizzes: an examined quiz with its gold answers, by which gates and judges are checked."""
+
+    @property
+    def text(self) -> str:
+        """By what it is known to be the same in other runs."""
+        return plain(str(self.quiz.resolved))
+
+    @property
+    def answer(self) -> str | None:
+        """The answer from memory: that of the largest cluster."""
+        first = leader([cluster.size for cluster in self.quiz.clusters])
+        return None if first is None else self.quiz.clusters[first].answer
+
+    @property
+    def score(self) -> float | None:
+        """By what the gate ranks it, higher for better known; None for a gate that ranks nothing."""
+        if self.quiz.certainty is not None:
+            return self.quiz.certainty
+        return self.quiz.consistency if self.quiz.threshold is not None else None
+
+    def right(self, answer: str | None) -> bool:
+        """Whether an answer to it is right."""
+        return exact_match(answer, self.golds, self.answer_type, self.choices)
+
+
+class Brief(RunOf[Question]):
+    """A run file in memory, its lines in brief."""
+
+
+def read_brief(path: Path | str) -> Brief:
+    """Read a run file, finished or not; no more than one of its lines is in memory in full."""
+    return Brief(read_header(path), list(map(brief_of, iter_lines(path))))
+
+
+def brief_of(line: RunLine) -> Question:
+    """A line in brief."""
+    record = line.record
+    quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
+    asked = [] if record is None else _asked(record)
+    golds = line.quiz_golds or {}
+    decided = (
+        None if line.golds is None else [str(one.resolved) in line.golds for one in quizzes if one.known is not None]
+    )
+    return Question(
+        # The runs of all methods have the same questions.
+        id=sys.intern(line.id),
+        question=sys.intern(line.question),
+        answers=tuple(map(sys.intern, line.answers)),
+        answer_type=line.answer_type,
+        choices=tuple(line.choices),
+        kind=sys.intern(line.kind),
+        content=line.content,
+        numbers=_numbers(line),
+        right=line.right,
+        failed=line.failed,
+        answered=line.answered,
+        declined=line.declined,
+        unanswered=line.unanswered,
+        impaired=bool(line.impairments),
+        unreadable=0 if record is None else unreadable(record),
+        seconds=line.seconds,
+        searched=() if record is None else tuple(searched(record)),
+        decisions=tuple((sys.intern(quiz.resolved), quiz.retrieved) for quiz in asked if quiz.resolved),
+        oracle=None if decided is None else (sum(decided), len(decided)),
+        packed=_packed((quizzes, golds)) if quizzes else None,
+        naming=_naming(line),
+        masked=line.answer is not None and line.answer.strip(" .") == MASK,
+    )
+
+
+def searched(record: QuestionRecord) -> list[bool]:
+    """Whether each quiz of a question was searched for.
+
+    A quiz that was never asked, for it was blocked or skipped, does not count. A question answered by itself is a quiz:
+    that of a baseline, and that of a fallback.
+    """
+    quizzes = [*_asked(record), *([record.fallback] if record.fallback is not None else [])]
+    return [quiz.retrieved for quiz in quizzes] or [record.cost.retrievals > 0]
+
+
+def unreadable(record: QuestionRecord) -> int:
+    """How many outputs of a question did not parse.
+
+    Each one is a degradation in its record, except one that nothing stood in for, which is the failure of its question.
+    """
+    noted = [(note.stage, note.cause) for note in record.degradations if note.cause in UNREADABLE]
+    end = record.failure
+    alone = end is not None and end.cause in UNREADABLE and (end.stage, end.cause) not in noted
+    return len(noted) + alone
+
+
+def unparsed(lines: Sequence[Question]) -> Fraction:
+    """The share of outputs that did not parse.
+
+    A method that loses because its format is unknown to the LM has not been compared; a table has to show that.
+    """
+    outputs = int(sum(_known("samples", lines)))
+    return Fraction(min(sum(line.unreadable for line in lines), outputs), outputs) if outputs else Fraction(0)
+
+
+def measure(name: str, lines: Sequence[Question]) -> float | None:
+    """One of `MEASURES` over lines of one run; None where no line has it, such as the accuracy of open questions."""
+    if name not in MEASURES:
+        raise InputError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
+    return MEASURES[name](lines) if lines else None
+
+
+def _known(name: str, lines: Sequence[Question]) -> list[float]:
+    return [found for line in lines if (found := line.number(name)) is not None]
+
+
+def _mean(name: str, lines: Sequence[Question]) -> float | None:
+    return mean(_known(name, lines))
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean; None of nothing."""
+    return sum(values) / len(values) if values else None
+
+
+def _percentile(percent: int, lines: Sequence[Question]) -> float | None:
+    import numpy as np
+
+    found = _known("seconds", lines)
+    return float(np.percentile(found, percent)) if found else None
+
+
+MEASURES: dict[str, Callable[[Sequence[Question]], float | None]] = {
+    **{name: partial(_mean, name) for name in NUMBERS},
+    "seconds p50": partial(_percentile, 50),
+    "seconds p95": partial(_percentile, 95),
+    "total seconds": lambda lines: sum(line.seconds for line in lines),
+    "parse failures": lambda lines: float(unparsed(lines)),
+    "quiz retrieval ratio": lambda lines: mean([one for line in lines for one in line.searched]),
+}
+"""By name. Costs are for one question: ``samples`` are the LM calls that the answers take, as the papers count them,
+``task samples`` and so on those of a role, ``requests`` what they were asked in, of which one may carry several,
+``calls`` the requests that no cache answered, ``seconds`` those of questions whose calls no cache answered, ``quiz
+answering seconds`` and so on those of the calls of a step, added up, and ``total seconds`` the sum over all questions
+as they were asked."""
+
+
+def _asked(record: QuestionRecord) -> list[QuizRecord]:
+    return [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
+
+
+def _numbers(line: RunLine) -> array[float]:
+    """What is known of a question, in the order of `NUMBERS`, and NaN for what it has not."""
+    cost = Cost() if line.record is None else line.record.cost
+    roles = {name: cost.by_role.get(name, CallCost()) for name in ROLES}
+    read = sum(role.prompt_tokens for role in cost.by_role.values())
+    written = sum(role.completion_tokens for role in cost.by_role.values())
+    timed = cost.calls == cost.lm_requests
+    seconds, samples = _by_step(cost)
+    found: dict[str, Any] = {
+        **line.scores,
+        "failed": line.failed,
+        "retrievals": cost.retrievals,
+        "requests": cost.lm_requests,
+        "samples": cost.samples,
+        "calls": cost.calls,
+        "tokens": read + written,
+        "tokens read": read,
+        "tokens written": written,
+    }
+    for name, role in roles.items():
+        found |= {f"{name} samples": role.samples, f"{name} tokens": role.tokens}
+    found |= {f"{step} samples": drawn for step, drawn in samples.items()}
+    if timed:
+        found |= {"seconds": line.seconds, **{f"{step} seconds": spent for step, spent in seconds.items()}}
+    if line.record is not None:
+        found["question retrieval ratio"] = cost.retrievals > 0
+    return array("d", (found.get(name, math.nan) for name in NUMBERS))
+
+
+def _by_step(cost: Cost) -> tuple[dict[str, float], dict[str, int]]:
+    """Seconds and LM calls of each of `STEPS`; none where the record has none."""
+    if not cost.by_step:
+        return {}, {}
+    seconds, samples = dict.fromkeys(STEPS, 0.0), dict.fromkeys(STEPS, 0)
+    seconds[STEPS[-1]] = cost.retrieval_seconds
+    for name, step in cost.by_step.items():
+        place = _STEP_OF.get(name, STEPS[-1])
+        seconds[place] += step.seconds
+        samples[place] += step.samples
+    return seconds, samples
+
+
+def _naming(line: RunLine) -> int | None:
+    """How many of the passages of an open question name a gold answer."""
+    passages = [] if line.record is None else line.record.passages
+    pattern = naming(line.answers) if passages and line.answer_type == "short" else None
+    if pattern is None:
+        return None
+    return sum(pattern.search(f"{one.title}: {one.text}") is not None for one in passages)
+
+
+def _packed(examined: tuple[list[QuizRecord], dict[str, list[str]]]) -> bytes:
+    return zlib.compress(_EXAMINED.dump_json(examined, exclude={0: {"__all__": _BULK}}, exclude_defaults=True))

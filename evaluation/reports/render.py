@@ -1,0 +1,205 @@
+"""One table in each of its forms: for a terminal, as CSV, Markdown and LaTeX; its `Grid.records` are its JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from keqa.evaluation.reports.grid import Cell, Grid, grouped
+from keqa.storage.terminal import visible, visible_line
+
+_GAP = 2
+"""Between two columns, and about the outer ones together."""
+_MARKDOWN = re.compile(r"([\\`*_|<>\[\]~$]|&(?=#?\w))")
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+"""How a cell begins that a spreadsheet computes."""
+_LATEX = {
+    **{one: f"\\{one}" for one in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    # A line that begins with a bracket would be an argument of the line break before it.
+    "[": "{[}",
+    "]": "{]}",
+    "\u03b1": r"$\alpha$",
+    "\u2265": r"$\geq$",
+    "\u2264": r"$\leq$",
+    "\u211d": r"$\mathbb{R}$",
+    "\u2026": r"\ldots{}",
+}
+
+
+class Rendered:
+    """A table with its notes for a rich console.
+
+    Where the terminal is too narrow, the columns are shown in several parts, each beginning with the names of the rows:
+    a number cut short is worse than a longer page. Labels are plain text: brackets in them are no markup.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lay it out for the width there is."""
+        title: str | None = self._grid.title
+        for columns in self._parts(options.max_width):
+            yield self._table(columns, title)
+            title = None
+        for note in self._grid.notes:
+            yield Text(visible_line(note), "dim")
+
+    def _parts(self, width: int) -> Iterator[list[int]]:
+        """Positions of the columns of each part; a group of columns stays together where it fits at all."""
+        room = width - self._width(0) - _GAP
+        part, left, position = [0], room, 1
+        for group, members in grouped(self._grid.columns[1:]):
+            wanted = list(range(position, position + len(members)))
+            position += len(members)
+            for piece in [wanted] if group else [[one] for one in wanted]:
+                needed = sum(map(self._width, piece))
+                if needed > left and len(part) > 1:
+                    yield part
+                    part, left = [0], room
+                part, left = [*part, *piece], left - needed
+        yield part
+
+    def _width(self, position: int) -> int:
+        column = self._grid.columns[position]
+        begins = position == 0 or self._grid.columns[position - 1].group != column.group
+        cells = (len(visible_line(row.cells[position].text)) + row.cells[position].star for row in self._grid.rows)
+        return max(len(column.name), len(column.group) if begins else 0, *cells, 0) + _GAP
+
+    def _table(self, columns: list[int], title: str | None) -> Table:
+        shown = Text(title, "bold") if title else None
+        table = Table(title=shown, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        several = any(self._grid.columns[position].group for position in columns)
+        before = ""
+        for column in (self._grid.columns[position] for position in columns):
+            # A heading over several columns stands over the first of them.
+            above = "" if column.group == before else column.group
+            head = Text(f"{above}\n{column.name}" if several else column.name)
+            table.add_column(head, justify="right" if column.right else "left", no_wrap=True)
+            before = column.group
+        for place, row in enumerate(self._grid.rows):
+            if row.ruled and place:
+                table.add_section()
+            table.add_row(*(_shown(row.cells[position]) for position in columns))
+        return table
+
+
+def to_csv(grid: Grid) -> str:
+    """The unrounded values, a row a line, with the columns' names first."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([_inert(column.full) for column in grid.columns])
+    writer.writerows([_inert(cell.value) for cell in row.cells] for row in grid.rows)
+    return stream.getvalue()
+
+
+def to_markdown(grid: Grid) -> str:
+    """A table of GitHub's Markdown: the best of a column bold, the best existing method underlined."""
+    lines = [
+        f"**{_plain(grid.title)}**",
+        "",
+        _pipes(_plain(column.full) for column in grid.columns),
+        _pipes("--:" if column.right else ":--" for column in grid.columns),
+        *(_pipes(map(_marked, row.cells)) for row in grid.rows),
+        *(line for note in grid.notes for line in ("", _plain(note))),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_latex(grid: Grid) -> str:
+    r"""A ``table`` for ``booktabs``, with ``\label{tab:NAME}``; text is UTF-8, as LaTeX reads it today."""
+    body = []
+    for place, row in enumerate(grid.rows):
+        body += [r"\midrule"] * (row.ruled and place > 0) + [_ampersands(map(_typeset, row.cells))]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_escaped(grid.title)}}}",
+        rf"\label{{tab:{grid.name}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if column.right else 'l' for column in grid.columns)}}}",
+        r"\toprule",
+        *_latex_groups(grid),
+        _ampersands(_escaped(column.name) for column in grid.columns),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\smallskip\footnotesize {_escaped(note)}" for note in grid.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+FORMATS = {".csv": to_csv, ".md": to_markdown, ".tex": to_latex}
+"""How to write a table, by the ending of the file."""
+
+
+def _inert(value: float | str | None) -> float | str:
+    """A value as no spreadsheet takes it for a formula."""
+    if not isinstance(value, str):
+        return "" if value is None else value
+    # A carriage return ends a line for many readers, and the writer does not quote it.
+    shown = visible(value.replace("\r", " "))
+    return f"'{shown}" if _FORMULA.match(shown) else shown
+
+
+def _latex_groups(grid: Grid) -> Iterator[str]:
+    """The line of group names, with a rule under each."""
+    if not any(column.group for column in grid.columns):
+        return
+    heads, rules, start = [], [], 1
+    for group, columns in grouped(grid.columns):
+        span = len(columns)
+        heads.append(rf"\multicolumn{{{span}}}{{c}}{{{_escaped(group)}}}" if group else " & ".join([""] * span))
+        rules += [rf"\cmidrule(lr){{{start}-{start + span - 1}}}"] if group else []
+        start += span
+    yield _ampersands(heads)
+    yield "".join(rules)
+
+
+def _pipes(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _ampersands(cells: Iterable[str]) -> str:
+    return rf"{' & '.join(cells)} \\"
+
+
+def _plain(words: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", " ".join(visible_line(words).split()))
+
+
+def _marked(cell: Cell) -> str:
+    words = _plain(cell.text) + (r"\*" if cell.star else "")
+    words = f"<u>{words}</u>" if cell.underline else words
+    return f"**{words}**" if cell.bold else words
+
+
+def _escaped(words: str) -> str:
+    shown = " ".join(visible_line(words).split())
+    typeset = "".join(_LATEX.get(character, character) for character in shown)
+    return f"{{*}}{typeset[1:]}" if typeset.startswith("*") else typeset
+
+
+def _typeset(cell: Cell) -> str:
+    words = _escaped(cell.text) + (r"$^{*}$" if cell.star else "")
+    words = rf"\underline{{{words}}}" if cell.underline else words
+    return rf"\textbf{{{words}}}" if cell.bold else words
+
+
+def _shown(cell: Cell) -> Text:
+    style = " ".join(name for name, on in (("bold", cell.bold), ("underline", cell.underline)) if on)
+    return Text.assemble((visible_line(cell.text), style), "*" if cell.star else "")

@@ -1,1 +1,0 @@
-"""Tables and figures for the terminal, for files and for matplotlib."""

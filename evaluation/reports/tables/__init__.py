@@ -1,1 +1,0 @@
-"""The tables of the papers, one module each, drawn from run files."""

@@ -1,0 +1,280 @@
+"""Boundary models that ask a language model before any draw: KBM's, fine-tuned, and a prompted one.
+
+The *fine-tuned* one is a causal LM that was trained to say of a question whether it is mastered (KBM, section 2.3). It
+is asked in KBM's words, and replies with JSON. What counts is not the word that it writes but how probable it found it:
+P(True) / (P(True) + P(False)) at each field. Its file holds no weights: it names a folder beside it, an adapter or a
+whole model of `keqa.lms.local.training`, and the fingerprint of what was trained. Whatever language model answers the
+questions, this one judges: it is a plug-in.
+
+The *prompted* one is asked by `keqa.signatures.JudgeKnowledge`, with examples of what it knew and did not among the
+quizzes that were collected: a balanced few, the same for every quiz, or those that are most like it. Its instruction
+may be another one, which GEPA writes (`keqa.optimize.boundary.compile_prompted`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import dspy
+from dspy import lm15
+from dspy.utils.exceptions import DSPyError
+from pydantic import Field
+
+from keqa.data.question import AnswerType
+from keqa.errors import ConfigurationError
+from keqa.lms.outside import Guarded
+from keqa.programs.boundary.features import masked
+from keqa.programs.boundary.model import (
+    ROLE,
+    AskedModel,
+    BoundaryError,
+    Judgement,
+    Root,
+    Signals,
+    Strict,
+    digest,
+    refuse_unknown,
+    shared_embedder,
+)
+from keqa.programs.runtime.asides import counted, given_lm_of_role, lm_of_role
+from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
+from keqa.signatures import JudgeKnowledge
+from keqa.signatures.boundary import Language, assessment_prompt
+
+MASTERY = '{"mastery": "'
+"""How every reply begins; the probability of its next token is what is read."""
+_ALTERNATIVES, _LONGEST_REPLY = 1000, 48
+_SAID = ("True", "False")
+
+
+class FinetunedModel(AskedModel):
+    """A fine-tuned boundary model; see `keqa.optimize.boundary.train_finetuned`, which makes one."""
+
+    kind: Literal["finetuned"] = "finetuned"
+    language: Language = "en"
+    weights: Annotated[str, Field(max_length=100)]
+    lm: Annotated[str, Field(max_length=4096)] | None = None
+
+    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
+        prompt = assessment_prompt(quiz, signals.choices, reference, self.language)
+        lm = self._asked()
+
+        def asked() -> Judgement:
+            try:
+                said = _said(lm, prompt, MASTERY)
+                mastery = _probability(said, "mastery")
+                certainty = _probability(said, "certainty")
+                if certainty is None:
+                    # A model that was trained little may write something else than the rest of its reply.
+                    first = mastery is not None and mastery >= 0.5
+                    certainty = _probability(_said(lm, prompt, f'{MASTERY}{first}", "certainty": "'), "certainty")
+            except DSPyError as error:
+                raise BoundaryError(f"the boundary model's language model failed: {error}") from error
+            if mastery is None or certainty is None:
+                raise BoundaryError("the boundary model's language model takes neither True nor False for likely")
+            return Judgement(mastery, certainty)
+
+        return counted(ROLE, (lm.model, prompt), asked)
+
+    def _asked(self) -> Any:
+        lm = given_lm_of_role(ROLE) or (None if self.lm is None else _opened(self.lm))
+        if lm is None:
+            raise ConfigurationError(
+                "the program's boundary model was fine-tuned, and programs hold no language model: name it with "
+                "--boundary-lm transformers/FOLDER, or boundary_lm of keqa.build_roles"
+            )
+        path = getattr(getattr(lm, "engine", None), "path", None)
+        if not isinstance(path, str) or _weights(path) != self.weights:
+            raise ConfigurationError(
+                f"the language model {lm.model} is not the one that the boundary model was trained as: name that with "
+                "--boundary-lm transformers/FOLDER"
+            )
+        return lm
+
+    def written(self) -> dict[str, Any]:
+        """All that it is, as JSON values; where its language model is, is left out."""
+        return self.model_dump(mode="json", exclude={"lm"})
+
+    def spec(self) -> dict[str, Any]:
+        """Kind, what it reads, its language, and the fingerprint of its weights."""
+        return {"kind": self.kind, "reads": self.reads, "language": self.language, "weights": self.weights}
+
+
+def _said(lm: Any, prompt: str, begun: str) -> list[lm15.TokenLogprob]:
+    """The reply to a prompt, which has begun already; what it begins with is its first token."""
+    config = lm15.Config(max_tokens=_LONGEST_REPLY, temperature=0.0, logprobs=_ALTERNATIVES)
+    messages = (lm15.Message.user(prompt), lm15.Message.assistant(begun))
+    drawn = lm(lm15.Request(model=lm.model, messages=messages, config=config)).logprobs or ()
+    return [lm15.TokenLogprob(token=begun, logprob=0.0), *drawn]
+
+
+def _probability(tokens: Sequence[lm15.TokenLogprob], name: str) -> float | None:
+    """P(True) / (P(True) + P(False)) where the value of a field begins; None where there is none."""
+    text = "".join(token.token for token in tokens)
+    field = re.search(rf'"{name}"\s*:\s*"?', text)
+    if field is None:
+        return None
+    place = 0
+    for token in tokens:
+        if place + len(token.token) > field.end():
+            break
+        place += len(token.token)
+    else:
+        return None
+    # What the token holds before the value, such as the quotation mark, every alternative has to hold as well.
+    before = token.token[: max(0, field.end() - place)]
+    masses = dict.fromkeys(_SAID, 0.0)
+    for text, score in {token.token: token.logprob, **{one.token: one.logprob for one in token.top}}.items():
+        value = text[len(before) :]
+        for said in _SAID if text.startswith(before) and value else ():
+            if value.startswith(said) or said.startswith(value):
+                masses[said] += math.exp(score)
+    total = sum(masses.values())
+    return masses["True"] / total if total > 0 else None
+
+
+@cache
+def _opened(folder: str) -> dspy.LM:
+    from keqa.lms import build_lm
+
+    return build_lm(f"transformers/{folder}", cache=False)
+
+
+@cache
+def _weights(path: str) -> str:
+    from keqa.lms.local.weights import fingerprint
+
+    return fingerprint(path)
+
+
+def beside(file: str | Path, name: str) -> str:
+    """The folder that the file of a model names: one beside it."""
+    place = Path(file).resolve().parent / name
+    if Path(name).name != name or name in ("", ".", "..") or not place.is_dir():
+        raise ConfigurationError(f"{file} names {name[:80]!a}, which is no folder beside it")
+    return str(place)
+
+
+_MOST_EXAMPLES, _LONGEST = 5000, 4000
+
+Text = Annotated[str, Field(max_length=_LONGEST)]
+
+
+class KnownQuiz(Strict):
+    """A quiz of which it is known whether the language model knows it."""
+
+    quiz: Text
+    answer_type: AnswerType = "short"
+    choices: list[Text] = Field(default=[], max_length=100)
+    mastery: bool
+    certainty: bool
+    root: Root
+
+    def shown(self) -> dspy.Example:
+        """As a demonstration."""
+        return dspy.Example(reference=[], **self.model_dump(exclude={"root"}))
+
+
+class PromptedModel(AskedModel):
+    """A prompted boundary model; see `keqa.optimize.boundary.train_prompted`, which makes one."""
+
+    kind: Literal["prompted"] = "prompted"
+    show: Literal["balanced", "nearest"] = "balanced"
+    k: Annotated[int, Field(ge=0, le=64)] = 8
+    embedder: Annotated[str, Field(max_length=100)] = "hashing-256"
+    examples: list[KnownQuiz] = Field(default=[], max_length=_MOST_EXAMPLES)
+    instruction: Text | None = None
+
+    def model_post_init(self, context: Any) -> None:
+        """Refuse what is well-formed and cannot judge."""
+        refuse_unknown(self.embedder)
+
+    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
+
+        The language model is that of role ``boundary`` of the program that asks, else that of its task. Where it gives
+        token probabilities they say how sure its verdict is; otherwise a verdict is 0 or 1.
+        """
+        lm = lm_of_role(ROLE)
+        if lm is None:
+            raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+        predictor = self.predictor()
+        predictor.demos = [one.shown() for one in self.shown_to(quiz)]
+        passages = [] if reference is None else [reference]
+        kind = {"answer_type": signals.answer_type, "choices": list(signals.choices)}
+
+        def asked() -> Judgement:
+            try:
+                with _adapted():
+                    return _verdicts(predictor, lm, quiz=quiz, reference=passages, **kind)
+            except DSPyError as error:
+                raise BoundaryError(f"the boundary model's language model failed: {error}") from error
+
+        return counted(ROLE, (id(lm), quiz, reference, signals.choices), asked)
+
+    def predictor(self) -> dspy.Predict:
+        """What asks, without examples."""
+        signature = JudgeKnowledge
+        return dspy.Predict(signature if self.instruction is None else signature.with_instructions(self.instruction))
+
+    def shown_to(self, quiz: str) -> Sequence[KnownQuiz]:
+        """The examples that a quiz is shown, the most alike last; never itself."""
+        others = [one for one in self.examples if one.quiz != quiz]
+        if self.show == "balanced" or len(others) <= self.k:
+            return others[: self.k]
+        import numpy as np
+
+        vectors = shared_embedder(self.embedder).embed([masked(quiz), *(masked(one.quiz) for one in others)])
+        order = np.argsort(-(vectors[1:] @ vectors[0]), kind="stable")[: self.k]
+        return [others[place] for place in reversed(order)]
+
+    def spec(self) -> dict[str, Any]:
+        """Kind, what it reads, how it shows examples, and a digest of these and the instruction."""
+        shown = {name: self.written()[name] for name in ("examples", "instruction", "embedder")}
+        return {"kind": self.kind, "reads": self.reads, "show": self.show, "k": self.k, "prompt": digest(shown)}
+
+
+def _verdicts(predictor: dspy.Predict, lm: Any, **inputs: Any) -> Judgement:
+    """Ask with token probabilities, and without where the language model gives none."""
+    try:
+        said = predictor(lm=lm, config=dict(LOGPROBS), **inputs)
+        (tokens,) = tokens_of(said, 1, str(lm.model), "a boundary model", "its verdicts")
+    except Exception as error:
+        if not (tells_no_probabilities(error) or isinstance(error, dspy.LMUnsupportedFeatureError)):
+            raise
+        said = predictor(lm=lm, **inputs)
+        return Judgement(float(bool(said.mastery)), float(bool(said.certainty)))
+    return Judgement(*(_share(bool(getattr(said, name)), tokens, name) for name in ("mastery", "certainty")))
+
+
+def _share(verdict: bool, tokens: Sequence[tuple[str, float]], name: str) -> float:
+    """How probable True is, from how probable what was said is."""
+    said = first_token_probability(tokens, name)
+    if said is None:
+        return float(verdict)
+    return min(1.0, said) if verdict else max(0.0, 1 - said)
+
+
+@contextmanager
+def _adapted() -> Iterator[None]:
+    """With the adapter of programs, which writes no text from outside that could pass for structure."""
+    from keqa.lms.adapter import adapter
+
+    with dspy.context(adapter=Guarded(dspy.settings.adapter or adapter())):
+        yield
+
+
+def balanced(examples: Sequence[KnownQuiz], k: int) -> list[KnownQuiz]:
+    """As many of what is mastered as of what is not, in turns."""
+    kinds: Mapping[bool, list[KnownQuiz]] = {True: [], False: []}
+    for one in examples:
+        kinds[one.mastery].append(one)
+    each = min(k // 2, *map(len, kinds.values()))
+    return [one for pair in zip(kinds[True][:each], kinds[False][:each], strict=True) for one in pair]

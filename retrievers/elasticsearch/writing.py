@@ -1,0 +1,303 @@
+"""Loading an index, and changing one that is there: a generation of its own, which is verified, and then published.
+
+A change is made to a clone, which shares the files of the index that it was made from, so that it takes no longer for a
+large one. The state before stays until the next change: who searches it is not disturbed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers.analysis import language_of
+from keqa.retrievers.base import Notice, Passage, default_notice
+from keqa.retrievers.changes import Change, manifest_after
+from keqa.retrievers.dense.encoding import Encoder, same_weights
+from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, is_dense, parse_address
+from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.generation import BATCH, CHANGE, LOAD, Generations, meta_of
+from keqa.retrievers.elasticsearch.mapping import (
+    DIGEST,
+    FILE,
+    LANGUAGES,
+    LONGEST_VECTOR,
+    PASSAGE,
+    VECTOR,
+    VectorManifest,
+    analyzer_settings,
+    as_sent,
+    document,
+    field_mappings,
+    index_settings,
+    passage_of,
+    with_vectors,
+)
+from keqa.retrievers.files import FileChange, FileEntry, Origin
+from keqa.retrievers.intake import HEAD, Intake
+from keqa.retrievers.manifest import Manifest
+
+_HEAD = HEAD
+# Of so many bytes of text the price is reported, as how many there are is known at the end only.
+_PRICED = 1_000_000
+# What a passage that is there already is answered with, by a request whose first answer got lost; and one that is not
+# there and is to be deleted.
+_THERE = 409
+_ABSENT = 404
+
+
+def load_index(
+    passages: Iterable[Passage],
+    address: str,
+    *,
+    language: str = "auto",
+    progress: Callable[[int], None] | None = None,
+    notice: Notice | None = None,
+    sources: Sequence[str] = (),
+    shards: int = 1,
+    replicas: int | None = None,
+    overwrite: bool = False,
+    model: str | None = None,
+    **options: str | None,
+) -> Manifest:
+    """Load passages into an index in Elasticsearch, and publish it only when it is finished.
+
+    An index of that name that is already there stays in place, and can be searched, until the new one is complete and
+    the number of its passages, and of their vectors, was verified. Then the name switches to the new one at once, and
+    the old one is removed. A load that was interrupted, however it ended, resumes where it stood when it is called
+    again with the same passages and settings. A finished index refuses further writes.
+
+    The arguments are those of `keqa.retrievers.build_index`; the number of parts (one is right up to about 50 GB), and
+    of copies of each (one by default where there are several nodes); and, where a model is named whose vectors then
+    stand beside the text, those of `keqa.retrievers.build_dense` that say how it encodes.
+    """
+    target, report = parse_address(address), notice or default_notice
+    if shards < 1:
+        raise InputError(f"an index needs at least one shard, not {shards}")
+    if replicas is not None and replicas < 0:
+        raise InputError(f"an index cannot have {replicas} replicas")
+    # An unknown language is refused before anything is read or sent.
+    language_of(language, (), LANGUAGES)
+    given = {name: value for name, value in options.items() if value is not None}
+    if model is None and given:
+        raise InputError(f"{' and '.join(given)} say how a model encodes: name the model as well")
+    with connect(target) as client:
+        encoder = None if model is None else _chosen_encoder(model, given)
+        intake = Intake(passages, language, head=_HEAD, languages=LANGUAGES)
+        generations = Generations(client, target)
+        generations.refuse_foreign(None if overwrite else sources)
+        data, created, resumed = _begun(generations, target.name, intake, encoder, shards, report)
+        if encoder is not None and (price := encoder.price(_PRICED)):
+            report(f"{model} is asked for the vectors: for each {_PRICED:,} bytes of text {price}")
+        actions = _passages(generations, intake, encoder, data if resumed else None, progress)
+        generations.write(f"{data}-{LOAD}", actions, passing=_THERE)
+        fixed: dict[str, Any] = {"name": target.name, "created": created, "data": data}
+        fixed |= {"analyzer": analyzer_settings(str(intake.language)), **intake.entries(sources)}
+        if encoder is not None:
+            fixed |= {"encoder": encoder.settings, "probe": tuple(encoder.query_probe().tolist())}
+        manifest = Manifest(**fixed) if encoder is None else VectorManifest(**fixed)
+        generations.verify(manifest)
+        removing, stays = generations.left_over(data, loads=True)
+        copied = generations.publish(LOAD, manifest, replicas, removing)
+        if copied is None:
+            report(
+                f"whether all copies of {manifest.name} are there yet is not known: the credentials lack the privilege "
+                "monitor on the cluster"
+            )
+        elif not copied:
+            report(f"not all copies of {manifest.name} are there yet: the cluster keeps making them, if it can")
+        for earlier in stays:
+            report(f"the earlier index {earlier} stays, since another alias stands for it")
+        intake.report(report)
+    return manifest
+
+
+def _chosen_encoder(model: str, options: dict[str, Any]) -> Encoder:
+    encoder = Encoder.choose(model, **options)
+    if encoder.settings.dimension > LONGEST_VECTOR:
+        raise InputError(
+            f"the vectors of {model} have {encoder.settings.dimension} dimensions, and Elasticsearch takes "
+            f"{LONGEST_VECTOR} at most: name another model"
+        )
+    return encoder
+
+
+def _begun(
+    generations: Generations, name: str, intake: Intake, encoder: Encoder | None, shards: int, report: Notice
+) -> tuple[str, str, bool]:
+    """The generation of a load, when it was begun, and whether that was by an interrupted one of the same passages."""
+    first = Intake(intake.head)
+    deque(first, maxlen=0)
+    analyzer, settings = analyzer_settings(str(intake.language)), encoder and encoder.settings
+    plan = [dataclasses.asdict(analyzer), shards, first.source_hash.hexdigest()]
+    data, state, others = generations.of_plan([*plan, dataclasses.asdict(settings)] if settings else plan)
+    for begun in others:
+        report(
+            f"an earlier load of {name}, begun {begun}, was interrupted: again (its passages or settings are others)"
+        )
+    if state:
+        written = generations.count(data, refresh=True)
+        if encoder is None or _gives_the_same(encoder, generations, data):
+            created = str(meta_of(state).get("created"))
+            report(
+                f"an earlier load of {name}, begun {created}, was interrupted after about {written} passages: "
+                "resuming from there"
+            )
+            generations.reopen(data)
+            return data, created, True
+        generations.remove(data)
+    mappings = field_mappings((settings.dimension, settings.similarity) if settings else None)
+    return data, generations.begin(data, index_settings(analyzer.language, shards), mappings), False
+
+
+def _passages(
+    generations: Generations,
+    intake: Intake,
+    encoder: Encoder | None,
+    resumed: str | None,
+    progress: Callable[[int], None] | None,
+) -> Iterator[dict[str, Any]]:
+    """What a load writes; the intake counts and hashes all passages on the way."""
+    given = ((passage, document(passage, intake.origin)) for passage in intake)
+    while batch := list(itertools.islice(given, BATCH)):
+        if progress is not None:
+            progress(intake.count)
+        there: dict[str, dict[str, Any]] = {}
+        if resumed is not None:
+            there = generations.stored(resumed, [passage.id for passage, _ in batch], [*PASSAGE, FILE, DIGEST])
+        # What an interrupted load wrote is neither sent nor encoded again, unless it is another by now.
+        missing = [(passage, source) for passage, source in batch if there.get(passage.id) != source]
+        vectors = encoded(encoder, [passage for passage, _ in missing])
+        for (passage, source), vector in zip(missing, vectors, strict=True):
+            operation = "index" if passage.id in there else "create"
+            yield {"_op_type": operation, "_id": passage.id, "_source": source | vector}
+
+
+def encoded(encoder: Encoder | None, passages: Sequence[Passage]) -> list[dict[str, Any]]:
+    """The vectors of some passages, each as an entry of a document; without an encoder, nothing for each."""
+    if encoder is None or not passages:
+        return [{} for _ in passages]
+    # Texts of like length together: a model works on all texts of a batch as on its longest.
+    order = sorted(range(len(passages)), key=lambda place: -len(passages[place].text))
+    rows = dict(zip(order, encoder.passages([passages[place] for place in order]), strict=True))
+    return [{VECTOR: as_sent(rows[place])} for place in range(len(passages))]
+
+
+def _gives_the_same(encoder: Encoder, generations: Generations, data: str) -> bool:
+    """Whether an encoder gives the vector that a passage of a generation has."""
+    for hit in generations.search(data, size=1)["hits"]["hits"]:
+        row = encoder.passages([passage_of(hit["_source"])])[0]
+        # As another machine, or its graphics card, rounds otherwise.
+        return same_weights(row.tolist(), hit["_source"].get(VECTOR), hosted=True)
+    return True
+
+
+class _ElasticsearchChanger:
+    """An index in Elasticsearch that is open to be changed; see `keqa.retrievers.changes.Changer`."""
+
+    def __init__(self, generations: Generations, address: Address, manifest: Manifest, model: str | None) -> None:
+        self._generations, self._address, self._model = generations, address, model
+        self._manifest = manifest
+        # Which ids are there: nothing is written to a finished index, so that none needs to be asked for twice.
+        self._known: dict[str, bool] = {}
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._manifest
+
+    def files(self, tops: Sequence[str] | None = None) -> dict[str, FileEntry]:
+        return self._generations.files(self._manifest.data, tops)
+
+    def ids_of(self, path: str) -> list[str]:
+        return self._generations.ids(self._manifest.data, {"term": {FILE: path}})
+
+    def pieces(self, document: str) -> list[str]:
+        return self._generations.ids(self._manifest.data, {"prefix": {"doc_id": f"{document}#"}}) if document else []
+
+    def held(self, ids: Sequence[str]) -> set[str]:
+        self._stored([one for one in dict.fromkeys(ids) if one not in self._known], ["doc_id"])
+        return {one for one in ids if self._known[one]}
+
+    def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
+        return {one: passage_of(source) for one, source in self._stored(ids, PASSAGE).items()}
+
+    def _stored(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        found = self._generations.stored(self._manifest.data, ids, fields)
+        self._known |= {one: one in found for one in ids}
+        return found
+
+    def apply(self, change: Change) -> Manifest:
+        """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
+        before, generations = self._manifest, self._generations
+        replaced = self.held([passage.id for passage in change.new])
+        # First, as a model that is another one is refused before anything is done.
+        encoder = self._encoder() if change.new and isinstance(before, VectorManifest) else None
+        leaving = self.stored([*change.gone, *replaced]).values()
+        # Nothing of a change is resumed, so that no other one ever writes to the same clone.
+        data = f"{before.name}-{uuid.uuid4().hex[:12]}"
+        deleted = before.deleted + len(replaced) + len(change.gone)
+        after = manifest_after(before, change, replaced, leaving, data=data, deleted=deleted)
+        settings, (earlier, _) = generations.settings(before.data), generations.left_over(before.data, loads=False)
+        is_expanded = settings.get("auto_expand_replicas", "false") != "false"
+        generations.clone(before.data, data)
+        generations.write(f"{data}-{CHANGE}", _changes(change, encoder), passing=_ABSENT)
+        generations.verify(after)
+        if after.is_worn:
+            generations.merge(data)
+            after = dataclasses.replace(after, deleted=0)
+        replicas = None if is_expanded else int(settings["number_of_replicas"])
+        generations.publish(CHANGE, after, replicas, earlier, before.data)
+        self._manifest, self._known = after, {}
+        return after
+
+    def _encoder(self) -> Encoder:
+        """The model of the passages, which gives the vectors that the index has."""
+        where = dense_address(self._address)
+        encoder = Encoder.open_for_passages(with_vectors(self._manifest, where).encoder, where, self._model)
+        if not _gives_the_same(encoder, self._generations, self._manifest.data):
+            raise RetrievalError(
+                f"the model {encoder.settings.model!r} does not give the vectors that the index {where} has: name the "
+                "model that it was built with, or build it again"
+            )
+        return encoder
+
+
+def _changes(change: Change, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
+    """What a change writes; passages that stay keep their vectors."""
+    files = ((path, file) for path, file in change.files.items() if isinstance(file, FileChange))
+    origins = {one: Origin(path, file.digest) for path, file in files for one in file.ids}
+    for passage_id in change.gone:
+        yield {"_op_type": "delete", "_id": passage_id}
+    # What stays as it is has the digest of its file beside it, which is another.
+    for passage in change.kept:
+        yield {"_op_type": "update", "_id": passage.id, "doc": document(passage, origins.get(passage.id))}
+    for start in range(0, len(change.new), BATCH):
+        some = change.new[start : start + BATCH]
+        for passage, vector in zip(some, encoded(encoder, some), strict=True):
+            source = document(passage, origins.get(passage.id)) | vector
+            yield {"_op_type": "index", "_id": passage.id, "_source": source}
+
+
+@contextmanager
+def changing(address: str, model: str | None = None) -> Iterator[_ElasticsearchChanger]:
+    """Open an index to change it; of two that change it at once, the first to end does, and the other one fails.
+
+    One with vectors is changed by their address, so that it is changed once where both are joined in an address.
+    """
+    target, named = address_and_model(address)
+    with connect(target) as client:
+        generations = Generations(client, target)
+        manifest, dense = generations.manifest(), dense_address(target)
+        if is_dense(address):
+            with_vectors(manifest, f"the index {dense}")
+        elif isinstance(manifest, VectorManifest):
+            raise ConfigurationError(
+                f"the index {target} has vectors, which change with its text: change it as {dense}, or as "
+                f"{dense}@MODEL where MODEL, which made them, does not come as a package"
+            )
+        yield _ElasticsearchChanger(generations, target, manifest, named or model)

@@ -1,0 +1,146 @@
+"""Lines of run files in brief, and what is measured over them."""
+
+from fractions import Fraction
+
+import pytest
+
+from keqa.evaluation.records import header_line, run_line
+from keqa.evaluation.reports.questions import NUMBERS, brief_of, measure, read_brief, searched, unparsed, unreadable
+from keqa.evaluation.reports.rows import entries_of
+from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
+from keqa.programs.records import CallCost, Cost, Degradation, Failure, PassageVerdict, QuestionRecord, QuizRecord
+
+
+@pytest.fixture
+def examined(line, quiz):
+    """A question with draws and passages."""
+    passage = PassageVerdict(
+        passage_id="p", title="", text="word " * 200, score=1.0, verdict="helpful", kept=True, why="it was kept"
+    )
+    answers = ["gold", "lead", "gold", "gold", None]
+    bulk = {"passages": [passage] * 10, "evidence": ["a sentence"]}
+    drawn = quiz("Question 0?", answers, [[0, 2, 3], [1]], known=False, retrieved=True, **bulk)
+    return line(0, 0.0, quizzes=[drawn])
+
+
+def test_a_line_in_brief(examined, line):
+    brief = brief_of(examined)
+    assert (brief.id, brief.question, brief.answers, brief.kind) == ("q0", "Question 0?", ("gold",), "one hop")
+    assert {name: number for name in NUMBERS if (number := brief.number(name)) is not None} == {
+        **{"em": 0.0, "f1": 0.0, "contains": 0.0, "failed": 0, "retrievals": 1, "requests": 2, "samples": 2},
+        **{"task samples": 2, "consistency samples": 0, "utility samples": 0, "calls": 2, "tokens": 100},
+        **{"task tokens": 100, "consistency tokens": 0, "utility tokens": 0, "tokens read": 90, "tokens written": 10},
+        **{"seconds": 0.5, "question retrieval ratio": 1},
+    }
+    assert (brief.right, brief.failed, brief.impaired, brief.unreadable, brief.searched) == (
+        *(False, False, False, 0),
+        (True,),
+    )
+    (quiz,) = brief.quizzes
+    assert quiz == examined.record.quizzes[0].model_copy(update={"passages": [], "evidence": []})
+    (checked,) = brief.checked
+    assert (checked.answer, checked.right("Gold"), checked.golds) == ("gold", True, ("gold",))
+    failed = brief_of(line(2, 0.0, failed=True, unreadable=1))
+    assert (failed.failed, failed.touched, failed.unreadable, failed.quizzes) == (True, True, 1, [])
+
+
+def test_a_question_that_could_not_be_asked_cost_nothing(line):
+    brief = brief_of(line(0, 0.0, failed=True).model_copy(update={"record": None}))
+    assert {brief.number(name) for name in ("requests", "calls", "samples", "tokens", "retrievals")} == {0}
+    assert measure("question retrieval ratio", [brief]) is None
+    assert measure("quiz retrieval ratio", [brief]) is None
+
+
+def test_steps_that_are_not_the_quizzes_are_one_with_the_searches(line):
+    one = line(0, 1.0)
+    names = ("quiz answering", "assessment", "everything else")
+    assert {brief_of(one).number(f"{name} {what}") for name in names for what in ("seconds", "samples")} == {None}
+    steps = {
+        "answering.answer": CallCost(samples=2, seconds=0.5),
+        "examination.quiz": CallCost(samples=5, seconds=1.0),
+        "picking.judge": CallCost(samples=3, seconds=0.25),
+    }
+    cost = one.record.cost.model_copy(update={"by_step": steps, "retrieval_seconds": 2.0})
+    brief = brief_of(one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})}))
+    assert [brief.number(f"{name} seconds") for name in names] == [1.0, 0.0, 2.75]
+    assert [brief.number(f"{name} samples") for name in names] == [5, 0, 5]
+
+
+def test_a_line_takes_a_small_part_of_its_file(examined, run, tmp_path):
+    import tracemalloc
+
+    many = run("keqa", [examined.model_copy(update={"id": f"q{n}"}) for n in range(200)])
+    path = tmp_path / "many.jsonl"
+    path.write_bytes(header_line(many.header) + b"".join(map(run_line, many.lines)))
+    read_brief(path)
+    tracemalloc.start()
+    kept = read_brief(path)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(kept.lines) == 200
+    assert size / 200 < 2048 < path.stat().st_size / 200
+
+
+def test_which_quizzes_were_searched_for():
+    known = QuizRecord(index=1, text="a", source="memory")
+    looked_up = QuizRecord(index=2, text="b", source="passages", retrieved=True)
+    blocked = QuizRecord(index=3, text="c #2", source="blocked")
+    fallback = QuizRecord(index=0, text="q", source="passages", retrieved=True)
+    records = [
+        QuestionRecord(question="one", quizzes=[known, looked_up], cost=Cost(retrievals=1)),
+        QuestionRecord(question="two", quizzes=[known], cost=Cost()),
+        QuestionRecord(question="three", quizzes=[known, blocked], fallback=fallback, cost=Cost(retrievals=1)),
+        QuestionRecord(question="four", method="always_retrieve", cost=Cost(retrievals=1)),
+        QuestionRecord(question="five", method="closed_book", cost=Cost()),
+    ]
+    assert [searched(record) for record in records] == [[False, True], [False], [False, True], [True], [False]]
+
+
+@pytest.fixture
+def drawn(line):
+    """A question whose eight tries went out in two requests, with calls of the other roles."""
+    one = line(0, 1.0)
+    roles = {
+        "task": CallCost(calls=2, samples=8, prompt_tokens=50, completion_tokens=10),
+        "consistency": CallCost(calls=2, cached=1, prompt_tokens=200, completion_tokens=3),
+        "utility": CallCost(calls=10, prompt_tokens=4000, completion_tokens=30),
+    }
+    cost = one.record.cost.model_copy(update={"by_role": roles})
+    return one.model_copy(update={"record": one.record.model_copy(update={"cost": cost})})
+
+
+def test_lm_calls_are_tries_and_requests_are_what_was_sent(drawn, run):
+    lines = [brief_of(drawn)]
+    expected = {"samples": 21, "task samples": 8, "consistency samples": 3, "utility samples": 10, "requests": 15}
+    expected |= {"calls": 14, "tokens": 4293, "task tokens": 60, "consistency tokens": 203, "utility tokens": 4030}
+    assert {name: measure(name, lines) for name in expected} == expected
+    assert not lines[0].timed
+    # Beside the paper's costs stand those of the task role.
+    grid = compare_with_paper(entries_of([run("keqa", [drawn], dataset="nq")]))[-1]
+    shown = {column.full: cell.text for column, cell in zip(grid.columns, grid.rows[0].cells, strict=True)}
+    assert (grid.name, shown["nq L here"], shown["nq L paper"]) == ("paper-table5", "8.000", "5.080")
+    assert (shown["nq token here"], shown["nq token paper"]) == ("60.000", "239.000")
+
+
+def test_the_share_that_did_not_parse_is_that_of_all_tries(drawn, line):
+    notes = [Degradation(stage="examine", cause="AdapterParseError", message="", action="")] * 2
+    spoilt = drawn.model_copy(update={"record": drawn.record.model_copy(update={"degradations": notes})})
+    assert unparsed([brief_of(spoilt)]) == Fraction(2, 21)
+    assert unparsed([]) == 0
+
+
+@pytest.mark.parametrize(
+    ("noted", "end", "count"),
+    [
+        ([("examine", "AdapterParseError"), ("retrieve", "TimeoutError")], None, 1),
+        ([("answer", "TruncatedReplyError"), ("examine", "LMServerError")], None, 1),
+        # Nothing stands in for a summary.
+        ([("examine", "EmptyAnswerError")], ("summarize", "AdapterParseError"), 2),
+        # The failure of a question whose last stage was noted is that note.
+        ([("answer", "AdapterParseError")], ("answer", "AdapterParseError"), 1),
+    ],
+)
+def test_outputs_that_did_not_parse_are_counted_once(noted, end, count):
+    notes = [Degradation(stage=stage, cause=cause, message="", action="") for stage, cause in noted]
+    failure = end and Failure(stage=end[0], cause=end[1], message="")
+    assert unreadable(QuestionRecord(question="q", degradations=notes, failure=failure)) == count

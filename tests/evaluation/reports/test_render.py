@@ -1,0 +1,129 @@
+import csv
+import io
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, number, p_value, share, text
+from keqa.evaluation.reports.overall import overall
+from keqa.evaluation.reports.render import Rendered, to_csv, to_latex, to_markdown
+from keqa.evaluation.reports.rows import entries_of
+from keqa.storage.terminal import visible
+
+GRID = Grid(
+    "table1",
+    "Results & costs",
+    (Column("method", right=False), Column("F1", "one hop"), Column("EM", "one hop"), Column("calls")),
+    (
+        Row((text("rag_5 | <x>"), replace(number(0.25), underline=True), EMPTY, number(3, 1))),
+        Row((text("KEQA"), replace(number(0.8754), bold=True, star=True), number(1.0), number(21.54, 1)), ruled=True),
+    ),
+    ("\u03b1 is 80 %.",),
+)
+
+
+def test_markdown():
+    assert to_markdown(GRID).splitlines() == [
+        "**Results & costs**",
+        "",
+        "| method | one hop F1 | one hop EM | calls |",
+        "| :-- | --: | --: | --: |",
+        r"| rag\_5 \| \<x\> | <u>.250</u> |  | 3.0 |",
+        r"| KEQA | **.875\*** | 1.000 | 21.5 |",
+        "",
+        "\u03b1 is 80 %.",
+    ]
+
+
+def test_latex():
+    assert to_latex(GRID).splitlines() == [
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{Results \& costs}",
+        r"\label{tab:table1}",
+        r"\begin{tabular}{lrrr}",
+        r"\toprule",
+        r" & \multicolumn{2}{c}{one hop} &  \\",
+        r"\cmidrule(lr){2-3}",
+        r"method & F1 & EM & calls \\",
+        r"\midrule",
+        r"rag\_5 \textbar{} \textless{}x\textgreater{} & \underline{.250} &  & 3.0 \\",
+        r"\midrule",
+        r"KEQA & \textbf{.875$^{*}$} & 1.000 & 21.5 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\par\smallskip\footnotesize $\alpha$ is 80 \%.",
+        r"\end{table}",
+    ]
+
+
+def test_csv_holds_unrounded_values():
+    assert to_csv(GRID).splitlines() == [
+        "method,one hop F1,one hop EM,calls",
+        "rag_5 | <x>,0.25,,3",
+        "KEQA,0.8754,1.0,21.54",
+    ]
+
+
+def test_numbers_are_written_without_a_zero_before_the_point():
+    shown = [number(0.25), number(-0.5, signed=True), number(0.5, signed=True), number(0.0), number(10.25, 1)]
+    assert [cell.text for cell in shown] == [".250", "-.500", "+.500", ".000", "10.2"]
+    assert [p_value(0.0004).text, p_value(0.05).text, share(0.125).text] == ["<.001", ".050", "12.5 %"]
+    assert [number(None), p_value(None), share(None)] == [EMPTY, EMPTY, EMPTY]
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_whatever_a_label_holds_it_stays_one_cell_of_one_line(labels):
+    rows = tuple(Row((Cell(label, label), number(1.0))) for label in labels)
+    grid = Grid("t", "T", (Column("method", right=False), Column("F1")), rows)
+    markdown = to_markdown(grid).split("\n")
+    assert len(markdown) == 4 + len(labels) + 1
+    assert all(line.replace(r"\|", "").count("|") == 3 for line in markdown[2:-1])
+    tex = to_latex(grid).split("\n")
+    assert sum(line.endswith(r" & 1.000 \\") for line in tex) == len(labels)
+    written = list(csv.reader(io.StringIO(to_csv(grid), newline="")))
+    visibles = [visible(label.replace("\r", " ")) for label in labels]
+    assert [row[0] for row in written[1:]] == [
+        f"'{one}" if one.strip()[:1] in set("=+-@＝＋－＠") else one for one in visibles
+    ]
+
+
+@pytest.mark.parametrize("label", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\n=1", " =1", "＝1"])
+def test_no_spreadsheet_computes_a_label(label):
+    grid = Grid("t", "T", (Column("=2", right=False), Column("F1")), (Row((text(label), number(-0.5))),))
+    assert list(csv.reader(io.StringIO(to_csv(grid), newline=""))) == [["'=2", "F1"], [f"'{label}", "-0.5"]]
+
+
+def test_what_a_label_holds_acts_in_no_format():
+    evil = "[x](javascript:a) &lt;b&gt; $x$ ~y~ \x1b[2J\u202e"
+    grid = Grid("t", evil, (Column("m", right=False), Column("F1")), (Row((text(f"*{evil}"), number(1.0))),), (evil,))
+    for written in (to_csv(grid), to_markdown(grid), to_latex(grid)):
+        assert "\x1b" not in written
+        assert "\u202e" not in written
+    shown = r"\[x\](javascript:a) \&lt;b\&gt; \$x\$ \~y\~ ␛\[2J\\u202e"
+    assert to_markdown(grid).splitlines()[4] == rf"| \*{shown} | 1.000 |"
+    assert r"{*}{[}x{]}(javascript:a)" in to_latex(grid)
+
+
+def shown(grid, width):
+    console = Console(file=StringIO(), width=width, highlight=False)
+    console.print(Rendered(grid))
+    return console.file.getvalue()
+
+
+def test_a_wide_terminal_shows_one_table_and_a_narrow_one_all_of_it_in_parts(scored):
+    grid = overall(entries_of([scored("keqa", (1, 1, 0)), scored("rag", (1, 0, 0), label="[red]rag\x1b[2J")]))
+    wide, narrow = shown(grid, 200), shown(grid, 70)
+    assert wide.count("KEQA  ") == 1
+    assert narrow.count(" KEQA  ") > 1
+    assert "\u2026" not in narrow
+    for output in (wide, narrow):
+        assert "[red]rag" in output
+        assert "\x1b[2J" not in output
+        for column in ("F1", "EM", "McNemar", "not parsed"):
+            assert column in output
+        assert max(map(len, output.splitlines())) <= (200 if output is wide else 70)
