@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from keqa.optimize.compile import compile_program as compile
     from keqa.optimize.scoring import optimizer_metric
     from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-    from keqa.programs.keqa import KEQA
-    from keqa.programs.records import QuestionRecord, Unanswered
-    from keqa.programs.runtime.progress import (
+    from keqa.programs.calls.progress import (
         Answered,
         PassagesKept,
         Progress,
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
         Rewritten,
         Searching,
     )
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.records import QuestionRecord, Unanswered
     from keqa.programs.saving.folder import load, save
     from keqa.retrievers import (
         Hit,
@@ -121,7 +121,7 @@ _HOMES = {
         "keqa.programs.baselines": "AlwaysRetrieve ClosedBook",
         "keqa.programs.keqa": "KEQA",
         "keqa.programs.records": "QuestionRecord Unanswered",
-        "keqa.programs.runtime.progress": "Answered PassagesKept Progress QuizAnswered QuizExamined QuizFound "
+        "keqa.programs.calls.progress": "Answered PassagesKept Progress QuizAnswered QuizExamined QuizFound "
         "Rewritten Searching",
         "keqa.programs.saving.folder": "load save",
         "keqa.retrievers": "Hit Passage Place Retriever add_files as_retriever build_dense build_index open_index "

@@ -14,7 +14,6 @@ MOVED = {
     "keqa.compiled": "keqa.programs.saving.folder",
     "keqa.encyclopedia": "keqa.testbed.index",
     "keqa.lms.build": "keqa.lms.factory",
-    "keqa.programs.calls": "keqa.programs.runtime.session",
     "keqa.programs.embedding": "keqa.programs.reference.embedding",
     "keqa.programs.inputs": "keqa.data.question",
     "keqa.programs.selection": "keqa.programs.stages.selection",

@@ -45,7 +45,7 @@ from keqa.programs.baselines import (
     SelfRAG,
     SlimPLM,
 )
-from keqa.programs.runtime.errors import CallError
+from keqa.programs.calls.errors import CallError
 from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
 from keqa.retrievers import Hit, Passage
 

@@ -35,7 +35,6 @@ from keqa.metrics.selection import holds_answer, share_selected
 from keqa.programs.baselines.evidence import DistanceMeter, as_text, nearest, subject_of
 from keqa.programs.baselines.ks_llm import KSLLM
 from keqa.programs.program import RecordBuilder
-from keqa.programs.runtime.session import Session
 
 SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa": "2wikimultihopqa/dev.json"}
 KEPT = (1, 2, 3, 5, 10)
@@ -151,8 +150,8 @@ def selection(
 class _TripleWriter(KSLLM):
     """Writes the triples of a question as KS-LLM does, and answers nothing."""
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
-        triples = await self._expanded(session, asked.question, True)
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
+        triples = await self._expanded(asked.question, True)
         story.answer = "\n".join(triples) or "none"
 
 

@@ -46,7 +46,7 @@ from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 
 DECAY, SHARPNESS = 4e-7, 10
-THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -0.5, 0.0, -2.0
+THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -0.75, -0.25, -2.0
 SHIFTS = (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 LISTS = Path(__file__).with_suffix(".yaml")
 WEIGHTS = ROOT / "metrics" / "refusals.json"

@@ -10,10 +10,10 @@ from keqa.metrics import hotpotqa
 from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1
 from keqa.programs.abstention import abstained
+from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.program import Program
 from keqa.programs.record_redaction import lms_asked, record_without_secrets
 from keqa.programs.records import Failure, QuestionRecord
-from keqa.programs.runtime.batch import ask as ask_program
 from keqa.storage.redaction import without_secrets
 
 

@@ -17,8 +17,8 @@ from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import KEQA as TARGET
 from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
-from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.saving.folder import about, load
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers import Retriever
 from keqa.retrievers.masking import MaskingRetriever

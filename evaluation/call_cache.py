@@ -18,7 +18,7 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.runtime.forgetting import listen_to, tell_kept
+from keqa.programs.calls.cache import listen_to, tell_kept
 from keqa.storage.closing import Closing
 from keqa.storage.sqlite_store import SqliteStore
 
@@ -33,7 +33,7 @@ _again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
 def bypass_cache() -> Iterator[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
-    Replies that cannot be used are in no cache (`keqa.programs.runtime.forgetting`); one that could be used and yet
+    Replies that cannot be used are in no cache (`keqa.programs.calls.cache`); one that could be used and yet
     failed its question would be given again. Samples that gates share stay as they are, but those of a set in which a
     call failed.
     """
@@ -84,7 +84,7 @@ class CallCache(Closing):
     """Answers of language models by what was asked. Safe to use from many threads.
 
     It replaces `dspy.cache` while it is `installed`, and keeps samples that gates share as
-    `keqa.programs.runtime.shared_samples.DrawStore`.
+    `keqa.programs.shared_draws.DrawStore`.
     """
 
     def __init__(self, path: Path | str | None) -> None:
@@ -125,7 +125,7 @@ class CallCache(Closing):
         ignored_args_for_cache_key: Sequence[str] = (),
         enable_memory_cache: bool = True,
     ) -> None:
-        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.runtime.forgetting`."""
+        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.calls.cache`."""
         if self.path is not None and _settled(request):
             kept = _as_kept(value)
             if kept is not None:
@@ -134,7 +134,7 @@ class CallCache(Closing):
                 tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
-        """The same file as a `keqa.programs.runtime.shared_samples.DrawStore`, for the samples that gates share."""
+        """The same file as a `keqa.programs.shared_draws.DrawStore`, for the samples that gates share."""
         return self._file
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from keqa.evaluation.tally import Tally
 from keqa.programs.gates import asks
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.probabilities import tells_no_probabilities
 
 _GOLDS = "of quizzes that ask the same"

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
-from keqa.programs.runtime.batch import in_parallel
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.stages.generation import Generation
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.errors import CallError
+from keqa.programs.stages.answering import Generation
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import Document, document_of, lines_of
 from keqa.storage.appending import append

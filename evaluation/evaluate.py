@@ -22,9 +22,9 @@ from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.tally import Tally
 from keqa.optimize.failures import FailureMonitor
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.errors import is_transient
 from keqa.programs.program import Program
-from keqa.programs.runtime.batch import in_parallel
-from keqa.programs.runtime.failures import is_transient
 from keqa.programs.wrapper import ModuleWrapper, program_within
 
 Progress = Callable[[Tally], None]

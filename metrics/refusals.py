@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from zlib import crc32
 
-PLACES = 1 << 16
+PLACES = 1 << 18
 """How many weights there are."""
 
 SHORT = 25

@@ -12,7 +12,7 @@ from keqa.data.quiz_references import Quiz, references, resolve
 from keqa.metrics.accuracy import agrees, consistency_label, contains_answer
 from keqa.metrics.answers import f1
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.decomposition import is_the_question
+from keqa.programs.stages.answering import is_the_question
 
 _ALIKE = 0.85
 _ALIKE_WITH_NAMES = 0.4

@@ -19,13 +19,13 @@ from keqa.data.question import question_digest
 from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.scoring import score_of
+from keqa.programs.calls.batch import Outcome, ask, in_parallel
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
 from keqa.programs.record_redaction import lms_asked, record_without_secrets
 from keqa.programs.records import QuestionRecord, Record
-from keqa.programs.runtime.batch import Outcome, ask, in_parallel
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
@@ -168,7 +168,7 @@ class Asking:
         return kept if kept is not None and (kept.steps is not None or not steps) else None
 
     def ask(self, task: Task, *, steps: bool) -> tuple[Outcome, list[Step] | None]:
-        """Ask a question; see `keqa.programs.runtime.batch.ask`."""
+        """Ask a question; see `keqa.programs.calls.batch.ask`."""
         with dspy.context(trace=[] if steps else None):
             outcome = ask(task.program, 0, task.example)
             return outcome, _steps(task.program) if steps else None

@@ -14,14 +14,12 @@ from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking, Origins, Trace, Trial, state_of
 from keqa.optimize.demos import Candidate, choose, from_calls, from_records, judges
 from keqa.optimize.options import Options
+from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.session import Session, run_blocking
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import Record
-from keqa.programs.runtime.concurrency import run_blocking
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import is_transient
-from keqa.programs.runtime.session import Session
 
 P = TypeVar("P", bound=Program)
 
@@ -155,7 +153,7 @@ class ClosedBookAnswers:
         recall = self.program.examination.recall
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
             try:
-                kept = _Recalled(answer=run_blocking(lambda: recall(session, text, one.answer_type, one.choices)))
+                kept = _Recalled(answer=run_blocking(lambda: session.run(recall(text, one.answer_type, one.choices))))
             except CallError as error:
                 kept = _Recalled(cause=error.cause)
                 if error.unusable or is_transient(error.cause):

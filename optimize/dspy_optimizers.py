@@ -48,10 +48,9 @@ from keqa.optimize.demos import judges
 from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresError
 from keqa.optimize.scoring import DspyMetric, feedback_metric
 from keqa.optimize.student import Student
+from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.runtime.errors import CallError, typed_error
-from keqa.programs.runtime.failures import is_transient
 
 Budget = Literal["light", "medium", "heavy"]
 BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")

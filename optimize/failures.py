@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from keqa.errors import StageError, TooManyFailuresError
+from keqa.programs.calls.errors import is_transient
 from keqa.programs.records import QuestionRecord
-from keqa.programs.runtime.failures import is_transient
 
 __all__ = ["Failed", "FailureMonitor", "Failures", "TooManyFailuresError", "passing_cause"]
 

@@ -26,7 +26,7 @@ from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.decomposition import is_the_question
+from keqa.programs.stages.answering import is_the_question
 
 Call = tuple[Any, Mapping[str, Any], Mapping[str, Any]]
 """Predictor, inputs and outputs, as in a trace of DSPy's."""

@@ -8,8 +8,8 @@ from typing import Any
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
 
+from keqa.programs.calls.cost import token_count
 from keqa.programs.records import CallCost
-from keqa.programs.runtime.listening import token_count
 from keqa.storage.journal import Journal
 
 COUNTED = {"calls", "prompt_tokens", "completion_tokens"}

@@ -18,19 +18,17 @@ from keqa.metrics.utility import Correctness, Utility, gain, utility
 from keqa.optimize.alignment import gold_quizzes
 from keqa.optimize.asking import Asking, state_of, without_demos, without_own
 from keqa.optimize.journal_keys import example_key
+from keqa.programs.calls.ask import ask, search
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.replies import refusing_empty, text_of
+from keqa.programs.calls.session import Session, gather, run_blocking
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.record_redaction import lms_asked
 from keqa.programs.records import Record
-from keqa.programs.runtime.answered import refusing_empty
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.batch import in_parallel
-from keqa.programs.runtime.concurrency import run_blocking
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.failures import is_transient
-from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.decomposition import is_the_question
+from keqa.programs.stages.answering import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
@@ -182,7 +180,7 @@ class Labeller:
         except InputError as error:
             return Labelled(root=example.id, problems=(str(error),))
         program = without_own(self.program, example)
-        labels = await session.gather([self._label(session, target, program) for target in targets])
+        labels = await session.run(gather([self._label(target, program) for target in targets]))
         lost = sum((one.lost for one in labels), Counter[str]())
         return Labelled(
             root=example.id,
@@ -209,29 +207,29 @@ class Labeller:
             passing=next((str(error) for one in labels for error in one.errors if is_transient(error.cause)), ""),
         )
 
-    async def _label(self, session: Session, target: Target, program: KEQA) -> _Labels:
+    async def _label(self, target: Target, program: KEQA) -> _Labels:
         """Go through the candidates in descending relevance."""
         labels, program = _Labels(), _unprompted(program, target.asked.question)
         try:
-            hits = await session.search(self.retriever, target.asked.question, self.program.top_k)
+            hits = await search(self.retriever, target.asked.question, self.program.top_k)
         except CallError as error:
             return _Labels(errors=[error], problem=f"{target.name}: the search failed ({error})")
         candidates = _each_once([hit.passage for hit in hits])
         if not candidates:
             return _Labels(problem=f"{target.name}: no passage was found")
-        without = await self._correctness(session, target, program, [])
+        without = await self._correctness(target, program, [])
         if isinstance(without, CallError):
             message = f"{target.name}: there is no answer without passages to compare with ({without})"
             return _Labels(errors=[without], lost=Counter({without.cause: len(candidates)}), problem=message)
         if target.one_hop:
-            each = [self._correctness(session, target, program, [one]) for one in candidates]
-            scores = await session.gather(each)
+            each = [self._correctness(target, program, [one]) for one in candidates]
+            scores = await gather(each)
             for candidate, score in zip(candidates, scores, strict=True):
                 labels.add(candidate, score, without)
         else:
             helpful: list[Passage] = []
             for candidate in candidates:
-                score = await self._correctness(session, target, program, [*helpful, candidate])
+                score = await self._correctness(target, program, [*helpful, candidate])
                 if labels.add(candidate, score, without) and not isinstance(score, CallError):
                     helpful.append(candidate)
                     without = score
@@ -239,18 +237,16 @@ class Labeller:
             labels.problem = f"{target.name}: there is no answer with any passage ({labels.errors[0]})"
         return labels
 
-    async def _correctness(
-        self, session: Session, target: Target, program: KEQA, passages: Sequence[Passage]
-    ) -> float | CallError:
+    async def _correctness(self, target: Target, program: KEQA, passages: Sequence[Passage]) -> float | CallError:
         """Cor(Q, K*): how correct the answer from these passages is, or why there is none."""
         asked = target.asked
         try:
-            answer = await self._answer(session, target, program, [passage.rendered for passage in passages])
+            answer = await self._answer(target, program, [passage.rendered for passage in passages])
         except CallError as error:
             return error
         return float(self.correctness(answer, target.golds, asked.answer_type, asked.choices))
 
-    async def _answer(self, session: Session, target: Target, program: KEQA, passages: list[str]) -> str:
+    async def _answer(self, target: Target, program: KEQA, passages: list[str]) -> str:
         """Ans(Q, K*, L); without passages, from memory.
 
         From all passages or not at all: leaving out those that exceed the context window, as the answering stage does,
@@ -258,16 +254,14 @@ class Labeller:
         """
         asked = target.asked
         if not passages and target.one_hop:
-            return await program.examination.recall(session, asked.question, asked.answer_type, asked.choices)
+            return await program.examination.recall(asked.question, asked.answer_type, asked.choices)
         inputs: dict[str, Any] = {"passages": passages} if passages else {}
         if target.one_hop:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
         else:
             predictor = self.reason_with_knowledge if passages else self.reason_from_memory
         prediction = await ask(
-            session,
             predictor,
-            "task",
             "answer",
             usable=refusing_empty(asked.choices, last=True),
             question=asked.question,

@@ -16,11 +16,11 @@ from keqa.lms.factory import Roles
 from keqa.optimize.asking import Asking, Kept, Step
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.journal_keys import lms_of
+from keqa.programs.calls.session import NoCopy
 from keqa.programs.fingerprint import digest
 from keqa.programs.learned import LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.program import Program
-from keqa.programs.runtime.concurrency import NoCopy
 
 PREFIX = "program."
 """What stands before the name of a predictor in the student."""

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from keqa.data.example import Answered
@@ -19,14 +20,13 @@ from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking, state_of, without_own
 from keqa.optimize.search_space import BOUNDARY, Point, own_choice, own_threshold, values_to_try
-from keqa.optimize.shared_session import SharedSession, WaveExamination
 from keqa.programs.boundary.model import BoundaryModel
+from keqa.programs.calls.batch import Outcome, ask, in_parallel
+from keqa.programs.calls.session import run_blocking, within
 from keqa.programs.gates import IF_ANY, BoundaryGate, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.runtime.batch import Outcome, ask, in_parallel
-from keqa.programs.runtime.concurrency import run_blocking
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 
 _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 """What is not tried by itself: all pairs of the first two are, with each of the others."""
@@ -100,10 +100,10 @@ class _Search:
         self.own, self.values = own_choice(program), values_to_try(program, grid)
         own = program.gate
         wanted = boundary is not None or asks(own) in ("probabilities", IF_ANY)
-        draws = SharedDraws(probabilities=wanted, store=asking.journal, largest=max(self.values["tries"]))
-        self.twin: KEQA = program.deepcopy()
+        largest = max(self.values["tries"])
+        self.draws = SharedDraws(probabilities=wanted, largest=largest, by_wave=True, store=asking.journal)
+        self.twin = self.draws.sharing(program)
         self.together = self.twin.picking.listwise_judge()
-        self.twin.examination = WaveExamination(self.twin.examination, own, draws)
         reference = program.reference
         self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
         self.program, self.states = program, {"": state_of(program)}
@@ -179,8 +179,8 @@ class _Search:
 
         def answered(**asked: Any) -> Any:
             checked = Question.check(max_chars=program.max_question_chars, **asked)
-            session = SharedSession(program.bound, self.asking.journal, state, root)
-            return run_blocking(lambda: program.run(session, checked))
+            with within(caller=partial(self.draws.predict, shown=f"{state} {root}")):
+                return run_blocking(lambda: program.run(checked, blocking=True))
 
         return ask(answered, position, example)
 

@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keqa.programs.calls.batch import Outcome
     from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Gate, NeverRetrieveGate, VoteGate, Votes
     from keqa.programs.keqa import KEQA
     from keqa.programs.program import Program, UnansweredError
     from keqa.programs.records import QuestionRecord, QuizRecord
-    from keqa.programs.runtime.batch import Outcome
 
 __all__ = [
     "KEQA",
@@ -25,7 +25,7 @@ __all__ = [
     "Votes",
 ]
 
-_HOMES = {"KEQA": "keqa", "Outcome": "runtime.batch", "Program": "program", "UnansweredError": "program"}
+_HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "program"}
 _HOMES |= {"QuestionRecord": "records", "QuizRecord": "records"}
 
 

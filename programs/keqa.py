@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
@@ -15,20 +16,18 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.progress import QuizFound
+from keqa.programs.calls.session import NoCopy, current, joined, note, report
 from keqa.programs.declared import WaysOut
 from keqa.programs.gates import Gate, VoteGate
 from keqa.programs.gates.registry import questions
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.runtime.concurrency import Branch, NoCopy
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.progress import QuizFound
-from keqa.programs.runtime.session import Session
 from keqa.programs.saving.values import OWN
 from keqa.programs.settings import KeqaSettings
-from keqa.programs.stages.answering import Answering
-from keqa.programs.stages.decomposition import Decomposition
+from keqa.programs.stages.answering import Answering, Decomposition, Summarizing
 from keqa.programs.stages.documents import OwnDocuments
 from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.listwise import Listwise
@@ -36,7 +35,6 @@ from keqa.programs.stages.picking import Picking, Reference
 from keqa.programs.stages.quiz_flow import QuizFlow
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import RoleLMs, Stage
-from keqa.programs.stages.summarizing import Summarizing
 from keqa.programs.unanswered import unanswered_of
 from keqa.retrievers.base import Retriever
 
@@ -201,45 +199,42 @@ class KEQA(Program):
         parts = {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
         return asked | {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
         quizzes = [Quiz(1, asked.question)]
         if self.decompose:
             own = {} if self.documents is None else {"own": True}
-            quizzes = await self.decomposition.acall(asked.question, session=session, **own)
+            quizzes = await self.decomposition.acall(asked.question, **own)
             for quiz in quizzes:
-                session.report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
-        flow = QuizFlow(session, asked, self, self.examine)
+                report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
+        flow = QuizFlow(asked, self, self.examine)
         if [quiz.text for quiz in quizzes] == [asked.question]:
             record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)
             story.quizzes = [record]
             summarized = self.decompose and self.summarize_single and _answers([record])
             otherwise = "took the quiz's answer for the answer"
-            if not (summarized and await self._summarize(session, asked, story, otherwise)):
-                _conclude(session, asked, story, record)
+            if not (summarized and await self._summarize(asked, story, otherwise)):
+                _conclude(asked, story, record)
             return
-        story.quizzes = await self._answer_quizzes(session, flow, quizzes)
+        story.quizzes = await self._answer_quizzes(flow, quizzes)
         missing = _missing(story.quizzes)
         # What the documents do not say of a part is not made good by the other parts.
         if missing == _BLOCKED and self.summarize_known and not any(quiz.missing for quiz in story.quizzes):
-            session.note("references", "Unsettled", missing, "summarized the quizzes that are answered")
-            if await self._summarize(session, asked, story, _FALLBACK, settles=False):
+            note("references", "Unsettled", missing, "summarized the quizzes that are answered")
+            if await self._summarize(asked, story, _FALLBACK, settles=False):
                 return
         if missing is not None:
-            session.note("references", "Unsettled", missing, _FALLBACK)
+            note("references", "Unsettled", missing, _FALLBACK)
             failed = any(record.source == "failed" for record in story.quizzes)
-            await self._fall_back(session, asked, story, failed=failed)
-        elif not await self._summarize(session, asked, story, _FALLBACK, settles=not self.declines):
-            failed = any(note.stage == "summarize" for note in session.degradations)
-            await self._fall_back(session, asked, story, failed=failed)
+            await self._fall_back(asked, story, failed=failed)
+        elif not await self._summarize(asked, story, _FALLBACK, settles=not self.declines):
+            failed = any(one.stage == "summarize" for one in current().degradations)
+            await self._fall_back(asked, story, failed=failed)
 
-    async def _summarize(
-        self, session: Session, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True
-    ) -> bool:
+    async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
         """Conclude from the answered quizzes.
 
         Args:
-            session: The calls of the question.
             asked: The question.
             story: Takes explanation and answer.
             otherwise: What is done instead where there is no summary.
@@ -253,12 +248,12 @@ class KEQA(Program):
         """
         try:
             explanation, answer = await self.summarizing.acall(
-                asked.question, _answers(story.quizzes), asked.answer_type, asked.choices, session=session
+                asked.question, _answers(story.quizzes), asked.answer_type, asked.choices
             )
         except CallError as error:
             if not error.unusable:
                 raise UnansweredError.at("summarize", error) from error
-            session.note("summarize", error.cause, error.message, otherwise)
+            note("summarize", error.cause, error.message, otherwise)
             return False
         if not settles and is_abstention(answer, asked.choices):
             return False
@@ -266,40 +261,40 @@ class KEQA(Program):
         story.guessed = any(map(_is_guess, story.quizzes))
         return True
 
-    async def _fall_back(self, session: Session, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
+    async def _fall_back(self, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
         """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
-        flow = QuizFlow(session, asked, self, examine=False)
+        flow = QuizFlow(asked, self, examine=False)
         story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
         if failed and self.given_retriever is not None and story.fallback.source in ("closed_book", "unanswered"):
             message = "a part of it failed, and no passage helped with the question itself"
             raise UnansweredError("answer", "NoPassagesError", message)
-        _conclude(session, asked, story, story.fallback)
+        _conclude(asked, story, story.fallback)
 
-    async def _answer_quizzes(self, session: Session, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
+    async def _answer_quizzes(self, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
         """Answer each quiz as soon as those that it refers to are answered."""
         problems = check_references(quizzes)
         for problem in problems:
             action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"
-            session.note("references", problem.cause, problem.message, action, problem.quiz)
+            note("references", problem.cause, problem.message, action, problem.quiz)
         sound = resolvable(quizzes)
         if any(problem.fatal for problem in problems) and not self.summarize_known:
             # The question has to be answered by itself in any case, so no quiz is worth a call.
             return [_unanswered(quiz, blocked=quiz.index not in sound) for quiz in quizzes]
-        branches: dict[int, Branch[QuizRecord]] = {}
+        tasks: dict[int, asyncio.Task[QuizRecord]] = {}
 
         async def follow(quiz: Quiz) -> QuizRecord:
             if quiz.index not in sound:
                 return _unanswered(quiz, blocked=True)
-            earlier = {number: await branches[number].join() for number in quiz.depends_on}
+            earlier = {number: await tasks[number] for number in quiz.depends_on}
             text = resolve(quiz, {number: None if r.abstained else r.answer for number, r in earlier.items()})
             if text is None:
                 missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
-                session.note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
+                note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
             return await flow.run(quiz, text)
 
-        branches.update((quiz.index, Branch(follow(quiz))) for quiz in quizzes)
-        return await session.join(list(branches.values()))
+        tasks.update((quiz.index, asyncio.ensure_future(follow(quiz))) for quiz in quizzes)
+        return await joined(tasks.values())
 
 
 def _answers(quizzes: Sequence[QuizRecord]) -> list[tuple[str, str]]:
@@ -330,14 +325,14 @@ def _is_guess(record: QuizRecord) -> bool:
     return record.source in ("largest_cluster", "closed_book") and not record.known
 
 
-def _conclude(session: Session, asked: Question, story: RecordBuilder, record: QuizRecord) -> None:
+def _conclude(asked: Question, story: RecordBuilder, record: QuizRecord) -> None:
     """Take the answer to the question itself for the answer, or that the documents do not say it."""
     if record.missing is not None:
         story.unanswered = unanswered_of(asked.question, story.quizzes, record)
         story.answer, story.answer_source = story.unanswered.message, "unanswered"
         return
     if record.answer is None:
-        last = session.degradations[-1]
+        last = current().degradations[-1]
         raise UnansweredError(last.stage, last.cause, last.message)
     story.answer, story.guessed = record.answer, _is_guess(record)
     story.answer_source = "fallback" if record is story.fallback else cast(AnswerSource, record.source)

@@ -19,23 +19,20 @@ from keqa.lms.factory import Roles
 from keqa.lms.relay import relayed, relayed_from_thread
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
+from keqa.programs.calls.batch import Outcome, answer_many
+from keqa.programs.calls.cache import is_rollout, rollout_of
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
+from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking
 from keqa.programs.declared import WaysOut
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
-from keqa.programs.runtime.asides import answering
-from keqa.programs.runtime.batch import Outcome, answer_many
-from keqa.programs.runtime.concurrency import CallLimiter, NoCopy, run_blocking
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.progress import Progress, Rewritten
-from keqa.programs.runtime.rollouts import is_rollout, rollout_of
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.streaming import as_status, astreamed, streamed
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.sources import with_supporting_sentences
-from keqa.programs.stages.follow_up import FollowUp
+from keqa.programs.stages.answering import FollowUp
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import question_asked
@@ -162,7 +159,7 @@ class Program(Stage):
         """What is done where the documents do not say what was asked; a method that knows of no such thing guesses."""
         return "guess"
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Answer a question by writing its story.
 
         Raises:
@@ -196,16 +193,16 @@ class Program(Stage):
         """
         asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
         with relayed_from_thread() as relay, as_status(relay):
-            return run_blocking(lambda: self.run(Session(self.bound, blocking=True), asked))
+            return run_blocking(lambda: self.run(asked, blocking=True))
 
-    async def aforward(  # type: ignore[override]
+    async def aforward(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
     ) -> AnswerPrediction:
         """Answer a question from within an event loop; see `forward`."""
         asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
         async with relayed() as relay:
             with as_status(relay):
-                return await self.run(Session(self.bound, blocking=False), asked)
+                return await self.run(asked, blocking=False)
 
     def stream(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
@@ -213,7 +210,7 @@ class Program(Stage):
         """Answer a question and yield what happens meanwhile, as it happens; see `forward` for the arguments.
 
         Returns:
-            Events of `keqa.programs.runtime.progress`, such as `Searching`; the last is `Answered`, with the
+            Events of `keqa.programs.calls.progress`, such as `Searching`; the last is `Answered`, with the
             prediction. Nothing is asked before the first is wanted. Who leaves early ends the question at its next
             event.
 
@@ -266,34 +263,34 @@ class Program(Stage):
 
         return as_tool(self, name, desc)
 
-    async def run(self, session: Session, asked: Question) -> AnswerPrediction:
-        """Answer a checked question through a session's calls."""
-        with answering(session, self._lms.value):
-            return await self._run(session, asked)
+    async def run(self, asked: Question, *, blocking: bool) -> AnswerPrediction:
+        """Answer a checked question; see `Session` for how."""
+        session = Session(self.bound, blocking=blocking, lms=self._lms.value)
+        session.count_steps(self.named_predictors())
+        session.provisional = self.abstention is not None
+        return await session.run(self._run(asked))
 
-    async def _run(self, session: Session, asked: Question) -> AnswerPrediction:
+    async def _run(self, asked: Question) -> AnswerPrediction:
         from keqa.lms.adapter import adapter
 
         story, failure = RecordBuilder(), None
-        session.tell_apart(self.named_predictors())
-        session.provisional = self.abstention is not None
         given = asked
         if asked.history:
             with dspy.context(adapter=dspy.settings.adapter or adapter()):
-                asked = await self._standing_alone(session, asked)
+                asked = await self._standing_alone(asked)
         own = self.learned.ids_of(asked.question, asked.choices)
         if own:
-            session.hide_demos(partial(self.learned.hides, asked.question, asked.choices))
+            current().hides = partial(self.learned.hides, asked.question, asked.choices)
         adapting = dspy.context(adapter=dspy.settings.adapter or adapter())
         # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
         of_question = question_asked(given.question)
         with leaving_out(*own), asking_for(asked.question, asked.choices), of_question, adapting:
             try:
-                await self.solve(session, asked, story)
+                await self.solve(asked, story)
             except UnansweredError as error:
                 failure = error
         standalone = asked.question if asked.question != given.question else None
-        record = self._record(session, given, standalone, story, failure)
+        record = self._record(given, standalone, story, failure)
         if failure is not None:
             failure.record = record
             raise failure
@@ -301,7 +298,7 @@ class Program(Stage):
             raise NotInDocumentsError(record.unanswered, record)
         return prediction_of(record if self.abstention is None else self.abstention.applied(record))
 
-    async def _standing_alone(self, session: Session, asked: Question) -> Question:
+    async def _standing_alone(self, asked: Question) -> Question:
         """A follow-up question made to stand alone.
 
         The stage is no part of the program: it serves every method alike, learns nothing, and is not saved with one.
@@ -314,15 +311,14 @@ class Program(Stage):
             # Predictors of the task that were given several are no reason not to ask the one of the settings.
             with suppress(ValueError):
                 stage.rewrite.set_lm(self.get_lm())
-        session.tell_apart([*self.named_predictors(), ("follow_up.rewrite", stage.rewrite)])
-        text = await stage.run(session, asked.question, asked.history, self.max_question_chars)
+        current().count_steps([*self.named_predictors(), ("follow_up.rewrite", stage.rewrite)])
+        text = await stage.run(asked.question, asked.history, self.max_question_chars)
         if text != asked.question:
-            session.report(Rewritten(text))
+            report(Rewritten(text))
         return replace(asked, question=text)
 
     def _record(
         self,
-        session: Session,
         asked: Question,
         standalone: str | None,
         story: RecordBuilder,
@@ -340,12 +336,12 @@ class Program(Stage):
             quizzes=story.quizzes,
             fallback=story.fallback,
             passages=story.passages,
-            degradations=list(session.degradations),
+            degradations=list(current().degradations),
             explanation=story.explanation,
             answer=None if failed else story.answer,
             answer_source="failed" if failed else story.answer_source,
             failure=failed,
-            cost=session.ledger.cost(),
+            cost=current().ledger.cost(),
             unanswered=None if failed else story.unanswered,
             guessed=story.guessed and not failed,
         )

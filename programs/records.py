@@ -317,21 +317,6 @@ class CallCost(Record):
         return CallCost(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
 
 
-class CriticalPath(Record):
-    """The longest chain of calls that had to wait for each other.
-
-    Each call to a language model or retriever records which calls' results it had waited for. The path is the longest
-    way through that graph; waiting for a free worker is no dependence, so wall time exceeds it where workers are few.
-
-    Attributes:
-        calls: Calls on the chain with the most calls.
-        seconds: Time of the chain that took longest.
-    """
-
-    calls: int = 0
-    seconds: float = 0.0
-
-
 class Cost(Record):
     """What one question cost.
 
@@ -344,7 +329,6 @@ class Cost(Record):
         retrieval_seconds: Sum of their time. One that a cache answered counts with the time that it took when it was
             made, here and in what follows.
         seconds: Wall time of the question.
-        critical_path: See `CriticalPath`.
     """
 
     by_role: dict[str, CallCost] = Field(default_factory=dict)
@@ -353,7 +337,6 @@ class Cost(Record):
     retrievals_cached: int = 0
     retrieval_seconds: float = 0.0
     seconds: float = 0.0
-    critical_path: CriticalPath = CriticalPath()
 
     @property
     def calls(self) -> int:
@@ -377,7 +360,6 @@ class Cost(Record):
 
     def __add__(self, other: Cost) -> Cost:
         """What both cost, the one after the other."""
-        path = self.critical_path, other.critical_path
         return Cost(
             by_role=_added(self.by_role, other.by_role),
             by_step=_added(self.by_step, other.by_step),
@@ -385,7 +367,6 @@ class Cost(Record):
             retrievals_cached=self.retrievals_cached + other.retrievals_cached,
             retrieval_seconds=self.retrieval_seconds + other.retrieval_seconds,
             seconds=self.seconds + other.seconds,
-            critical_path=CriticalPath(calls=sum(one.calls for one in path), seconds=sum(one.seconds for one in path)),
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import LANGUAGES, AnalyzerSettings, is_known
+from keqa.retrievers.analysis import LANGUAGES, AnalyzerSettings
 from keqa.retrievers.base import Passage
 from keqa.retrievers.left_out import LeftOut
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
@@ -149,12 +149,6 @@ class Manifest(IndexManifest):
     def language(self) -> str:
         """Language of the analyzer, such as ``"en"``."""
         return self.analyzer.language
-
-    def problems(self) -> Iterator[str]:
-        """What is wrong with entries that are of the right type."""
-        yield from IndexManifest.problems(self)
-        if not is_known(self.analyzer):
-            yield f"the index was built with analyzer settings that this version does not know: {self.analyzer}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import index_terms, query_terms, settings_for
+from keqa.retrievers.analysis import index_terms, is_known, query_terms, settings_for
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
 from keqa.retrievers.languages import language_of_text
 from keqa.retrievers.layout import DATA, Lengths, State, state_of
@@ -175,6 +175,8 @@ def open_checked(folder: Path) -> Opened:
             index.config_reader("manual")
             index.reload()
             searcher, schema = index.searcher(), index.schema
+        if isinstance(manifest, Manifest) and not is_known(manifest.analyzer):
+            raise RetrievalError(f"{where}: analyzer settings that this version does not know: {manifest.analyzer}")
         if schema != make_schema():
             raise RetrievalError(f"the index in {folder} has other fields than KEQA makes: build it again")
         manifest.check_count(searcher.num_docs, f"the index in {folder}")

@@ -8,7 +8,7 @@ from functools import partial
 import dspy
 from dspy.utils.exceptions import DSPyError
 
-from keqa.programs.runtime.batch import in_parallel
+from keqa.programs.calls.batch import in_parallel
 from keqa.testbed import words
 from keqa.testbed.skills import SKILLS, Example, Setting, Skill, nearest
 from keqa.testbed.world import SMALL, Convention, World

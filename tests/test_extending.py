@@ -25,7 +25,7 @@ from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import ConfidenceGate, VoteGate
 from keqa.programs.gates.registry import GATES
 from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, register_method
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.gate_question import StatedConfidence
 from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine
 
@@ -162,7 +162,7 @@ def test_what_a_gate_asks_is_part_of_what_an_answer_depends_on(example):
     program = keqa.KEQA(None, gate=module.FamiliarityGate())
     before = program_fingerprint(program)
 
-    async def run(self, session, quiz, *, number=None):
+    async def run(self, quiz, *, number=None):
         return True
 
     module.Familiarity.run = run

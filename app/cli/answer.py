@@ -15,8 +15,8 @@ from keqa.programs.finding import lines_of, said
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from keqa.programs.calls.progress import Progress, QuizAnswered
     from keqa.programs.records import QuestionRecord
-    from keqa.programs.runtime.progress import Progress, QuizAnswered
     from keqa.programs.sources import Source
 
 _INDENT = (0, 0, 0, 4)
@@ -92,7 +92,7 @@ def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
     Raises:
         Exception: What asking raises.
     """
-    from keqa.programs.runtime.progress import Answered, QuizAnswered
+    from keqa.programs.calls.progress import Answered, QuizAnswered
 
     settled: list[Text] = []
     for event in events:

@@ -139,7 +139,7 @@ def _method(name: str, parts: Parts) -> Program:
     from keqa.evaluation.build import make
     from keqa.programs.gates.base import asks
     from keqa.programs.registry import parse_spec
-    from keqa.programs.runtime.shared_samples import SharedDraws
+    from keqa.programs.shared_draws import SharedDraws
 
     spec = parse_spec(name)
     refuse_foreign(parts.settings, [spec])

@@ -17,9 +17,9 @@ from keqa.server.metrics import Metrics
 from keqa.server.problems import TooBusyError, TookTooLongError, log
 
 if TYPE_CHECKING:
+    from keqa.programs.calls.progress import Hears
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
-    from keqa.programs.runtime.progress import Hears
     from keqa.retrievers import Hit, Retriever
 
 MOST_HITS = 50
@@ -163,8 +163,8 @@ class Answers:
         import dspy
         from dspy.clients.base_lm import GLOBAL_HISTORY
 
+        from keqa.programs.calls.progress import heard_by
         from keqa.programs.record_redaction import record_without_secrets
-        from keqa.programs.runtime.progress import heard_by
 
         call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
         if asked.history:

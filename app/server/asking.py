@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from keqa.data.question import Question
 from keqa.page.story import story_data
+from keqa.programs.calls.progress import Progress
 from keqa.programs.record_redaction import record_without_secrets
-from keqa.programs.runtime.progress import Progress
 from keqa.server.answers import Answers
 from keqa.server.chat import ALIVE, event, read_body
 from keqa.server.problems import problem_of
@@ -64,7 +64,7 @@ class PageRequest(BaseModel):
 async def story_events(answers: Answers, question: Question) -> AsyncIterator[str]:
     """The events of a question, as they happen, and at the end its whole story.
 
-    Each is JSON with ``kind``, the name of its class in `keqa.programs.runtime.progress`, its fields, and ``said``, a
+    Each is JSON with ``kind``, the name of its class in `keqa.programs.calls.progress`, its fields, and ``said``, a
     sentence. The last one is of the kind ``Answered`` or ``Failed``, with the record where there is one.
 
     Args:

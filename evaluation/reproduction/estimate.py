@@ -23,11 +23,11 @@ from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
 from keqa.optimize.reference import Labeller
 from keqa.optimize.split import Split
+from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost
 from keqa.programs.registry import Spec, parse_spec
-from keqa.programs.runtime.concurrency import run_blocking
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 
 _FEW, _MOST_HELD_OUT = 8, 100

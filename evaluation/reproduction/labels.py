@@ -12,13 +12,12 @@ from keqa.evaluation.reports.judge import PairKey, compared_answers, key_of
 from keqa.evaluation.reports.rows import Entry
 from keqa.lms.adapter import adapter
 from keqa.optimize.asking import Progress
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.prompts import whole_prompt
-from keqa.programs.runtime.batch import in_parallel
-from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import means_the_same
 from keqa.signatures import JudgeConsistency
 from keqa.storage.journal import Journal
@@ -76,7 +75,7 @@ def label_pairs(
     def ask(pair: _Pair) -> tuple[_Pair, bool | None]:
         session = Session(bound, blocking=True)
         try:
-            return pair, run_blocking(lambda: means_the_same(session, judge, *pair))
+            return pair, run_blocking(lambda: session.run(means_the_same(judge, *pair)))
         except CallError:
             return pair, None
 

@@ -21,7 +21,7 @@ from keqa.metrics.rejection import prediction_rejection_ratio
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
 from keqa.programs.boundary.features import certainty, consistency
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
-from keqa.programs.runtime.batch import in_parallel
+from keqa.programs.calls.batch import in_parallel
 
 _AT_ONCE = 8
 DRAWS = 5

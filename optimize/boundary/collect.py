@@ -24,15 +24,16 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.model import Signals, root_digest
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.errors import is_transient
+from keqa.programs.calls.session import NoCopy
 from keqa.programs.fingerprint import lm_spec
 from keqa.programs.gates import IF_ANY, AllSamplesGate, Votes
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
-from keqa.programs.runtime.batch import in_parallel
-from keqa.programs.runtime.failures import is_transient
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import DrawStore, SharedDraws, SharedExamination
+from keqa.programs.shared_draws import DrawStore, SharedDraws
 from keqa.programs.stages.assessment import Assessment
+from keqa.programs.stages.examination import Examination
 from keqa.storage.folders import atomic_write
 from keqa.storage.private import private_folder
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
@@ -134,10 +135,9 @@ def collect(
     asked = [one for one in quizzes_of(examples) if wanted(one)]
     if not asked:
         raise InputError("there is no question to collect answers to")
-    twin: KEQA = program.deepcopy()
-    like = twin.examination
-    like.tries = tries
-    examination = _Drawing(like, EveryDraw(), SharedDraws(probabilities=True, store=store))
+    like = program.examination
+    examination = _Drawing(tries, EveryDraw(), like.temperature, like.top_p, like.seed, like.bound)
+    examination.quiz, examination.shared = like.quiz, NoCopy(SharedDraws(probabilities=True, store=store))
 
     def drawn(one: GoldQuiz) -> tuple[GoldQuiz, Assessment]:
         return one, examination(one.quiz, one.answer_type, list(one.choices))
@@ -245,11 +245,8 @@ class EveryDraw(AllSamplesGate):
         return float(votes.consistency)
 
 
-class _Drawing(SharedExamination):
+class _Drawing(Examination):
     """Draws, and asks no judge: boundary models compare exact answers."""
 
-    def key(self, found: Assessment) -> str:
-        return f"{super().key(found)}-exact"
-
-    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+    async def _means_the_same(self, found: Assessment, text: str, first: str) -> bool:
         return same_answer(text, first, found.answer_type, found.choices)

@@ -25,7 +25,7 @@ from keqa.programs.boundary.model import Reads
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
-from keqa.programs.runtime.shared_samples import DrawStore
+from keqa.programs.shared_draws import DrawStore
 
 if TYPE_CHECKING:
     import numpy as np

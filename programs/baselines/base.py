@@ -17,15 +17,15 @@ from keqa.programs.baselines.reading import (
     first_sentence,
     from_memory,
     from_passages,
-    reason_from,
+    rendered,
     unanswered,
 )
+from keqa.programs.calls.ask import ask, searched
+from keqa.programs.calls.replies import text_of
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder
 from keqa.programs.prompts import prompt_of
 from keqa.programs.records import AnswerSource, PassageVerdict
-from keqa.programs.runtime.attempts import searched
-from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.settings import Settings
 from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ExtendReasoning, ReasonFromMemory, ReasonWithKnowledge
@@ -109,11 +109,10 @@ class SearchingBaseline(Baseline):
         self.bind_retriever(retriever)
         super().__init__(lms=lms, **settings)
 
-    async def search(self, session: Session, query: str, number: int) -> list[Hit]:
+    async def search(self, query: str, number: int) -> list[Hit]:
         """Search; a search that fails is not one that found nothing, and nothing replaces its passages.
 
         Args:
-            session: The calls of the question.
             query: What for.
             number: The number of the search, for degradations.
 
@@ -121,7 +120,7 @@ class SearchingBaseline(Baseline):
             UnansweredError: It failed.
         """
         with unanswered("retrieve"):
-            return await searched(session, self._retriever.value, query, self.top_k, number)
+            return await searched(self._retriever.value, query, self.top_k, number)
 
 
 class ChainBaseline(SearchingBaseline):
@@ -142,13 +141,10 @@ class ChainBaseline(SearchingBaseline):
         """See `Baseline.set_up`."""
         self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
 
-    async def thought(
-        self, session: Session, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int
-    ) -> str:
+    async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
         """The next sentence, from passages.
 
         Args:
-            session: The calls of the question.
             asked: The question.
             thoughts: The sentences so far.
             hits: The passages.
@@ -158,7 +154,8 @@ class ChainBaseline(SearchingBaseline):
             CallError: There is none.
         """
         inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
-        return first_sentence(text_of((await reason_from(session, self.extend, hits, number, **inputs)).thought))
+        said = await ask(self.extend, "reason", number, fitting=rendered(hits), **inputs)
+        return first_sentence(text_of(said.thought))
 
 
 class ExaminingBaseline(SearchingBaseline):
@@ -179,7 +176,7 @@ class ExaminingBaseline(SearchingBaseline):
         self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
         self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
 
-    async def answered(self, session: Session, asked: Question, hits: Sequence[Hit]) -> Reply:
+    async def answered(self, asked: Question, hits: Sequence[Hit]) -> Reply:
         """The answer from passages, or from memory where there are none.
 
         Raises:
@@ -187,8 +184,8 @@ class ExaminingBaseline(SearchingBaseline):
         """
         with unanswered("answer"):
             if hits:
-                return await from_passages(session, self.read, asked, hits)
-            return await from_memory(session, self.recall, asked)
+                return await from_passages(self.read, asked, hits)
+            return await from_memory(self.recall, asked)
 
     def conclude(
         self,

@@ -17,14 +17,14 @@ from keqa.programs.baselines.reading import (
     asked_inputs,
     concluded,
     first_sentence,
-    reason_from,
     search_record,
     verdicts,
 )
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import says_nothing, text_of
+from keqa.programs.calls.session import note
 from keqa.programs.program import RecordBuilder, UnansweredError
-from keqa.programs.runtime.answered import says_nothing
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session, text_of
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
 
 _FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
@@ -75,18 +75,18 @@ class FLARE(ChainBaseline):
         top_k: TopK = 2
         first_retrieval: bool = True
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""
         thoughts: list[str] = []
         found = Collected()
         answer = None
         for _ in range(self.max_steps):
             try:
-                thought = await self._next(session, asked, thoughts, story, found)
+                thought = await self._next(asked, thoughts, story, found)
             except CallError as error:
                 if not found.hits:
                     raise UnansweredError.at("reason", error) from error
-                session.note("reason", error.cause, error.message, "ended the reasoning")
+                note("reason", error.cause, error.message, "ended the reasoning")
                 break
             if not thought or thought in thoughts:
                 break
@@ -96,42 +96,40 @@ class FLARE(ChainBaseline):
                 break
         story.explanation = " ".join(thoughts)
         if answer is None or says_nothing(answer, numbered=True):
-            session.note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
-            await answer_from(session, self.answer, asked, found.hits, story)
+            note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
+            await answer_from(self.answer, asked, found.hits, story)
         else:
             story.answer, story.passages = answer, verdicts(found.hits)
             story.answer_source = "passages" if found.hits else "closed_book"
 
-    async def _next(
-        self, session: Session, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected
-    ) -> str:
+    async def _next(self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected) -> str:
         """The next sentence: as it came from memory where every token is likely, else from passages."""
         if self.first_retrieval and not story.quizzes and not thoughts:
-            first = await self._read(session, asked, thoughts, story, found, asked.question)
+            first = await self._read(asked, thoughts, story, found, asked.question)
             if first:
                 return first
-        sentence, probabilities = await self._tentative(session, asked, thoughts)
+        sentence, probabilities = await self._tentative(asked, thoughts)
         if all(probability >= self.theta for probability in probabilities):
             return sentence
         query = masked(sentence, probabilities, self.beta) or asked.question
-        return await self._read(session, asked, thoughts, story, found, query) or sentence
+        return await self._read(asked, thoughts, story, found, query) or sentence
 
     async def _read(
-        self, session: Session, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected, query: str
+        self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Collected, query: str
     ) -> str:
         """The next sentence from what a search finds; empty where it finds nothing."""
         number = len(story.quizzes) + 1
-        hits = await self.search(session, query, number)
+        hits = await self.search(query, number)
         found.add(hits)
-        sentence = await self.thought(session, asked, thoughts, hits, number) if hits else ""
+        sentence = await self.thought(asked, thoughts, hits, number) if hits else ""
         story.quizzes.append(search_record(number, query, hits, sentence or None))
         return sentence
 
-    async def _tentative(self, session: Session, asked: Question, thoughts: list[str]) -> tuple[str, list[float]]:
+    async def _tentative(self, asked: Question, thoughts: list[str]) -> tuple[str, list[float]]:
         """The next sentence from memory, with the probability of each word."""
-        prediction = await reason_from(
-            session, self.extend, [], config=dict(LOGPROBS), **asked_inputs(asked), thoughts=list(thoughts)
-        )
+        config = dict(LOGPROBS)
+        inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
+        prediction = await ask(self.extend, "reason", fitting=[], config=config, **inputs)
         model = str(getattr(self.extend.lm or dspy.settings.lm, "model", "the language model"))
         (tokens,) = tokens_of(prediction, 1, model, "FLARE", "another method, such as IRCoT")
         sentence = first_sentence(text_of(prediction.thought))

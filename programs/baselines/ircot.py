@@ -8,9 +8,9 @@ from keqa.data.question import Question
 from keqa.programs.arguments import Count, TopK
 from keqa.programs.baselines.base import ChainBaseline
 from keqa.programs.baselines.reading import Collected, answer_from, concluded, search_record
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
 from keqa.programs.program import RecordBuilder, UnansweredError
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 
 
 class IRCoT(ChainBaseline):
@@ -34,35 +34,33 @@ class IRCoT(ChainBaseline):
         top_k: TopK = 4
         max_passages: Count = 15
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""
         collected = Collected(self.max_passages)
         thoughts: list[str] = []
         query = asked.question
         for number in range(1, self.max_steps + 1):
-            hits = await self.search(session, query, number)
+            hits = await self.search(query, number)
             collected.add(hits)
-            thought = await self._extend(session, asked, collected, thoughts, number)
+            thought = await self._extend(asked, collected, thoughts, number)
             story.quizzes.append(search_record(number, query, hits, thought or None))
             # A sentence said before would search for the same again.
             if not thought or thought in thoughts or concluded(thought) is not None:
                 break
             thoughts.append(thought)
             query = thought
-        await answer_from(session, self.answer, asked, collected.hits, story)
+        await answer_from(self.answer, asked, collected.hits, story)
 
-    async def _extend(
-        self, session: Session, asked: Question, collected: Collected, thoughts: list[str], number: int
-    ) -> str:
+    async def _extend(self, asked: Question, collected: Collected, thoughts: list[str], number: int) -> str:
         """The next sentence; empty where there is none, and a degradation says why.
 
         Raises:
             UnansweredError: There is none, and no passage to answer from either.
         """
         try:
-            return await self.thought(session, asked, thoughts, collected.hits, number)
+            return await self.thought(asked, thoughts, collected.hits, number)
         except CallError as error:
             if not collected.hits:
                 raise UnansweredError.at("reason", error) from error
-            session.note("reason", error.cause, error.message, "answered from the passages found so far", number)
+            note("reason", error.cause, error.message, "answered from the passages found so far", number)
             return ""

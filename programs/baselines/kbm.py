@@ -13,14 +13,14 @@ from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import asked_inputs, unanswered, unread, verdicts
 from keqa.programs.boundary.light import LightModel
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
 from keqa.programs.gates.votes import reaches
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import AnswerSource
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Examination
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeKnowledge
@@ -78,42 +78,40 @@ class KBM(ExaminingBaseline):
             gate = BoundaryGate(self.model, self.of, self.threshold)
             self.examination = Examination(self.tries, gate, self.temperature, bound=self.bound)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Judge, then answer from memory or from passages; see `Program.solve`."""
-        known, measure, signals = await self._examined(session, asked)
+        known, measure, signals = await self._examined(asked)
         hits: list[Hit] = []
         passages = []
         if not known:
-            hits = await self.search(session, asked.question, 1)
+            hits = await self.search(asked.question, 1)
             passages = unread(hits)
-            if hits and self.rejudge and not await self._settles(session, asked, signals, hits):
+            if hits and self.rejudge and not await self._settles(asked, signals, hits):
                 passages = [one.model_copy(update={"why": _UNSETTLED}) for one in passages]
                 hits = []
-        reply = await self.answered(session, asked, hits)
+        reply = await self.answered(asked, hits)
         source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
         threshold = {"threshold": float(self.threshold), "threshold_exact": fraction_text(self.threshold)}
         found = verdicts(hits, reply.read) if hits else passages
         self.conclude(story, asked, reply, source, known=known, passages=found, certainty=measure, **threshold)
 
-    async def _examined(self, session: Session, asked: Question) -> tuple[bool, float | None, Signals]:
+    async def _examined(self, asked: Question) -> tuple[bool, float | None, Signals]:
         """Whether the question is known, the judgement that counts, and the draws that the model read."""
         if self.model is None:
             signals = Signals(answer_type=asked.answer_type, choices=tuple(asked.choices))
-            measure = await self._measured(session, asked, signals, ())
+            measure = await self._measured(asked, signals, ())
             return measure is not None and reaches(measure, self.threshold), measure, signals
         with unanswered("examine"):
             place = (asked.question, asked.answer_type, list(asked.choices))
-            found = await self.examination.acall(*place, number=1, session=session)
+            found = await self.examination.acall(*place, number=1)
         return bool(found.known), found.certainty, Signals.of(found.votes)
 
-    async def _settles(self, session: Session, asked: Question, signals: Signals, hits: Sequence[Hit]) -> bool:
+    async def _settles(self, asked: Question, signals: Signals, hits: Sequence[Hit]) -> bool:
         """Whether the question is known with passages; they are read where that cannot be judged."""
-        again = await self._measured(session, asked, signals, [hit.passage.rendered for hit in hits])
+        again = await self._measured(asked, signals, [hit.passage.rendered for hit in hits])
         return again is None or reaches(again, self.threshold)
 
-    async def _measured(
-        self, session: Session, asked: Question, signals: Signals, reference: Sequence[str]
-    ) -> float | None:
+    async def _measured(self, asked: Question, signals: Signals, reference: Sequence[str]) -> float | None:
         """The judgement that counts; None, with a note, where there is none."""
         try:
             if self.model is not None:
@@ -121,11 +119,11 @@ class KBM(ExaminingBaseline):
             else:
                 inputs = asked_inputs(asked)
                 inputs = {"quiz": inputs.pop("question"), **inputs, "reference": list(reference)}
-                said = await ask(session, self.judge, "consistency", "boundary", 1, **inputs)
+                said = await ask(self.judge, "boundary", 1, **inputs)
                 judged = Judgement(float(bool(said.mastery)), float(bool(said.certainty)))
         except (CallError, BoundaryError) as error:
             cause = error.cause if isinstance(error, CallError) else "BoundaryError"
             action = "read the passages" if reference else "taken for unknown"
-            session.note("boundary", cause, str(error), action, 1)
+            note("boundary", cause, str(error), action, 1)
             return None
         return float(getattr(judged, self.of))

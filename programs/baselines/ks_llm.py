@@ -23,14 +23,12 @@ from keqa.programs.baselines.evidence import (
 )
 from keqa.programs.baselines.one_call import ClosedBook
 from keqa.programs.baselines.reading import Reply, asked_inputs, conclude, examined, from_passages, unanswered, verdicts
+from keqa.programs.calls.ask import ANSWER, ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import NoCopy, in_thread, note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
-from keqa.programs.runtime.attempts import ANSWER, ask
-from keqa.programs.runtime.concurrency import NoCopy
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import ask_for_answer
-from keqa.programs.runtime.session import Session
 from keqa.retrievers.base import Hit
 from keqa.retrievers.dense.models import Pooling
 from keqa.signatures import AnswerWithEvidence, AnswerWithKnowledge, ExpandSubject, ReasonWithKnowledge
@@ -75,13 +73,13 @@ class DocumentReader(SearchingBaseline):
         """See `Baseline.set_up`."""
         self.answer = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Search once, cut and answer; see `Program.solve`."""
-        hits = await self.search(session, asked.question, 0)
+        hits = await self.search(asked.question, 0)
         lm = self.answer.lm or dspy.settings.lm
-        read = await session.bound.in_thread(lambda: beginning(hits, lm, self.document_tokens))
+        read = await in_thread(lambda: beginning(hits, lm, self.document_tokens))
         with unanswered("answer"):
-            reply = await from_passages(session, self.answer, asked, read)
+            reply = await from_passages(self.answer, asked, read)
         why = f"beyond the first {self.document_tokens:,} tokens of the document"
         unread = [one.model_copy(update={"kept": False, "why": why}) for one in verdicts(hits[len(read) :])]
         story.passages = [*self._read(hits, read, reply.read), *unread]
@@ -153,18 +151,18 @@ class KSLLM(SearchingBaseline):
         self.answer = Predictor(AnswerWithEvidence)
         self._meter = NoCopy(DistanceMeter(self.similarity, self.distance, self.pooling))
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Expand, select and answer; see `Program.solve`."""
         searches = self.form != "KS-T" and self._retriever.value is not None
-        hits = await self.search(session, asked.question, 1) if searches else []
-        triples = [] if self.form == "KS-Q" else await self._expanded(session, asked.question, bool(hits))
+        hits = await self.search(asked.question, 1) if searches else []
+        triples = [] if self.form == "KS-Q" else await self._expanded(asked.question, bool(hits))
         wanted = triples or [asked.question]
-        selected = await session.bound.in_thread(lambda: self._selected(wanted, hits))
+        selected = await in_thread(lambda: self._selected(wanted, hits))
         evidence = [one.text for one in selected]
         shown = [] if self.form == "KS-S" else triples
         knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
         with unanswered("answer"):
-            found = await ask_for_answer(session, self.answer, "task", numbered=bool(shown or evidence), **knowledge)
+            found = await ask(self.answer, "answer", for_answer=True, numbered=bool(shown or evidence), **knowledge)
         reply = Reply.of(found)
         conclude(story, reply, "passages" if selected else "closed_book")
         read = {one.passage_id for one in selected}
@@ -181,7 +179,7 @@ class KSLLM(SearchingBaseline):
             )
         ]
 
-    async def _expanded(self, session: Session, question: str, found: bool) -> list[str]:
+    async def _expanded(self, question: str, found: bool) -> list[str]:
         """The triples (equation 1); none where the language model gives none and the question can select instead.
 
         They are asked for as often as an answer is, so that no row of a comparison is better mended than another.
@@ -190,14 +188,12 @@ class KSLLM(SearchingBaseline):
             UnansweredError: There is none, and no document to select from.
         """
         try:
-            prediction = await ask(
-                session, self.expand, "task", "expand", 1, draws=ANSWER, usable=_has_triples, question=question
-            )
+            prediction = await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question)
         except CallError as error:
             if not found:
                 with unanswered("expand"):
                     raise
-            session.note("expand", error.cause, error.message, "selected by the question, without triples", 1)
+            note("expand", error.cause, error.message, "selected by the question, without triples", 1)
             return []
         return _triples(prediction)
 

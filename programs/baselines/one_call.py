@@ -11,7 +11,6 @@ from keqa.programs.baselines.base import Baseline, SearchingBaseline
 from keqa.programs.baselines.reading import answer_from, conclude, from_memory, unanswered
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
-from keqa.programs.runtime.session import Session
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
 
 
@@ -43,10 +42,10 @@ class ClosedBook(OneCallBaseline):
     method: ClassVar[str] = "closed book"
     asks = (AnswerQuestion, ReasonFromMemory)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Answer in one call; see `Program.solve`."""
         with unanswered("answer"):
-            reply = await from_memory(session, self.answer, asked)
+            reply = await from_memory(self.answer, asked)
         conclude(story, reply, "closed_book")
 
 
@@ -59,7 +58,7 @@ class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
     class Settings(OneCallBaseline.Settings, SearchingBaseline.Settings):
         """Those that it adds."""
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Search once and answer; see `Program.solve`."""
-        hits = await self.search(session, asked.question, 0)
-        await answer_from(session, self.answer, asked, hits, story)
+        hits = await self.search(asked.question, 0)
+        await answer_from(self.answer, asked, hits, story)

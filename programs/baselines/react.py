@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -21,14 +21,13 @@ from keqa.programs.baselines.reading import (
     unanswered,
     verdicts,
 )
+from keqa.programs.calls.ask import ask, searched
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.session import note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
-from keqa.programs.runtime.answered import refusing_empty
-from keqa.programs.runtime.attempts import ANSWER, attempted, searched
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import predict_with_retry
-from keqa.programs.runtime.session import Session, text_of
 from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.react import Turn, written_trajectory
@@ -85,21 +84,17 @@ class ReAct(SearchingBaseline):
         """See `Baseline.set_up`."""
         self.act, self.answer = Predictor(ChooseAction), Predictor(AnswerFromTrajectory)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Act until finished or out of steps, then answer; see `Program.solve`."""
         trail = _Trail()
         story.quizzes = trail.searches
-
-        async def act(attempt: int) -> dspy.Prediction:
-            return await self._ask(session, self.act, asked, trail, attempt)
-
         for _ in range(self.max_steps):
             try:
-                prediction = await attempted(session, act, "act")
+                prediction = await self._ask(self.act, "act", asked, trail)
             except CallError as error:
                 if not trail.found.hits:
                     raise UnansweredError.at("act", error) from error
-                session.note("act", error.cause, error.message, "ended the trajectory")
+                note("act", error.cause, error.message, "ended the trajectory")
                 break
             thought, tool = text_of(prediction.next_thought), str(prediction.next_tool_name)
             arguments: dict[str, Any] = prediction.next_tool_args
@@ -107,63 +102,53 @@ class ReAct(SearchingBaseline):
                 trail.searches[-1] = search_record(len(trail.searches), *trail.pending, thought or None)
                 trail.pending = None
             finished = tool == "finish"
-            observed = "Completed." if finished else await self._search(session, arguments, trail)
+            observed = "Completed." if finished else await self._search(arguments, trail)
             trail.turns.append((thought, tool, arguments, observed))
             if finished:
                 break
         else:
-            session.note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
+            note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
         story.passages = verdicts(trail.found.hits)
         if trail.failed is not None and not trail.found.hits:
             raise UnansweredError.at("retrieve", trail.failed) from trail.failed
 
-        async def ask(attempt: int) -> dspy.Prediction:
-            usable = refusing_empty(asked.choices, last=attempt == ANSWER)
-            return await self._ask(session, self.answer, asked, trail, attempt, usable)
-
         with unanswered("answer"):
-            prediction = await predict_with_retry(session, ask)
+            prediction = await self._ask(self.answer, "answer", asked, trail, for_answer=True)
         conclude(story, Reply.of(prediction), "passages" if trail.found.hits else "closed_book")
 
+    @staticmethod
     async def _ask(
-        self,
-        session: Session,
-        predictor: dspy.Predict,
-        asked: Question,
-        trail: _Trail,
-        attempt: int,
-        usable: Callable[[dspy.Prediction], None] | None = None,
+        predictor: dspy.Predict, stage: str, asked: Question, trail: _Trail, *, for_answer: bool = False
     ) -> dspy.Prediction:
         """Ask with the trajectory; where it exceeds the context window its oldest turns are left out, as in DSPy."""
         left_out = 0
-        while True:
-            try:
-                return await session.predict(
-                    predictor,
-                    "task",
-                    attempt=attempt,
-                    usable=usable,
-                    **asked_inputs(asked),
-                    trajectory=written_trajectory(trail.turns, trail.first),
-                )
-            except CallError as error:
-                if not error.overflow or len(trail.turns) < 2 or left_out == _LEFT_OUT:
-                    raise
-                session.note("act", error.cause, error.message, "left out the oldest turn", harmless=True)
-                del trail.turns[0]
-                trail.first, left_out = trail.first + 1, left_out + 1
 
-    async def _search(self, session: Session, arguments: Mapping[str, Any], trail: _Trail) -> str:
+        def written() -> dict[str, str]:
+            return {"trajectory": written_trajectory(trail.turns, trail.first)}
+
+        def shorter(error: CallError) -> dict[str, str] | None:
+            nonlocal left_out
+            if len(trail.turns) < 2 or left_out == _LEFT_OUT:
+                return None
+            note("act", error.cause, error.message, "left out the oldest turn", harmless=True)
+            del trail.turns[0]
+            trail.first, left_out = trail.first + 1, left_out + 1
+            return written()
+
+        inputs: dict[str, Any] = asked_inputs(asked) | written()
+        return await ask(predictor, stage, for_answer=for_answer, shorter=shorter, **inputs)
+
+    async def _search(self, arguments: Mapping[str, Any], trail: _Trail) -> str:
         """The passages that a search shows, or what was wrong with it."""
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip() or len(arguments) > 1:
             return 'Execution error in search: it takes one argument, {"query": "..."}'
         query, number = query.strip(), len(trail.searches) + 1
         try:
-            hits = await searched(session, self._retriever.value, query, self.top_k, number)
+            hits = await searched(self._retriever.value, query, self.top_k, number)
         except CallError as error:
             trail.failed = error
-            session.note("retrieve", error.cause, error.message, "told the language model", number)
+            note("retrieve", error.cause, error.message, "told the language model", number)
             return f"Execution error in search: {error.message}"
         trail.found.add(hits)
         trail.pending = (query, hits)

@@ -12,13 +12,11 @@ from typing import Any
 import dspy
 
 from keqa.data.question import Question
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import text_of
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
-from keqa.programs.runtime.attempts import attempted
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import ask_for_answer, predict_with_retry
-from keqa.programs.runtime.session import Session, text_of
-from keqa.programs.stages.answering import FromPassages
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
 from keqa.retrievers.splitting import sentences
@@ -101,49 +99,25 @@ def unanswered(stage: str) -> Iterator[None]:
         raise UnansweredError.at(stage, error) from error
 
 
-async def reason_from(
-    session: Session, predictor: dspy.Predict, hits: Sequence[Hit], number: int | None = None, **arguments: Any
-) -> dspy.Prediction:
-    """Ask for a step of reasoning with passages, and again where it fails; see `keqa.programs.runtime.attempts`.
+async def from_memory(predictor: dspy.Predict, asked: Question, *, question: str | None = None) -> Reply:
+    """Answer closed-book, in one call, and again where that fails; see `keqa.programs.calls.ask`.
 
     Args:
-        session: The calls of the question.
-        predictor: Which to call; it has an input `passages`.
-        hits: The passages.
-        number: The number of the step, for degradations.
-        **arguments: As for `Session.predict`.
-
-    Raises:
-        CallError: No attempt succeeded.
-    """
-    call = FromPassages(session, predictor, _rendered(hits), **arguments)
-    return await attempted(session, call, "reason", number)
-
-
-async def from_memory(
-    session: Session, predictor: dspy.Predict, asked: Question, *, question: str | None = None, role: str = "task"
-) -> Reply:
-    """Answer closed-book, in one call, and again where that fails; see `keqa.programs.runtime.attempts`.
-
-    Args:
-        session: The calls of the question.
         predictor: Asks for an answer, or for reasoning and an answer.
         asked: What kind of answer is wanted.
         question: In the place of the question as asked.
-        role: To whom the call is charged.
 
     Raises:
         CallError: There is no answer.
     """
     inputs = asked_inputs(asked if question is None else replace(asked, question=question), predictor)
-    return Reply.of(await ask_for_answer(session, predictor, role, **inputs))
+    return Reply.of(await ask(predictor, "answer", for_answer=True, **inputs))
 
 
-async def from_passages(session: Session, predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
+async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
     """Answer from as many of the best passages as fit the context window, and again where that fails.
 
     Args:
-        session: The calls of the question.
         predictor: Asks for an answer, or for reasoning and an answer.
         asked: The question.
         hits: The passages, best first.
@@ -153,17 +127,14 @@ async def from_passages(session: Session, predictor: dspy.Predict, asked: Questi
     """
     inputs = asked_inputs(asked, predictor)
     inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
-    call = FromPassages(session, predictor, _rendered(hits), **inputs)
-    return Reply.of(await predict_with_retry(session, call), call.count)
+    passages = rendered(hits)
+    return Reply.of(await ask(predictor, "answer", for_answer=True, fitting=passages, **inputs), len(passages))
 
 
-async def answer_from(
-    session: Session, predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder
-) -> None:
+async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:
     """Write the answer to the whole question, and the passages that it was drawn from, into its record.
 
     Args:
-        session: The calls of the question.
         predictor: Reads passages and gives `answer`, maybe with `reasoning`.
         asked: The question.
         hits: The passages.
@@ -173,7 +144,7 @@ async def answer_from(
         UnansweredError: There is no answer.
     """
     with unanswered("answer"):
-        reply = await from_passages(session, predictor, asked, hits)
+        reply = await from_passages(predictor, asked, hits)
     story.passages = verdicts(hits, reply.read)
     conclude(story, reply, "passages" if hits else "closed_book")
 
@@ -234,5 +205,6 @@ def concluded(thought: str) -> str | None:
     return None if match is None else match["answer"].strip().removesuffix(".").strip()
 
 
-def _rendered(hits: Sequence[Hit]) -> list[str]:
+def rendered(hits: Sequence[Hit]) -> list[str]:
+    """Passages as the language model reads them."""
     return [hit.passage.rendered for hit in hits]

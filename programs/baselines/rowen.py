@@ -14,13 +14,13 @@ from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, fraction_text
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import Collected, Reply, from_memory, unread, verdicts
+from keqa.programs.calls.ask import DRAW, ask, runs_in_process
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.session import CallLimiter, gather, note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource
-from keqa.programs.runtime.attempts import DRAW, ask
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.examination import draw_identity, means_the_same
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
@@ -37,30 +37,27 @@ class Rephrasing(Stage):
         self.rephrase = Predictor(RephraseQuestion)
         self.tries, self.temperature, self.seed = tries, temperature, seed
 
-    async def run(self, session: Session, asked: Question) -> list[str]:
+    async def run(self, asked: Question) -> list[str]:
         """Rephrase a question.
 
         Args:
-            session: The calls of the question.
             asked: The question.
 
         Returns:
             The different wordings other than its own; a degradation reports each sample that failed.
         """
-        drawn = await session.gather([self._draw(session, asked, position) for position in range(self.tries)])
+        drawn = await gather([self._draw(asked, position) for position in range(self.tries)])
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
-    async def _draw(self, session: Session, asked: Question, position: int) -> str | None:
+    async def _draw(self, asked: Question, position: int) -> str | None:
         identity = draw_identity(self.seed, asked.question, asked.answer_type, asked.choices, f"rephrase {position}")
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
         if runs_in_process(self.rephrase.lm or dspy.settings.lm):
             config["seed"] = identity & 0x7FFFFFFF
         try:
-            said = await ask(
-                session, self.rephrase, "task", "rephrase", draws=DRAW, config=config, question=asked.question
-            )
+            said = await ask(self.rephrase, "rephrase", draws=DRAW, config=config, question=asked.question)
         except CallError as error:
-            session.note("rephrase", error.cause, error.message, "left the rephrasing out")
+            note("rephrase", error.cause, error.message, "left the rephrasing out")
             return None
         return text_of(said.rephrased)
 
@@ -127,18 +124,18 @@ class Rowen(ExaminingBaseline):
         self.translate = Predictor(TranslateQuestion)
         self.same = Predictor(JudgeConsistency)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Answer, check and repair; see `Program.solve`."""
-        first = await self._first(session, asked)
+        first = await self._first(asked)
         # An answer that says that it is not known needs no check to be repaired.
         score, wordings = Fraction(0), []
         if first is not None and not is_abstention(first.answer, asked.choices):
-            wordings = await self.rephrasing.acall(asked, session=session)
-            score = await self._consistency(session, asked, first, wordings)
+            wordings = await self.rephrasing.acall(asked)
+            score = await self._consistency(asked, first, wordings)
         known = score >= self.min_consistency
-        hits = [] if known else await self._found(session, [asked.question, *wordings])
+        hits = [] if known else await self._found([asked.question, *wordings])
         # The first answer, which was not consistent, does not replace that from passages (section 3, repair).
-        repaired = await self.answered(session, asked, hits) if hits else None
+        repaired = await self.answered(asked, hits) if hits else None
         reply = repaired or first
         if reply is None:
             raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
@@ -156,51 +153,51 @@ class Rowen(ExaminingBaseline):
             threshold_exact=fraction_text(self.min_consistency),
         )
 
-    async def _first(self, session: Session, asked: Question) -> Reply | None:
+    async def _first(self, asked: Question) -> Reply | None:
         try:
-            return await from_memory(session, self.recall, asked)
+            return await from_memory(self.recall, asked)
         except CallError as error:
-            session.note("answer", error.cause, error.message, "went on to retrieve")
+            note("answer", error.cause, error.message, "went on to retrieve")
             return None
 
-    async def _found(self, session: Session, queries: Sequence[str]) -> list[Hit]:
+    async def _found(self, queries: Sequence[str]) -> list[Hit]:
         """The passages that the queries find, the best of each first."""
-        found = await session.gather([self.search(session, query, 1) for query in queries])
+        found = await gather([self.search(query, 1) for query in queries])
         collected = Collected(self.top_k)
         collected.add_in_turn(found)
         return collected.hits
 
-    async def _consistency(self, session: Session, asked: Question, first: Reply, texts: Sequence[str]) -> Fraction:
+    async def _consistency(self, asked: Question, first: Reply, texts: Sequence[str]) -> Fraction:
         """The consistency score over the rephrased questions; 0 where none could be had."""
         if not texts:
-            session.note("rephrase", "NoRephrasing", "there is no other wording", "took the answer for inconsistent")
+            note("rephrase", "NoRephrasing", "there is no other wording", "took the answer for inconsistent")
             return Fraction(0)
-        scores = await session.gather([self._agreement(session, asked, text, first) for text in texts])
+        scores = await gather([self._agreement(asked, text, first) for text in texts])
         return sum(scores, Fraction(0)) / len(scores)
 
-    async def _agreement(self, session: Session, asked: Question, text: str, first: Reply) -> Fraction:
+    async def _agreement(self, asked: Question, text: str, first: Reply) -> Fraction:
         """What a rephrased question adds to the score; an answer that cannot be had agrees with none."""
         try:
-            own = await from_memory(session, self.recall, asked, question=text)
+            own = await from_memory(self.recall, asked, question=text)
             if self.language is None and not self.cross_model:
-                return Fraction(await self._agree(session, asked, first.answer, own.answer))
+                return Fraction(await self._agree(asked, first.answer, own.answer))
             score = weights = Fraction(0)
             if self.language is not None:
-                said = await ask(session, self.translate, "task", "translate", question=text, language=self.language)
-                other = await from_memory(session, self.recall, asked, question=text_of(said.translated) or text)
-                score, weights = score + await self._agree(session, asked, own.answer, other.answer), weights + 1
+                said = await ask(self.translate, "translate", question=text, language=self.language)
+                other = await from_memory(self.recall, asked, question=text_of(said.translated) or text)
+                score, weights = score + await self._agree(asked, own.answer, other.answer), weights + 1
             if self.cross_model:
-                other = await from_memory(session, self.verify, asked, question=text, role="consistency")
-                agree, weight = await self._agree(session, asked, own.answer, other.answer), self.cross_model_weight
+                other = await from_memory(self.verify, asked, question=text)
+                agree, weight = await self._agree(asked, own.answer, other.answer), self.cross_model_weight
                 score, weights = score + weight * agree, weights + weight
         except CallError as error:
-            session.note("judge_consistency", error.cause, error.message, "taken for different answers")
+            note("judge_consistency", error.cause, error.message, "taken for different answers")
             return Fraction(0)
         return score / weights
 
-    async def _agree(self, session: Session, asked: Question, one: str, other: str) -> bool:
+    async def _agree(self, asked: Question, one: str, other: str) -> bool:
         """Whether two answers mean the same: equal after normalisation, or judged so."""
         if is_abstention(one, asked.choices) or is_abstention(other, asked.choices):
             return False
         kind = (asked.answer_type, asked.choices)
-        return await means_the_same(session, self.same, asked.question, one, other, *kind)
+        return await means_the_same(self.same, asked.question, one, other, *kind)

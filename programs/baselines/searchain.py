@@ -11,15 +11,14 @@ from keqa.metrics.answers import is_abstention, normalize
 from keqa.programs.arguments import Steps, TopK
 from keqa.programs.baselines.base import SearchingBaseline
 from keqa.programs.baselines.reading import Collected, answer_from, search_record, unanswered
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import QuizRecord
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
-from keqa.programs.stages.answering import Answering
+from keqa.programs.stages.answering import Answering, Summarizing
 from keqa.programs.stages.examination import means_the_same
-from keqa.programs.stages.summarizing import Summarizing
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
 from keqa.signatures.baselines import UNSOLVED
@@ -76,36 +75,36 @@ class SearChain(SearchingBaseline):
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
         self.answer = Predictor(ReasonWithKnowledge)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Plan and verify round by round, then answer from the chain; see `Program.solve`."""
         chain = _Chain()
         story.quizzes = chain.records
         for _ in range(self.max_rounds):
             try:
-                planned = await self._plan(session, asked, chain)
+                planned = await self._plan(asked, chain)
             except CallError as error:
-                session.note("plan", error.cause, error.message, "answered from the chain so far")
+                note("plan", error.cause, error.message, "answered from the chain so far")
                 break
-            if await self._stands(session, chain, planned):
+            if await self._stands(chain, planned):
                 break
         if not chain.verified:
-            session.note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
-            hits = await self.search(session, asked.question, 0)
+            note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
+            hits = await self.search(asked.question, 0)
             found = Collected()
             found.add(hits)
-            await answer_from(session, self.answer, asked, found.hits, story)
+            await answer_from(self.answer, asked, found.hits, story)
             story.answer_source = "fallback"
             return
         with unanswered("summarize"):
             story.explanation, story.answer = await self.summarizing.acall(
-                asked.question, chain.verified, asked.answer_type, asked.choices, session=session
+                asked.question, chain.verified, asked.answer_type, asked.choices
             )
         story.answer_source = "summary"
 
-    async def _plan(self, session: Session, asked: Question, chain: _Chain) -> list[tuple[str, str | None]]:
+    async def _plan(self, asked: Question, chain: _Chain) -> list[tuple[str, str | None]]:
         """The further queries that were not tried before, with the answers that the LM gives itself."""
         verified = [f"{query} {answer}" for query, answer in chain.verified]
-        prediction = await ask(session, self.plan, "task", "plan", question=asked.question, verified=verified)
+        prediction = await ask(self.plan, "plan", question=asked.question, verified=verified)
         queries = [str(query).strip() for query in prediction.queries or []]
         answers: list[str | None] = [str(answer).strip() for answer in prediction.answers or []]
         answers += [None] * (len(queries) - len(answers))
@@ -116,15 +115,15 @@ class SearChain(SearchingBaseline):
                 planned.setdefault(key, (query, answer if _solved(answer) else None))
         return list(planned.values())[: self.max_queries]
 
-    async def _stands(self, session: Session, chain: _Chain, planned: list[tuple[str, str | None]]) -> bool:
+    async def _stands(self, chain: _Chain, planned: list[tuple[str, str | None]]) -> bool:
         """Go through a plan; whether nothing in it had to be corrected or completed."""
         stands = True
         for query, own in planned:
             number = len(chain.records) + 1
             chain.tried.add(normalize(query))
-            hits = await self.search(session, query, number)
-            read = await self._read(session, query, hits, number)
-            confirmed = own is not None and (read is None or await self._agree(session, query, own, read, number))
+            hits = await self.search(query, number)
+            read = await self._read(query, hits, number)
+            confirmed = own is not None and (read is None or await self._agree(query, own, read, number))
             answer = own if confirmed else read
             record = search_record(number, query, hits, answer)
             chain.records.append(record.model_copy(update={"source": "memory"}) if confirmed else record)
@@ -137,7 +136,7 @@ class SearChain(SearchingBaseline):
                 return False
         return stands
 
-    async def _read(self, session: Session, query: str, hits: list[Hit], number: int) -> str | None:
+    async def _read(self, query: str, hits: list[Hit], number: int) -> str | None:
         """The answer that the passages give; None where they give none.
 
         Raises:
@@ -147,15 +146,15 @@ class SearChain(SearchingBaseline):
             return None
         passages = [hit.passage.rendered for hit in hits]
         with unanswered("verify"):
-            answer = await self.answering.acall(query, passages, number=number, session=session)
+            answer = await self.answering.acall(query, passages, number=number)
         return None if is_abstention(answer) else str(answer)
 
-    async def _agree(self, session: Session, query: str, own: str, read: str, number: int) -> bool:
+    async def _agree(self, query: str, own: str, read: str, number: int) -> bool:
         """Whether the LM's answer means what the passages say; a judge that fails lets them prevail."""
         try:
-            return await means_the_same(session, self.same, query, own, read, number=number)
+            return await means_the_same(self.same, query, own, read, number=number)
         except CallError as error:
-            session.note("judge_consistency", error.cause, error.message, "taken for different answers", number)
+            note("judge_consistency", error.cause, error.message, "taken for different answers", number)
             return False
 
 

@@ -12,13 +12,12 @@ from keqa.data.question import Question
 from keqa.programs.arguments import TopK, Weight
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import Reply, from_passages, unread
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, gather, note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.gate_question import wants_retrieval
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
@@ -58,11 +57,10 @@ class Reflection(Stage):
         self.usefulness = Predictor(RateUsefulness)
         self.weights = weights
 
-    async def run(self, session: Session, question: str, answered: Sequence[tuple[str, str]]) -> list[Critique]:
+    async def run(self, question: str, answered: Sequence[tuple[str, str]]) -> list[Critique]:
         """Criticise answers.
 
         Args:
-            session: The calls of the question.
             question: Its text.
             answered: Passages, each with the answer that was written from it.
 
@@ -79,9 +77,7 @@ class Reflection(Stage):
             (self.support, lambda said: _SUPPORT[said.support], pairs),
             (self.usefulness, lambda said: (int(said.usefulness) - 3) / 2, rated),
         ]
-        scores = await session.gather(
-            [self._scored(session, judge, score, one) for judge, score, inputs in asked for one in inputs]
-        )
+        scores = await gather([self._scored(judge, score, one) for judge, score, inputs in asked for one in inputs])
         useful = dict(zip(answers, scores[2 * count :], strict=True))
         critiques = []
         for i, (_, answer) in enumerate(answered):
@@ -91,12 +87,12 @@ class Reflection(Stage):
 
     @staticmethod
     async def _scored(
-        session: Session, predictor: dspy.Predict, score: Callable[[dspy.Prediction], float], inputs: Mapping[str, Any]
+        predictor: dspy.Predict, score: Callable[[dspy.Prediction], float], inputs: Mapping[str, Any]
     ) -> float:
         try:
-            return score(await ask(session, predictor, "task", "criticise", **inputs))
+            return score(await ask(predictor, "criticise", **inputs))
         except CallError as error:
-            session.note("criticise", error.cause, error.message, "counted 0")
+            note("criticise", error.cause, error.message, "counted 0")
             return 0.0
 
 
@@ -138,15 +134,15 @@ class SelfRAG(ExaminingBaseline):
         weights = (self.relevance_weight, self.support_weight, self.usefulness_weight)
         self.reflection = Reflection(weights, self.bound)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 1; see `Program.solve`."""
-        wanted = await wants_retrieval(session, self.retrieve, asked.question)
+        wanted = await wants_retrieval(self.retrieve, asked.question)
         hits: list[Hit] = []
         if wanted:
-            hits = await self.search(session, asked.question, 1)
-        replies = await session.gather([self._from_passage(session, asked, hit) for hit in hits])
+            hits = await self.search(asked.question, 1)
+        replies = await gather([self._from_passage(asked, hit) for hit in hits])
         answered = {i: (hits[i].passage.rendered, reply.answer) for i, reply in enumerate(replies) if reply is not None}
-        judged = await self.reflection.acall(asked.question, list(answered.values()), session=session)
+        judged = await self.reflection.acall(asked.question, list(answered.values()))
         critiques = dict(zip(answered, judged, strict=True))
         # Of equals the first is taken: the passage that was found first.
         best = max(critiques, key=lambda i: critiques[i].score, default=None)
@@ -154,17 +150,17 @@ class SelfRAG(ExaminingBaseline):
         if reply is None and hits:
             raise UnansweredError("answer", "NoAnswerError", "no passage that was found could be answered from")
         source: AnswerSource = "passages" if reply is not None else "closed_book"
-        reply = reply or await self.answered(session, asked, [])
+        reply = reply or await self.answered(asked, [])
         passages = _verdicts(hits, replies, critiques, best)
         self.conclude(story, asked, reply, source, known=not wanted, passages=passages)
 
-    async def _from_passage(self, session: Session, asked: Question, hit: Hit) -> Reply | None:
+    async def _from_passage(self, asked: Question, hit: Hit) -> Reply | None:
         """The answer from one passage."""
         try:
-            return await from_passages(session, self.read, asked, [hit])
+            return await from_passages(self.read, asked, [hit])
         except CallError as error:
             message = f"{error.message} (passage {hit.passage.id})"
-            session.note("answer", error.cause, message, "left the passage out")
+            note("answer", error.cause, message, "left the passage out")
             return None
 
 

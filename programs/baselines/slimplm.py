@@ -9,12 +9,12 @@ from keqa.data.question import Question, clean
 from keqa.programs.arguments import Steps
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import Collected, from_memory, unread, verdicts
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import gather, note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import AnswerSource, PassageVerdict
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeHeuristicAnswer, ReasonFromMemory, RewriteQueries
 
@@ -53,53 +53,51 @@ class SlimPLM(ExaminingBaseline):
         self.judge = Predictor(JudgeHeuristicAnswer)
         self.rewrite = Predictor(RewriteQueries)
 
-    async def solve(self, session: Session, asked: Question, story: RecordBuilder) -> None:
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Judge, then answer from memory or from passages; see `Program.solve`."""
-        heuristic = await self._proposed(session, asked)
-        known = heuristic is not None and await self._known(session, asked.question, heuristic)
-        queries = [] if known else await self._queries(session, asked, heuristic)
-        found = await session.gather([self.search(session, query, 1) for query in queries])
+        heuristic = await self._proposed(asked)
+        known = heuristic is not None and await self._known(asked.question, heuristic)
+        queries = [] if known else await self._queries(asked, heuristic)
+        found = await gather([self.search(query, 1) for query in queries])
         collected = Collected(self.top_k)
         collected.add_in_turn(found)
         hits = collected.hits
-        reply = await self.answered(session, asked, hits)
+        reply = await self.answered(asked, hits)
         source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
         passages = _verdicts(hits, reply.read, queries, found) if reply.read else unread(hits)
         self.conclude(story, asked, reply, source, known=known, passages=passages)
 
-    async def _proposed(self, session: Session, asked: Question) -> str | None:
+    async def _proposed(self, asked: Question) -> str | None:
         """The heuristic answer: claims, and what follows from them."""
         try:
-            reply = await from_memory(session, self.propose, asked, role="consistency")
+            reply = await from_memory(self.propose, asked)
         except CallError as error:
-            session.note("propose", error.cause, error.message, "took the question for unknown")
+            note("propose", error.cause, error.message, "took the question for unknown")
             return None
         return f"{reply.reasoning} The answer is {reply.answer.removesuffix('.')}.".strip()
 
-    async def _known(self, session: Session, question: str, heuristic: str) -> bool:
+    async def _known(self, question: str, heuristic: str) -> bool:
         try:
             inputs: dict[str, Any] = {"question": question, "heuristic_answer": heuristic}
-            said = await ask(session, self.judge, "consistency", "judge_heuristic", **inputs)
+            said = await ask(self.judge, "judge_heuristic", **inputs)
         except CallError as error:
-            session.note("judge_heuristic", error.cause, error.message, "took it for unknown")
+            note("judge_heuristic", error.cause, error.message, "took it for unknown")
             return False
         return bool(said.known)
 
-    async def _queries(self, session: Session, asked: Question, heuristic: str | None) -> list[str]:
+    async def _queries(self, asked: Question, heuristic: str | None) -> list[str]:
         """What to search for: the queries whose answer is not known, or the question where there is none."""
         if heuristic is None:
             return [asked.question]
         try:
-            said = await ask(
-                session, self.rewrite, "consistency", "rewrite", question=asked.question, heuristic_answer=heuristic
-            )
+            said = await ask(self.rewrite, "rewrite", question=asked.question, heuristic_answer=heuristic)
         except CallError as error:
-            session.note("rewrite", error.cause, error.message, "searched with the question")
+            note("rewrite", error.cause, error.message, "searched with the question")
             return [asked.question]
         written = list(dict.fromkeys(filter(None, (clean(str(query)) for query in said.queries or []))))
         queries = written[: self.max_queries]
         if len(queries) > 1:
-            known = await session.gather([self._known(session, query, heuristic) for query in queries])
+            known = await gather([self._known(query, heuristic) for query in queries])
             queries = [query for query, is_known in zip(queries, known, strict=True) if not is_known]
         return queries or [asked.question]
 

@@ -42,7 +42,7 @@ from keqa.programs.boundary.model import (
     refuse_unknown,
     shared_embedder,
 )
-from keqa.programs.runtime.asides import counted, given_lm_of_role, lm_of_role
+from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt

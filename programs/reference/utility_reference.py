@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -15,6 +14,7 @@ from dspy.predict.parameter import Parameter
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import EMBEDDER, check, checked, whole
+from keqa.programs.calls.session import context, within
 from keqa.programs.reference.embedding import (
     HASHING,
     Embedder,
@@ -39,45 +39,23 @@ __all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
 
 Variant = Literal["similar", "random", "none"]
 
-_left_out: ContextVar[frozenset[str]] = ContextVar("keqa_left_out", default=frozenset())
 
-
-_asked: ContextVar[str] = ContextVar("keqa_asked", default="")
-
-
-@contextmanager
-def asking_for(question: str, choices: Iterable[str] = ()) -> Iterator[None]:
+def asking_for(question: str, choices: Iterable[str] = ()) -> AbstractContextManager[None]:
     """Within this context no reference shows what it holds of a training question that is asked again.
 
     Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
     was built from, and would otherwise choose by their own labels.
-
-    Args:
-        question: Its text.
-        choices: Its options.
     """
-    token = _asked.set(question_digest(question, choices))
-    try:
-        yield
-    finally:
-        _asked.reset(token)
+    return within(asked=question_digest(question, choices))
 
 
-@contextmanager
-def leaving_out(*roots: str) -> Iterator[None]:
-    """Within this context no reference shows what it holds of these training questions.
+def leaving_out(*roots: str) -> AbstractContextManager[None]:
+    """Within this context no reference shows what it holds of the training questions with these ids.
 
     It binds the calls that are made in other threads and tasks for the context, too. A question that is asked in the
     very words of a training question needs none: see `asking_for`.
-
-    Args:
-        *roots: Ids of training questions.
     """
-    token = _left_out.set(_left_out.get() | set(roots))
-    try:
-        yield
-    finally:
-        _left_out.reset(token)
+    return within(left_out=context().left_out | set(roots))
 
 
 @checked
@@ -185,7 +163,7 @@ class UtilityReference(Parameter):
         index = self._index
         if self.variant == "none" or not index.entries:
             return []
-        out = index.of_roots(_left_out.get() | index.roots_of(_asked.get()))
+        out = index.of_roots(context().left_out | index.roots_of(context().asked))
         if self.variant == "similar":
             (vector,) = embedded_pairs([(quiz, passage)], self._embedder, self.form)
             scored = index.nearest(vector, self.k, out)
@@ -205,7 +183,7 @@ class UtilityReference(Parameter):
         """
         if self.variant == "none":
             return None
-        return self._sources().of(passage, _left_out.get() | self._index.roots_of(_asked.get()))
+        return self._sources().of(passage, context().left_out | self._index.roots_of(context().asked))
 
     def age_of(self, date: str) -> SourceRecord | None:
         """What the labels say of passages as old as one, likewise.
@@ -218,7 +196,7 @@ class UtilityReference(Parameter):
         """
         if self.variant == "none" or not date:
             return None
-        return self._sources().of_date(date, _left_out.get() | self._index.roots_of(_asked.get()))
+        return self._sources().of_date(date, context().left_out | self._index.roots_of(context().asked))
 
     def unreliable_sources(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels; none where no label is shown."""

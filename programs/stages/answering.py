@@ -1,99 +1,139 @@
-"""Answering from picked knowledge (KEQA, section 3.4, RAG; KS-LLM, section 3.3)."""
+"""The stages of a question that are one prompt each: follow-up, quizzes, documents from memory, answer, summary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import dspy
 
-from keqa.data.question import AnswerType
-from keqa.programs.runtime.answered import refusing_empty
-from keqa.programs.runtime.attempts import ANSWER
-from keqa.programs.runtime.copied import Copies
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import predict_with_retry
-from keqa.programs.runtime.session import Session, text_of
+from keqa.data.question import AnswerType, clean
+from keqa.data.quiz_references import Quiz, parse
+from keqa.metrics.answers import normalize
+from keqa.programs.calls.ask import ANSWER, ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import Copies, text_of
+from keqa.programs.calls.session import CallLimiter, note
 from keqa.programs.stages.stage import Stage
-from keqa.signatures import AnswerWithKnowledge
+from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
 
-class FromPassages:
-    """Calls a predictor with passages; where they exceed the context window, with the better half of them.
+class FollowUp(Stage):
+    """Rewrites a follow-up question to stand alone; where that fails, it is asked as it stands."""
 
-    Attributes:
-        count: How many passages the last call was made with; further attempts take no more.
-    """
+    roles: ClassVar[Mapping[str, str]] = {"rewrite": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rewrite": RewriteFollowUp}
 
-    def __init__(
-        self,
-        session: Session,
-        predictor: dspy.Predict,
-        passages: Sequence[str],
-        number: int | None = None,
-        copies: Copies | None = None,
-        **arguments: Any,
-    ) -> None:
-        """Set up the call.
+    rewrite: dspy.Predict
+
+    async def run(self, question: str, history: Sequence[str], max_chars: int) -> str:
+        """The question alone.
 
         Args:
-            session: The calls of the question.
-            predictor: Which to call; it has an input `passages`.
-            passages: As the language model reads them, best first.
-            number: The quiz's number, for degradations.
-            copies: Refuses an answer that was copied from a demonstration.
-            **arguments: As for `Session.predict`; an answer that says nothing is refused.
+            question: Its text.
+            history: The earlier questions in their order, each with its answer.
+            max_chars: The most characters of a question.
         """
-        self._session, self._predictor, self._arguments = session, predictor, arguments
-        self._passages, self._number, self._copies = passages, number, copies
-        self.count = len(passages)
+        as_it_stands = "asked the question as it stands"
+        try:
+            # No part of the program that optimizers know of, so that its calls are none of the traces that they read.
+            with dspy.context(trace=None):
+                found = await ask(self.rewrite, "rewrite", question=question, history=list(history))
+        except CallError as error:
+            note("rewrite", error.cause, error.message, as_it_stands)
+            return question
+        standalone = clean(text_of(found.standalone))
+        if standalone and len(standalone) <= max_chars:
+            return standalone
+        message = "no question was written" if not standalone else f"a question of {len(standalone):,} characters"
+        note("rewrite", "NoRephrasing", message, as_it_stands)
+        return question
 
-    async def __call__(self, attempt: int) -> dspy.Prediction:
-        """Make an attempt, which gets its number; see `keqa.programs.runtime.attempts.attempted`.
+
+def is_the_question(quiz: str, question: str) -> bool:
+    """Whether a quiz is the question itself, as far as normalisation shows."""
+    return normalize(quiz) == normalize(question)
+
+
+class Decomposition(Stage):
+    """Breaks a question into the quizzes that settle it (KEQA, section 3.3, GenQ).
+
+    Attributes:
+        max_quizzes: Further quizzes are left out.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"decompose": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
+    follows = ("max_quizzes",)
+
+    decompose: dspy.Predict
+
+    def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
+        super().__init__(bound)
+        self.max_quizzes = max_quizzes
+
+    async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
+        """Decompose a question; where that fails, it is its own quiz.
+
+        Args:
+            question: Its text.
+            own: Whether quizzes that were copied from a demonstration are refused.
+
+        Returns:
+            At least one quiz. One that is the question has no references: a "#1" in it is the user's own.
+        """
+        whole, single = [Quiz(1, question)], "took the question for the single quiz"
+        copies = Copies(self.decompose, [question]) if own else None
+
+        def usable(prediction: dspy.Prediction) -> None:
+            for quiz in prediction.quizzes or []:
+                if copies is not None:
+                    copies.refuse(str(quiz), names=True)
+
+        try:
+            prediction = await ask(self.decompose, "decompose", copies=copies, usable=usable, question=question)
+        except CallError as error:
+            note("decompose", error.cause, error.message, single)
+            return whole
+        quizzes = parse([str(quiz) for quiz in prediction.quizzes or []])
+        if not quizzes:
+            note("decompose", "EmptyDecomposition", "no quiz was written", single)
+            return whole
+        if len(quizzes) > self.max_quizzes:
+            message = f"{len(quizzes)} quizzes, more than {self.max_quizzes}"
+            note("decompose", "TooManyQuizzes", message, f"kept the first {self.max_quizzes}")
+            quizzes = quizzes[: self.max_quizzes]
+        return whole if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes
+
+
+class Generation(Stage):
+    """Writes an evidence document from memory, in place of retrieved ones (GenRead; KS-LLM, section 4.1)."""
+
+    roles: ClassVar[Mapping[str, str]] = {"write": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"write": GenerateDocument}
+
+    write: dspy.Predict
+
+    async def run(self, question: str) -> tuple[str, str]:
+        """Its title, which may be empty, and its text.
 
         Raises:
-            CallError: It failed, by an overflow only where no passage is left to leave out.
+            CallError: There is no document.
         """
-        usable = None
-        if "answer" in self._predictor.signature.output_fields:
-            choices = self._arguments.get("choices", ())
-            usable = self._refusing(refusing_empty(choices, numbered=bool(self._passages), last=attempt == ANSWER))
-        demos = None if self._copies is None else self._copies.demos(attempt)
-        while True:
-            try:
-                passages = list(self._passages[: self.count])
-                return await self._session.predict(
-                    self._predictor,
-                    "task",
-                    attempt=attempt,
-                    usable=usable,
-                    passages=passages,
-                    demos=demos,
-                    **self._arguments,
-                )
-            except CallError as error:
-                if not error.overflow or self.count < 2:
-                    raise
-                # The window is the language model's, and no call failed.
-                action = f"tried the best {self.count // 2} of {self.count} passages"
-                self._session.note("answer", error.cause, error.message, action, self._number, harmless=True)
-                self.count //= 2
+        from keqa.lms.adapter import adapter
 
-    def _refusing(self, empty: Callable[[dspy.Prediction], None]) -> Callable[[dspy.Prediction], None]:
-        """What refuses empty answers, and copied ones where these are looked for."""
-        copies = self._copies
-        if copies is None:
-            return empty
+        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+            prediction = await ask(self.write, "document", draws=ANSWER, usable=_has_text, question=question)
+        return text_of(prediction.title), text_of(prediction.document)
 
-        def check(prediction: dspy.Prediction) -> None:
-            empty(prediction)
-            copies.refuse(text_of(prediction.answer))
 
-        return check
+def _has_text(prediction: Any) -> None:
+    if not any(char.isalnum() for char in text_of(prediction.document)):
+        raise CallError("EmptyDocumentError", "the document was empty", unusable=True)
 
 
 class Answering(Stage):
-    """Answers a quiz or question from passages; where they exceed the context window, from the better half of them."""
+    """Answers from picked knowledge (KEQA, section 3.4, RAG; KS-LLM, section 3.3)."""
 
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"answer": AnswerWithKnowledge}
@@ -102,7 +142,6 @@ class Answering(Stage):
 
     async def run(
         self,
-        session: Session,
         question: str,
         passages: Sequence[str],
         answer_type: AnswerType = "short",
@@ -116,9 +155,8 @@ class Answering(Stage):
         """Answer.
 
         Args:
-            session: The calls of the question.
             question: Quiz or question, resolved.
-            passages: As the language model reads them, best first.
+            passages: As the language model reads them, best first; of too many the better half is read.
             answer_type: What kind of answer it wants.
             choices: The options of a choice.
             evidence: Selected sentences.
@@ -129,9 +167,59 @@ class Answering(Stage):
         Raises:
             CallError: There is no answer.
         """
-        inputs = {"question": question, "answer_type": answer_type, "choices": list(choices)}
-        knowledge = {"evidence": list(evidence), "triples": list(triples)}
         # The papers' prompts are asked as their papers do.
         copies = None if predictor is None else Copies(predictor, [question, *choices, *passages, *evidence, *triples])
-        call = FromPassages(session, predictor or self.answer, passages, number, copies, **knowledge, **inputs)
-        return text_of((await predict_with_retry(session, call, number, copies=copies)).answer)
+        prediction = await ask(
+            predictor or self.answer,
+            "answer",
+            number,
+            for_answer=True,
+            fitting=list(passages),
+            copies=copies,
+            usable=None if copies is None else lambda said: copies.refuse(text_of(said.answer)),
+            question=question,
+            answer_type=answer_type,
+            choices=list(choices),
+            evidence=list(evidence),
+            triples=list(triples),
+        )
+        return text_of(prediction.answer)
+
+
+class Summarizing(Stage):
+    """Concludes from quizzes and their answers (KEQA, Algorithm 2, line 20)."""
+
+    roles: ClassVar[Mapping[str, str]] = {"summarize": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"summarize": Summarize}
+
+    summarize: dspy.Predict
+
+    async def run(
+        self,
+        question: str,
+        answered: Sequence[tuple[str, str]],
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+    ) -> tuple[str, str]:
+        """Explanation and answer.
+
+        Args:
+            question: Its text.
+            answered: Resolved quizzes with their answers.
+            answer_type: What kind of answer the question wants.
+            choices: The options of a choice.
+
+        Raises:
+            CallError: There is no answer.
+        """
+        prediction = await ask(
+            self.summarize,
+            "summarize",
+            for_answer=True,
+            numbered=True,
+            question=question,
+            answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
+            answer_type=answer_type,
+            choices=list(choices),
+        )
+        return text_of(prediction.get("explanation")), text_of(prediction.answer)

@@ -50,6 +50,7 @@ class Assessment:
         place: Which quiz of which question it is; empty where it is asked by itself.
         stopped: Why no further draw was made.
         predictor: Draws, where it is not the examination's own.
+        ready: Draws that are made already, of which a gate takes some.
     """
 
     quiz: str
@@ -67,6 +68,7 @@ class Assessment:
     place: str = ""
     stopped: str | None = None
     predictor: Any = None
+    ready: list[Draw] = field(default_factory=list)
 
     @property
     def votes(self) -> Votes:

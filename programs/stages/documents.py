@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
 from keqa.programs.demonstrations import trained_on_prompts
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
 from keqa.programs.subjects import content_words, language_of, stands_in, words_of
 from keqa.retrievers.base import Passage
@@ -55,7 +55,6 @@ class OwnDocuments(Stage):
 
     async def run(
         self,
-        session: Session,
         question: str,
         answer: str,
         passages: Sequence[str],
@@ -69,7 +68,6 @@ class OwnDocuments(Stage):
         seen to agree with whatever they are shown. Passages of another language than the question's lack any.
 
         Args:
-            session: The calls of the question.
             question: Quiz or question, resolved.
             answer: What was drawn from the passages.
             passages: As the language model read them.
@@ -94,12 +92,12 @@ class OwnDocuments(Stage):
             why = "its words prove nothing"
         asked: dict[str, Any] = {"passage": "\n\n".join(passages), "question": question, "answer": answer}
         try:
-            found = (await ask(session, self.support, "utility", "judge_support", number, **asked)).support
+            found = (await ask(self.support, "judge_support", number, **asked)).support
         except CallError as error:
             if error.unusable and lacking:
-                session.note("judge_support", error.cause, error.message, "went by the answer's words", number)
+                note("judge_support", error.cause, error.message, "went by the answer's words", number)
                 return False, f"{why}; {UNREADABLE}"
-            session.note("judge_support", error.cause, error.message, "took the answer unchecked", number)
+            note("judge_support", error.cause, error.message, "took the answer unchecked", number)
             return None, f"{why}; the judge could not be asked"
         return found != "no", f"{why}; judged: {found}"
 

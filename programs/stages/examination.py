@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Real
@@ -12,6 +13,11 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
+from keqa.programs.calls.cost import Ledger
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import says_nothing, text_of
+from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, note, within
 from keqa.programs.gates import (
     IF_ANY,
     Gate,
@@ -25,12 +31,6 @@ from keqa.programs.gates import (
     smallest_wave,
 )
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.answered import says_nothing
-from keqa.programs.runtime.attempts import DRAW, ask
-from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.retry import ask_for_answer
-from keqa.programs.runtime.session import Session, runs_in_process, text_of
 from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
 from keqa.programs.stages.gate_question import GateQuestion
 from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
@@ -43,7 +43,6 @@ _FAR_FROM_RANDOM = 0.15
 
 
 async def means_the_same(
-    session: Session,
     judge: dspy.Predict,
     quiz: str,
     first: str,
@@ -55,7 +54,6 @@ async def means_the_same(
     """Sim of Algorithm 1: whether two answers are equal after normalisation, or judged to mean the same.
 
     Args:
-        session: The calls of the question.
         judge: Predicts `JudgeConsistency`.
         quiz: What they answer.
         first: An answer.
@@ -70,7 +68,7 @@ async def means_the_same(
     if same_answer(first, second, answer_type, choices):
         return True
     asked: dict[str, Any] = {"quiz": quiz, "first_answer": first, "second_answer": second}
-    return bool((await ask(session, judge, "consistency", "judge_consistency", number, **asked)).same)
+    return bool((await ask(judge, "judge_consistency", number, **asked)).same)
 
 
 class Examination(Stage):
@@ -80,12 +78,13 @@ class Examination(Stage):
     Verdict and answer are those of Algorithm 1 on all N_c draws.
 
     Attributes:
-        probabilities: Whether draws are made with the probabilities of their tokens.
+        shared: The draws that it reads with others (`keqa.programs.shared_draws.SharedDraws`), where it does.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
     follows = ("tries", "temperature", "top_p", "seed")
 
+    shared: NoCopy[Any] = NoCopy(None)
     _gate: NoCopy[Gate]
 
     def __init__(
@@ -131,8 +130,9 @@ class Examination(Stage):
         if asked is not None:
             delattr(self, asked.attribute)
         self._decide_by(chosen)
+        lms = {role: getattr(self, name).lm for name, role in self.roles.items()}
         for predictor in () if self.question is None else self.question.predictors():
-            predictor.lm, predictor.fixed = self.quiz.lm, self.quiz.fixed
+            predictor.lm, predictor.fixed = lms.get(getattr(predictor, "role", "task")), self.quiz.fixed
 
     def _decide_by(self, gate: Gate) -> None:
         kind = question_of(gate)
@@ -141,7 +141,18 @@ class Examination(Stage):
                 raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
             setattr(self, kind.attribute, kind(self.bound))
         self._gate = NoCopy(gate)
-        self.probabilities = asks(gate) in ("probabilities", IF_ANY)
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether draws are made with the probabilities of their tokens."""
+        shared = self.shared.value
+        return asks(self.gate) in ("probabilities", IF_ANY) if shared is None else shared.probabilities
+
+    @property
+    def _does_without(self) -> bool:
+        """Whether draws are made without probabilities where the language model gives none."""
+        wanted, shared = asks(self.gate), self.shared.value
+        return wanted == IF_ANY or (wanted != "probabilities" and shared is not None and shared.by_wave)
 
     @property
     def question(self) -> GateQuestion | None:
@@ -151,7 +162,6 @@ class Examination(Stage):
 
     async def run(
         self,
-        session: Session,
         quiz: str,
         answer_type: AnswerType = "short",
         choices: Sequence[str] = (),
@@ -162,7 +172,6 @@ class Examination(Stage):
         """Examine a quiz.
 
         Args:
-            session: The calls of the question.
             quiz: Resolved text.
             answer_type: What kind of answer it wants.
             choices: The options of a choice.
@@ -172,21 +181,19 @@ class Examination(Stage):
         """
         found = Assessment(quiz, number, answer_type, list(choices), self.tries, place=place, predictor=predictor)
         if self.question is not None and self.question.before_samples:
-            await self._ask(self.question, session, found)
+            await self._ask(self.question, found)
         while True:
             wave = self._wave(found.votes)
-            await self._draw(session, found, wave)
+            await self._draw(found, wave)
             if self.question is not None and found.answer is not None and leader_is_fixed(found.votes):
-                await self._ask(self.question, session, found)
+                await self._ask(self.question, found)
             found.known = self._verdict(found.votes)
             if found.known is not None:
                 found.certainty = self._measure(found.votes)
                 found.stopped = self._why_stopped(found)
-                for note in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
-                    session.note(
-                        note.stage, note.cause, note.message, note.action, found.number, harmless=note.harmless
-                    )
-                self._mark(session, found)
+                for one in self.gate.notes(found.votes) if isinstance(self.gate, NamedGate) else ():
+                    note(**vars(one), quiz=found.number)
+                self._mark(found)
                 return found
             if not found.votes.left:
                 raise ConfigurationError(f"the gate '{self.gate.name}' has no verdict after all {self.tries} draws")
@@ -223,16 +230,16 @@ class Examination(Stage):
             f"the gate '{self.gate.name}' must return a finite number or None from measure, not {measure!r:.80}"
         )
 
-    async def complete(self, session: Session, found: Assessment) -> None:
+    async def complete(self, found: Assessment) -> None:
         """Make the draws that can change the largest cluster, which is then that of Algorithm 1; the verdict stands."""
         before = len(found.draws)
         while not leader_is_fixed(found.votes):
-            await self._draw(session, found, smallest_wave(found.votes, leader_is_fixed))
+            await self._draw(found, smallest_wave(found.votes, leader_is_fixed))
         more = len(found.draws) - before
         if more:
             found.stopped = f"{found.stopped}; {more} more for the largest cluster"
         if lost := found.lost:
-            self._note_lost(session, found, lost, "took the largest cluster of the draws that were made")
+            self._note_lost(found, lost, "took the largest cluster of the draws that were made")
 
     def _why_stopped(self, found: Assessment) -> str:
         """Why no further draw is made, once the gate has decided."""
@@ -248,7 +255,7 @@ class Examination(Stage):
         left = f"the {votes.left} draws" if votes.left > 1 else "the draw"
         return f"{left} left could not change {what}"
 
-    def _mark(self, session: Session, found: Assessment) -> None:
+    def _mark(self, found: Assessment) -> None:
         """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
 
         They could not where the gate decides the same with these draws still to be made; and a cluster is that of
@@ -265,47 +272,73 @@ class Examination(Stage):
             # A gate that needs all draws decides nothing without these.
             settled = False
         if not settled or (found.known and not late):
-            self._note_lost(session, found, lost, "took the verdict of the draws that were made")
+            self._note_lost(found, lost, "took the verdict of the draws that were made")
 
     @staticmethod
-    def _note_lost(session: Session, found: Assessment, lost: Sequence[int], action: str) -> None:
+    def _note_lost(found: Assessment, lost: Sequence[int], action: str) -> None:
         cause = str(found.draws[lost[0]].error)
         message = f"{len(lost)} of {len(found.draws)} draws failed, with which it could have come out otherwise"
-        session.note("examine", cause, message, action, found.number)
+        note("examine", cause, message, action, found.number)
 
     def spec(self) -> dict[str, Any]:
         """What a verdict depends on besides the settings of the program; see `keqa.programs.fingerprint`."""
-        return {"examination": type(self).__name__}
+        shared = self.shared.value
+        drawn = {} if shared is None else {"probabilities": shared.probabilities, "largest": shared.largest}
+        return {"examination": type(self).__name__, **({"draws": drawn} if drawn else {})}
 
-    async def recall(
-        self, session: Session, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
-    ) -> str:
+    async def recall(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
         """Answer a quiz closed-book, at temperature 0; where the reply holds no answer, drawn again a few times.
 
         Raises:
             CallError: There is no answer.
         """
         asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
-        return text_of((await ask_for_answer(session, self.quiz, "task", **asked)).answer)
+        return text_of((await ask(self.quiz, "answer", for_answer=True, **asked)).answer)
 
     @staticmethod
-    async def _ask(question: GateQuestion, session: Session, found: Assessment) -> None:
+    async def _ask(question: GateQuestion, found: Assessment) -> None:
         """Ask what the gate wants to know, once a quiz."""
         if found.reply is None:
             inputs = question.inputs(found.votes)
-            found.reply = await question.acall(**inputs, number=found.number, session=session)
+            found.reply = await question.acall(**inputs, number=found.number)
 
-    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
-        """Make some draws side by side, then cluster them in their order."""
+    async def _draw(self, found: Assessment, count: int) -> None:
+        """Make some draws side by side, then cluster them in their order; shared ones all at once."""
         if not count:
             return
-        start = len(found.draws)
-        drawn = await self._draw_at_once(session, found, count) if count > 1 and self._takes_many() else None
-        found.draws += drawn or ()
+        start, shared = len(found.draws), self.shared.value
+        if shared is None:
+            found.draws += await self._drawn(found, start, count)
+        elif shared.by_wave:
+            found.draws += await self._taken(found, start, count)
+        else:
+            with within(caller=shared.predict):
+                found.draws += (await self._drawn(found, start, max(found.tries, shared.largest)))[: found.tries]
+                await self._place(found, start)
+            return
+        await self._place(found, start)
+
+    async def _taken(self, found: Assessment, start: int, count: int) -> list[Draw]:
+        """Some of the draws that are shared, charged by themselves."""
+        session = current()
+        if not found.ready:
+            # In a ledger of its own: what all draws take is not what these take.
+            making = copy.copy(session)
+            making.ledger, making.degradations = Ledger(), []
+            shared = self.shared.value
+            with within(caller=shared.predict):
+                found.ready = await making.run(self._drawn(found, 0, max(found.tries, shared.largest)))
+            session.degradations += making.degradations
+        for _ in range(count):
+            with predicted_by(found.predictor or self.quiz):
+                pass
+        return found.ready[start : start + count]
+
+    async def _drawn(self, found: Assessment, start: int, count: int) -> list[Draw]:
+        drawn = await self._draw_at_once(found, start, count) if count > 1 and self._takes_many() else []
         # A server may give fewer replies than it was asked for, or one alone.
-        missing = range(len(found.draws), start + count)
-        found.draws += await session.gather([self._draw_one(session, found, place) for place in missing])
-        await self._place(session, found, start)
+        missing = range(start + len(drawn), start + count)
+        return drawn + await gather([self._draw_one(found, place) for place in missing])
 
     def _takes_many(self) -> bool:
         """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
@@ -313,51 +346,50 @@ class Examination(Stage):
 
         return self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self.quiz.lm or dspy.settings.lm))
 
-    async def _draw_at_once(self, session: Session, found: Assessment, count: int) -> list[Draw] | None:
-        """Draw with one request; None where a reply could not be used, and each has to be drawn by itself.
+    async def _draw_at_once(self, found: Assessment, start: int, count: int) -> list[Draw]:
+        """Draw with one request; none where a reply could not be used, and each has to be drawn by itself.
 
         There are fewer draws than were asked for where the server gives fewer.
         """
-        config = self._config(found, f"{len(found.draws)}+{count}") | {"n": count}
+        config = self._config(found, f"{start}+{count}") | {"n": count}
         try:
-            prediction = await self._sampled(session, found, config)
+            prediction = await self._sampled(found, config)
         except CallError as error:
             if error.unusable:
                 for _ in range(error.spoilt):
                     action = f"all {count} samples drawn again, one by one"
-                    session.note("examine", error.cause, error.message, action, found.number)
-                return None
-            self._note_failed(session, found, error, f"counted as {count} samples without a vote")
-            found.draws += [Draw(error=error.cause) for _ in range(count)]
-            return []
+                    note("examine", error.cause, error.message, action, found.number)
+                return []
+            self._note_failed(found, error, f"counted as {count} samples without a vote")
+            return [Draw(error=error.cause) for _ in range(count)]
         texts = [text_of(answer) for answer in prediction.completions.answer[:count]]
-        first_tokens = self._keep_probabilities(found, prediction, len(found.draws), len(texts))
+        first_tokens = self._keep_probabilities(found, prediction, start, len(texts))
         return [Draw(text, first_token=first) for text, first in zip(texts, first_tokens, strict=True)]
 
-    async def _draw_one(self, session: Session, found: Assessment, position: int) -> Draw:
+    async def _draw_one(self, found: Assessment, position: int) -> Draw:
         config = self._config(found, position)
         if runs_in_process(self.quiz.lm or dspy.settings.lm):
             config["seed"] = config["rollout_id"] & 0x7FFFFFFF
         try:
-            prediction = await self._sampled(session, found, config)
+            prediction = await self._sampled(found, config)
         except CallError as error:
-            self._note_failed(session, found, error, "counted as a sample without a vote")
+            self._note_failed(found, error, "counted as a sample without a vote")
             return Draw(error=error.cause)
         (first,) = self._keep_probabilities(found, prediction, position, 1)
         return Draw(text_of(prediction.answer), first_token=first)
 
-    async def _sampled(self, session: Session, found: Assessment, config: dict[str, Any]) -> dspy.Prediction:
+    async def _sampled(self, found: Assessment, config: dict[str, Any]) -> dspy.Prediction:
         """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
 
         async def sampled(config: dict[str, Any]) -> dspy.Prediction:
             asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": found.choices}
             drawing = found.predictor or self.quiz
-            return await ask(session, drawing, "task", "examine", found.number, draws=DRAW, config=config, **asked)
+            return await ask(drawing, "examine", found.number, draws=DRAW, config=config, **asked)
 
         try:
             return await sampled(config)
         except ConfigurationError as error:
-            if not (asks(self.gate) == IF_ANY and tells_no_probabilities(error)):
+            if not (self._does_without and tells_no_probabilities(error)):
                 raise
             self._gives_none = self._model_asked()
             return await sampled({name: value for name, value in config.items() if name not in LOGPROBS})
@@ -371,7 +403,7 @@ class Examination(Stage):
         try:
             likelihoods = likelihoods_of(prediction, count, self._model_asked())
         except NoProbabilitiesError:
-            if asks(self.gate) != IF_ANY:
+            if not self._does_without:
                 raise
             self._gives_none = self._model_asked()
             return [None] * count
@@ -391,11 +423,11 @@ class Examination(Stage):
         return config if self.top_p is None else config | {"top_p": self.top_p}
 
     @staticmethod
-    def _note_failed(session: Session, found: Assessment, error: CallError, action: str) -> None:
+    def _note_failed(found: Assessment, error: CallError, action: str) -> None:
         # Whether something hangs on it is known when the gate has decided.
-        session.note("examine", error.cause, error.message, action, found.number, harmless=True)
+        note("examine", error.cause, error.message, action, found.number, harmless=True)
 
-    async def _place(self, session: Session, found: Assessment, start: int) -> None:
+    async def _place(self, found: Assessment, start: int) -> None:
         """Lines 4 to 13 of Algorithm 1 for the draws from a position on.
 
         Every draw is compared with the clusters in their order until one takes it, so all can be compared with the
@@ -417,7 +449,7 @@ class Examination(Stage):
                 self._join(found, waiting.pop(0), cluster)
             first = found.first(cluster)
             texts = list(dict.fromkeys(str(found.draws[position].text) for position in waiting))
-            same = await session.gather([self._means_the_same(session, found, text, first) for text in texts])
+            same = await gather([self._means_the_same(found, text, first) for text in texts])
             taken = {text for text, is_same in zip(texts, same, strict=True) if is_same}
             for position in waiting:
                 if found.draws[position].text in taken:
@@ -430,16 +462,16 @@ class Examination(Stage):
         found.clusters[cluster].append(position)
         found.draws[position].cluster = cluster
 
-    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+    async def _means_the_same(self, found: Assessment, text: str, first: str) -> bool:
         """Whether a draw joins a cluster, asked once; a judge that fails separates."""
         if (text, first) not in found.judged:
             kind = (found.answer_type, found.choices, found.number)
             try:
-                same = await means_the_same(session, self.same, found.quiz, text, first, *kind)
+                same = await means_the_same(self.same, found.quiz, text, first, *kind)
             except CallError as error:
                 message = f"{error.message} ({text!r} against {first!r})"
                 action = "taken for different answers"
-                session.note("judge_consistency", error.cause, message, action, found.number)
+                note("judge_consistency", error.cause, message, action, found.number)
                 same = False
             found.judged[text, first] = same
         return found.judged[text, first]

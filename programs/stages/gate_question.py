@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import dspy
 
 from keqa.data.question import AnswerType
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session, text_of
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.session import note
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import DecideRetrieval, StateConfidence
 
@@ -46,19 +47,18 @@ class GateQuestion(Stage):
         return {f"examination.{cls.attribute}.{name}": signature for name, signature in cls.signatures.items()}
 
 
-async def wants_retrieval(session: Session, decide: dspy.Predict, question: str, number: int | None = None) -> bool:
+async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
     """Ask once, at temperature 0 or whatever the LM is set to; without a usable reply passages are wanted.
 
     Args:
-        session: The calls of the question.
         decide: Predicts `DecideRetrieval`.
         question: Or a quiz.
         number: The quiz's number, for degradations.
     """
     try:
-        prediction = await ask(session, decide, "task", "decide_retrieval", number, question=question)
+        prediction = await ask(decide, "decide_retrieval", number, question=question)
     except CallError as error:
-        session.note("decide_retrieval", error.cause, error.message, "retrieved", number)
+        note("decide_retrieval", error.cause, error.message, "retrieved", number)
         return True
     return bool(prediction.retrieve)
 
@@ -72,18 +72,17 @@ class RetrievalDecision(GateQuestion):
 
     decide: dspy.Predict
 
-    async def run(self, session: Session, quiz: str, *, number: int | None = None) -> bool:
+    async def run(self, quiz: str, *, number: int | None = None) -> bool:
         """Ask.
 
         Args:
-            session: The calls of the question.
             quiz: Resolved text.
             number: The quiz's number, for degradations.
 
         Returns:
             Whether passages are wanted.
         """
-        return await wants_retrieval(session, self.decide, quiz, number)
+        return await wants_retrieval(self.decide, quiz, number)
 
 
 _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
@@ -128,7 +127,6 @@ class StatedConfidence(GateQuestion):
 
     async def run(
         self,
-        session: Session,
         quiz: str,
         answer: str,
         answer_type: AnswerType = "short",
@@ -139,7 +137,6 @@ class StatedConfidence(GateQuestion):
         """Ask, at temperature 0 or whatever the LM is set to.
 
         Args:
-            session: The calls of the question.
             quiz: Resolved text.
             answer: Whose confidence is wanted.
             answer_type: What kind of answer the quiz wants.
@@ -151,9 +148,7 @@ class StatedConfidence(GateQuestion):
         """
         try:
             prediction = await ask(
-                session,
                 self.state,
-                "task",
                 "state_confidence",
                 number,
                 usable=_stated,
@@ -163,7 +158,7 @@ class StatedConfidence(GateQuestion):
                 proposed_answer=answer,
             )
         except CallError as error:
-            session.note("state_confidence", error.cause, error.message, "taken for no confidence", number)
+            note("state_confidence", error.cause, error.message, "taken for no confidence", number)
             return 0.0
         return _stated(prediction)
 

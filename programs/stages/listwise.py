@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import dspy
 
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
 from keqa.programs.records import Verdict
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import JudgeUtilities
 
@@ -28,7 +28,6 @@ class Listwise(Stage):
 
     async def run(
         self,
-        session: Session,
         quiz: str,
         passages: Sequence[str],
         number: int | None = None,
@@ -38,7 +37,6 @@ class Listwise(Stage):
         """Judge.
 
         Args:
-            session: The calls of the question.
             quiz: Resolved text.
             passages: As the language model reads them, best first.
             number: The quiz's number, for degradations.
@@ -51,12 +49,10 @@ class Listwise(Stage):
         listed = dict(enumerate(passages, 1))
         shown = None if demos is None else lambda: as_lists(demos()) or self.judge.demos
         try:
-            prediction = await ask(
-                session, self.judge, "utility", "judge_utility", number, demos=shown, quiz=quiz, passages=listed
-            )
+            prediction = await ask(self.judge, "judge_utility", number, demos=shown, quiz=quiz, passages=listed)
         except CallError as error:
             action = "judged each passage by itself"
-            session.note("judge_utility", error.cause, error.message, action, number, harmless=True)
+            note("judge_utility", error.cause, error.message, action, number, harmless=True)
             return [None] * len(passages)
         said: dict[str, Verdict] = {}
         for key, helpful in dict(prediction.helpful or {}).items():
@@ -65,7 +61,7 @@ class Listwise(Stage):
         missing = found.count(None)
         if missing:
             message = f"the reply says nothing of {missing} of {len(found)} passages"
-            session.note("judge_utility", "NoVerdict", message, "judged these by themselves", number, harmless=True)
+            note("judge_utility", "NoVerdict", message, "judged these by themselves", number, harmless=True)
         return found
 
 

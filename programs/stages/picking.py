@@ -7,12 +7,11 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, ClassVar
 
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError, typed_error
+from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.records import PassageVerdict, Verdict
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError, typed_error
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit, Passage
@@ -93,7 +92,6 @@ class Picking(Stage):
 
     async def run(
         self,
-        session: Session,
         quiz: str,
         hits: Sequence[Hit],
         number: int | None = None,
@@ -102,7 +100,6 @@ class Picking(Stage):
         """Judge the passages found for a quiz.
 
         Args:
-            session: The calls of the question.
             quiz: Resolved text.
             hits: Passages, best first.
             number: The quiz's number, for degradations.
@@ -112,15 +109,15 @@ class Picking(Stage):
             A verdict for each, in their order. Where no passage was judged helpful and some could not be judged, the
             best of the latter is kept; where all were judged not helpful, none is.
         """
-        await self._prepare(session, quiz, hits, number)
-        found = await self._judged(session, quiz, hits, number, shown)
+        await self._prepare(quiz, hits, number)
+        found = await self._judged(quiz, hits, number, shown)
         judged = zip(hits, found, strict=True)
         verdicts = [_verdict(hit, verdict, verdict == "helpful", _WHY[verdict]) for hit, verdict in judged]
         verdicts = self._by_source(hits, verdicts)
         if "helpful" not in found and "failed" in found:
             best = found.index("failed")
             message = f"no passage was judged helpful, {found.count('failed')} could not be judged"
-            session.note("judge_utility", "NoVerdict", message, "kept the best of those not judged", number)
+            note("judge_utility", "NoVerdict", message, "kept the best of those not judged", number)
             return with_kept(verdicts, best, "could not be judged; the best of these, as none was judged helpful")
         return verdicts
 
@@ -142,7 +139,7 @@ class Picking(Stage):
         return made
 
     async def _judged(
-        self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None, shown: Callable[[Passage], str]
+        self, quiz: str, hits: Sequence[Hit], number: int | None, shown: Callable[[Passage], str]
     ) -> list[Verdict]:
         """A verdict for each passage, in one call where that is wanted and there are several."""
         found: list[Verdict | None] = [None] * len(hits)
@@ -153,14 +150,14 @@ class Picking(Stage):
             if reference is not None:
                 demos = lambda: [demo for text in texts for demo in reference(quiz, text) or ()]  # noqa: E731
             read = [shown(hit.passage) for hit in hits]
-            found = await self.together.acall(quiz, read, number, demos=demos, session=session)
+            found = await self.together.acall(quiz, read, number, demos=demos)
         places = [place for place, verdict in enumerate(found) if verdict is None]
         for some in self._in_turn(hits, places):
             if self._has_reliable(hits, found) and all(self._is_doubted(hits[place]) for place in some):
                 # They would be left out whatever the judge said of them.
                 break
-            asked = [self._judge(session, quiz, hits[place], number, shown) for place in some]
-            judged = await session.gather(asked)
+            asked = [self._judge(quiz, hits[place], number, shown) for place in some]
+            judged = await gather(asked)
             for place, verdict in zip(some, judged, strict=True):
                 found[place] = verdict
         return ["unjudged" if verdict is None else verdict for verdict in found]
@@ -208,15 +205,15 @@ class Picking(Stage):
         ]
         return [one for one in found if one is not None]
 
-    async def _prepare(self, session: Session, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
+    async def _prepare(self, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
         """Let the reference look at all passages together before it is asked about each."""
         prepare = getattr(self.reference, "prepare", None)
         if prepare is None or not hits:
             return
         texts = [hit.passage.rendered for hit in hits]
         try:
-            async with session.bound.semaphore():
-                await session.bound.in_thread(lambda: prepare(quiz, texts))
+            async with current().bound.semaphore():
+                await in_thread(lambda: prepare(quiz, texts))
         except Exception as error:
             known = typed_error(error)
             if not isinstance(known, CallError):
@@ -225,19 +222,17 @@ class Picking(Stage):
                 raise known from error
             # What fails for a passage as well is reported of the passage.
             action = "looked for the demonstrations of each passage by itself"
-            session.note("judge_utility", known.cause, known.message, action, number, harmless=True)
+            note("judge_utility", known.cause, known.message, action, number, harmless=True)
 
-    async def _judge(
-        self, session: Session, quiz: str, hit: Hit, number: int | None, shown: Callable[[Passage], str]
-    ) -> Verdict:
+    async def _judge(self, quiz: str, hit: Hit, number: int | None, shown: Callable[[Passage], str]) -> Verdict:
         text = hit.passage.rendered
         reference = self.reference
         demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
         try:
             asked: dict[str, Any] = {"quiz": quiz, "passage": shown(hit.passage)}
-            prediction = await ask(session, self.judge, "utility", "judge_utility", number, demos=demos, **asked)
+            prediction = await ask(self.judge, "judge_utility", number, demos=demos, **asked)
         except CallError as error:
             message = f"{error.message} (passage {hit.passage.id})"
-            session.note("judge_utility", error.cause, message, "left the passage out", number)
+            note("judge_utility", error.cause, message, "left the passage out", number)
             return "failed"
         return "helpful" if prediction.helpful else "not helpful"

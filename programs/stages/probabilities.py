@@ -140,7 +140,7 @@ def tokens_of(
     Raises:
         NoProbabilitiesError: The LM gave no log probabilities.
     """
-    found = [_tokens(one) for one in getattr(prediction.completions, "logprobs", ())]
+    found = [tokens_in(one) for one in getattr(prediction.completions, "logprobs", ())]
     if len(found) != count or not all(found):
         raise NoProbabilitiesError(
             f"{model} gives no token probabilities, which {who} needs. Models in this process and OpenAI-compatible "
@@ -149,7 +149,7 @@ def tokens_of(
     return found
 
 
-def _tokens(logprobs: Any) -> list[tuple[str, float]]:
+def tokens_in(logprobs: Any) -> list[tuple[str, float]]:
     """Tokens with their log probabilities, from a mapping or an object in OpenAI's layout."""
     content = _field(logprobs, "content") or []
     return [(str(_field(one, "token")), float(_field(one, "logprob"))) for one in content]

@@ -11,6 +11,10 @@ from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.arguments import fraction_text
+from keqa.programs.calls.ask import searched
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.progress import PassagesKept, QuizAnswered, QuizExamined
+from keqa.programs.calls.session import note, report
 from keqa.programs.contradicting import OTHER_WORDS, disagreements, newer, without_older
 from keqa.programs.gates import VoteGate
 from keqa.programs.records import (
@@ -22,10 +26,6 @@ from keqa.programs.records import (
     SampleRecord,
     UnansweredKind,
 )
-from keqa.programs.runtime.attempts import searched
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.progress import PassagesKept, QuizAnswered, QuizExamined
-from keqa.programs.runtime.session import Session
 from keqa.programs.sources import source_of
 from keqa.programs.stages.assessment import Assessment
 from keqa.programs.stages.documents import UNREADABLE, words_lacking
@@ -92,13 +92,11 @@ class QuizFlow:
     """The stages of a program that a quiz passes, where its settings have them on.
 
     Attributes:
-        session: The calls of the question.
         asked: The question.
         program: Whose stages and settings these are.
         examine: Whether to examine before retrieval.
     """
 
-    session: Session
     asked: Question
     program: KEQA
     examine: bool
@@ -109,7 +107,7 @@ class QuizFlow:
         """Answer a quiz; one that cannot be answered has source ``failed``, and a degradation says why.
 
         One that is not known is answered from passages. Where finding or reading them failed it is not answered at all:
-        from memory it would be as if it had been known. See `keqa.programs.runtime.attempts`.
+        from memory it would be as if it had been known. See `keqa.programs.calls.ask`.
 
         Args:
             quiz: As decomposed.
@@ -130,10 +128,10 @@ class QuizFlow:
             elif self.examine:
                 place = place_of(self.asked.question, self.asked.choices, quiz.index)
                 found = await self.program.examination.acall(
-                    *asked, number=quiz.index, place=place, predictor=self._own("quiz"), session=self.session
+                    *asked, number=quiz.index, place=place, predictor=self._own("quiz")
                 )
                 consistency = float(found.votes.consistency)
-                self.session.report(QuizExamined(quiz.index, text, bool(found.known), found.answer, consistency))
+                report(QuizExamined(quiz.index, text, bool(found.known), found.answer, consistency))
             if found is not None and found.known:
                 answer, source = await self._from_memory(found, asked)
                 source = "memory" if source == "largest_cluster" else source
@@ -144,8 +142,8 @@ class QuizFlow:
                     answer, source = self._checked(quiz, asked, found, fields, answer)
         except CallError as error:
             stage = "retrieve" if isinstance(error, _SearchError) else "answer"
-            self.session.note(stage, error.cause, error.message, _UNANSWERED, quiz.index)
-        self.session.report(QuizAnswered(quiz.index, text, answer, source))
+            note(stage, error.cause, error.message, _UNANSWERED, quiz.index)
+        report(QuizAnswered(quiz.index, text, answer, source))
         checked = self.program.declines and source == "passages"
         return QuizRecord(
             index=quiz.index,
@@ -170,7 +168,7 @@ class QuizFlow:
         if retriever is None:
             return []
         try:
-            return await searched(self.session, retriever, text, self.program.top_k, quiz.index)
+            return await searched(retriever, text, self.program.top_k, quiz.index)
         except CallError as error:
             raise _SearchError(error.cause, error.message) from error
 
@@ -187,7 +185,7 @@ class QuizFlow:
         verdicts = unjudged(hits)
         if program.pick:
             judging = {} if program.documents is None else {"shown": program.documents.shown}
-            verdicts = await program.picking.acall(text, hits, quiz.index, **judging, session=self.session)
+            verdicts = await program.picking.acall(text, hits, quiz.index, **judging)
         top = program.on_nothing_helpful == "top_passage" and not program.declines
         if hits and top and not any(verdict.kept for verdict in verdicts):
             verdicts = with_kept(verdicts, 0, "the top passage, as none was judged helpful")
@@ -198,13 +196,13 @@ class QuizFlow:
             hits, verdicts = with_key_sentences(text, hits, verdicts, keep, similarity)
         fields |= {"retrieved": program.given_retriever is not None, "passages": verdicts}
         kept = tuple(verdict.passage_id for verdict in verdicts if verdict.kept)
-        self.session.report(PassagesKept(quiz.index, text, len(verdicts), kept))
+        report(PassagesKept(quiz.index, text, len(verdicts), kept))
         picked = [hit.passage for hit, verdict in zip(hits, verdicts, strict=True) if verdict.kept]
         passages = [one.rendered for one in picked]
         if not passages:
             return (None, "unanswered") if program.declines else await self._from_memory(found, asked)
         if program.select:
-            chosen = await program.selection.acall(text, passages, quiz.index, session=self.session)
+            chosen = await program.selection.acall(text, passages, quiz.index)
             fields |= dict(zip(("triples", "evidence"), chosen, strict=True))
         evidence = fields.get("evidence", [])
         if program.documents is not None:
@@ -219,14 +217,13 @@ class QuizFlow:
                 triples=fields.get("triples", []),
                 number=quiz.index,
                 predictor=self._own("answer"),
-                session=self.session,
             )
         except CallError as error:
             self._unread(error, quiz, fields)
             return None, "passages"
         if program.documents is not None and _tells(str(answer), text, choices, verdicts):
             fields["supported"], fields["support"] = await program.documents.acall(
-                text, answer, passages, answer_type, choices, quiz.index, session=self.session
+                text, answer, passages, answer_type, choices, quiz.index
             )
         return str(answer), "passages"
 
@@ -234,7 +231,7 @@ class QuizFlow:
         """Record that no reply to passages could be used; a language model that is down says nothing of them."""
         if not (self.program.declines and error.unusable):
             raise error
-        self.session.note("answer", error.cause, error.message, "found no answer in the passages", quiz.index)
+        note("answer", error.cause, error.message, "found no answer in the passages", quiz.index)
         fields["support"] = _NO_REPLY
 
     def _reread(self, text: str, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
@@ -305,10 +302,10 @@ class QuizFlow:
         """The largest cluster of all draws, or a closed-book answer where there is none or that is wanted."""
         if found is not None and (found.known or self.program.on_nothing_helpful != "closed_book"):
             if not found.known:
-                await self.program.examination.complete(self.session, found)
+                await self.program.examination.complete(found)
             if found.answer is not None:
                 return found.answer, "largest_cluster"
-        return await self.program.examination.recall(self.session, *asked), "closed_book"
+        return await self.program.examination.recall(*asked), "closed_book"
 
     def _examined(self, found: Assessment) -> dict[str, Any]:
         votes, gate = found.votes, self.program.examination.gate

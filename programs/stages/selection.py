@@ -10,13 +10,12 @@ from typing import ClassVar
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import tokens
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, NoCopy, in_thread, note
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Remembering, open_embedder
-from keqa.programs.runtime.attempts import ask
-from keqa.programs.runtime.concurrency import CallLimiter, NoCopy
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.stage import Stage
 from keqa.programs.supporting import sentences_of
 from keqa.retrievers.base import Hit
@@ -172,12 +171,11 @@ class Selection(Stage):
         self._similarity: NoCopy[Similarity] = NoCopy(similarity_of(given))
 
     async def run(
-        self, session: Session, question: str, passages: Sequence[str], number: int | None = None
+        self, question: str, passages: Sequence[str], number: int | None = None
     ) -> tuple[list[str], list[str]]:
         """Select evidence.
 
         Args:
-            session: The calls of the question.
             question: Quiz or question, resolved.
             passages: As the language model reads them.
             number: The quiz's number, for degradations.
@@ -189,20 +187,19 @@ class Selection(Stage):
             CallError: No triple could be constructed, and there are no passages to read instead.
         """
         try:
-            prediction = await ask(session, self.construct, "task", "select", number, question=question)
+            prediction = await ask(self.construct, "select", number, question=question)
         except CallError as error:
             if not passages:
                 raise
-            session.note("select", error.cause, error.message, "answered from whole passages", number)
+            note("select", error.cause, error.message, "answered from whole passages", number)
             return [], []
         triples = [str(triple) for triple in prediction.triples or []]
-        return triples, await self.evidence(session, triples, passages)
+        return triples, await self.evidence(triples, passages)
 
-    async def evidence(self, session: Session, wanted: Sequence[str], passages: Sequence[str]) -> list[str]:
+    async def evidence(self, wanted: Sequence[str], passages: Sequence[str]) -> list[str]:
         """The sentences of the passages that are closest to triples, or to a question.
 
         Args:
-            session: The calls of the question.
             wanted: What they are to be close to.
             passages: As the language model reads them.
         """
@@ -210,6 +207,4 @@ class Selection(Stage):
         if not wanted or not candidates:
             return []
         # An embedding model takes its time, in which other questions' calls shall not wait.
-        return await session.bound.in_thread(
-            lambda: closest(wanted, candidates, self.evidence_sentences, self.similarity)
-        )
+        return await in_thread(lambda: closest(wanted, candidates, self.evidence_sentences, self.similarity))

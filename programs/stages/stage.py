@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Protocol
 
 import dspy
 
+from keqa.programs.calls.session import CallLimiter, Session, context, run_blocking
 from keqa.programs.predictor_state import Predictor, checked_states, shown
-from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
-from keqa.programs.runtime.session import Session
 
 
 class RoleLMs(Protocol):
@@ -60,17 +59,24 @@ class Stage(dspy.Module):
         """The predictors that it has with some settings only, and their signatures."""
         return {}
 
-    async def run(self, session: Session, *args: Any, **kwargs: Any) -> Any:
-        """Do the stage's work through a session's calls."""
+    async def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Do the stage's work through the calls of the question that is answered."""
         raise NotImplementedError
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the stage by itself, blocking; see `run` for the arguments."""
-        return run_blocking(lambda: self.run(Session(self.bound, blocking=True), *args, **kwargs))
+        return run_blocking(lambda: Session(self.bound, blocking=True).run(self.run(*args, **kwargs)))
 
-    async def aforward(self, *args: Any, session: Session | None = None, **kwargs: Any) -> Any:
-        """Run the stage; within a program, through the calls of its session."""
-        return await self.run(session or Session(self.bound, blocking=False), *args, **kwargs)
+    async def aforward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the stage; within a question, through its calls."""
+        work = self.run(*args, **kwargs)
+        return await (work if context().session else Session(self.bound, blocking=False).run(work))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a predictor is told its role."""
+        if name in self.roles and isinstance(value, dspy.Predict):
+            value.role = self.roles[name]
+        super().__setattr__(name, value)
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """As DSPy's, which looks for parameters in the history of calls as well, for longer with each call."""

@@ -29,7 +29,16 @@ from typing import TYPE_CHECKING, Any, Final
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import blocked, problem, server_errors, timeout
-from keqa.retrievers.elasticsearch.mapping import DIGEST, FILE, LOADING, VECTOR, VectorManifest, check_analyzer, key
+from keqa.retrievers.elasticsearch.mapping import (
+    DIGEST,
+    FILE,
+    LOADING,
+    VECTOR,
+    TextManifest,
+    VectorManifest,
+    check_analyzer,
+    key,
+)
 from keqa.retrievers.files import FileEntry
 from keqa.retrievers.layout import refuse_other_sources
 from keqa.retrievers.manifest import FORMAT, Manifest
@@ -279,7 +288,7 @@ class Generations:
         meta = meta_of(state)
         if meta.get("format") != FORMAT:
             raise RetrievalError(f"{where} was not made by KEQA: its mapping holds no manifest")
-        kind = VectorManifest if "encoder" in meta else Manifest
+        kind = VectorManifest if "encoder" in meta else TextManifest
         # An index that was restored has another name than when it was built.
         manifest = dataclasses.replace(kind.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
         check_analyzer(manifest.analyzer, where)

@@ -23,7 +23,7 @@ from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language
 from keqa.retrievers.base import Passage
 from keqa.retrievers.dense.encoding import EncoderSettings
 from keqa.retrievers.files import Origin
-from keqa.retrievers.manifest import Manifest
+from keqa.retrievers.manifest import IndexManifest, Manifest
 from keqa.retrievers.place import unpacked
 from keqa.retrievers.text import clean_text
 
@@ -56,8 +56,18 @@ _LEAST_CANDIDATES: Final = 300
 _LONGEST_KEY: Final = 512
 
 
+class TextManifest(Manifest):
+    """What an index says about itself, whose analyzer is the server's; see `check_analyzer`."""
+
+    __slots__ = ()
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with entries that are of the right type."""
+        yield from IndexManifest.problems(self)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorManifest(Manifest):
+class VectorManifest(TextManifest):
     """What an index with vectors says about itself: its models, and the vector of a question that never changes."""
 
     encoder: EncoderSettings
@@ -65,7 +75,7 @@ class VectorManifest(Manifest):
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
-        yield from Manifest.problems(self)
+        yield from TextManifest.problems(self)
         yield from self.encoder.problems()
         if len(self.probe) != self.encoder.dimension or not all(map(math.isfinite, self.probe)):
             yield f"probe must be {self.encoder.dimension} numbers"
@@ -73,7 +83,7 @@ class VectorManifest(Manifest):
     @property
     def without_vectors(self) -> Manifest:
         """What it says about its text, as an index without vectors does."""
-        return Manifest(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Manifest)})
+        return TextManifest(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Manifest)})
 
 
 def with_vectors(manifest: Manifest, where: str) -> VectorManifest:

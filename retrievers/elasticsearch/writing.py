@@ -29,6 +29,7 @@ from keqa.retrievers.elasticsearch.mapping import (
     LONGEST_VECTOR,
     PASSAGE,
     VECTOR,
+    TextManifest,
     VectorManifest,
     analyzer_settings,
     as_sent,
@@ -100,7 +101,7 @@ def load_index(
         fixed |= {"analyzer": analyzer_settings(str(intake.language)), **intake.entries(sources)}
         if encoder is not None:
             fixed |= {"encoder": encoder.settings, "probe": tuple(encoder.query_probe().tolist())}
-        manifest = Manifest(**fixed) if encoder is None else VectorManifest(**fixed)
+        manifest = TextManifest(**fixed) if encoder is None else VectorManifest(**fixed)
         generations.verify(manifest)
         removing, stays = generations.left_over(data, loads=True)
         copied = generations.publish(LOAD, manifest, replicas, removing)

@@ -17,7 +17,7 @@ from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
 from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 
 TOWNS = [
     {

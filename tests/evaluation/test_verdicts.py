@@ -14,7 +14,7 @@ from keqa.lms import build_roles
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 
 pytestmark = pytest.mark.server
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from keqa import signatures
 from keqa.lms import PatientChatAdapter, adapter
 from keqa.lms.outside import CONTROL_TOKEN, harmless, sound
-from keqa.programs.runtime.concurrency import CallLimiter, run_blocking
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.ask import predict as call
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.signatures import AnswerQuiz
 from keqa.signatures.markers import sections
 from keqa.signatures.react import written_trajectory
@@ -123,7 +123,7 @@ def predict(signature: type[dspy.Signature], which: dspy.Adapter, inputs: dict[s
     predictor.demos = demos
     ENGINE.requests.clear()
     with dspy.context(lm=LM, adapter=which):
-        return run_blocking(lambda: session.predict(predictor, "task", **inputs))
+        return run_blocking(lambda: session.run(call(predictor, **inputs)))
 
 
 def structure(which: dspy.Adapter, signature: type[dspy.Signature], text: str) -> list[str]:

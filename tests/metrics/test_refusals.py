@@ -14,7 +14,6 @@ from keqa.metrics.refusals import sentences
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / ".." / "shared" / "data"
-KNOWN_MISS = pytest.mark.xfail(reason="an answer with a negation that is taken for a refusal", strict=True)
 LISTS = yaml.safe_load((ROOT / "benchmarks" / "refusals.yaml").read_text("utf-8"))
 
 
@@ -79,7 +78,7 @@ def test_what_says_that_there_is_no_answer_is_a_refusal(text):
         "It rained. 200 people work in Bremen.",
         "Ask the information desk on the ground floor.",
         "The project was cancelled because no information was available to the board.",
-        pytest.param("I have no bananas", marks=KNOWN_MISS),
+        "I have no bananas",
         "No, not yet.",
         "There is no upper limit.",
         "I know who leads Bremen: Ben Carl.",
@@ -88,7 +87,7 @@ def test_what_says_that_there_is_no_answer_is_a_refusal(text):
         "Nein, das ist nicht erlaubt.",
         "Es gibt keine Obergrenze.",
         "Ich weiß, dass Ben es war.",
-        pytest.param("Das Büro in Bremen hat keinen Aufzug.", marks=KNOWN_MISS),
+        "Das Büro in Bremen hat keinen Aufzug.",
         "Le contact pour Bremen est Ben Carl, au premier étage.",
         "Il n'y a pas de plafond.",
         "Non, ce n'est pas autorisé.",
@@ -127,7 +126,7 @@ def test_held_out_refusals_are_found():
     held_out = [text for parts in LISTS.values() for text in parts["held_out"].splitlines()]
     assert len(held_out) >= 400
     assert len(LISTS) == 12
-    assert sum(map(is_abstention, held_out)) / len(held_out) >= 0.95
+    assert sum(map(is_abstention, held_out)) / len(held_out) >= 0.97
 
 
 def test_nothing_is_held_out_that_was_learned_from():

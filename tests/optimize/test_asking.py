@@ -16,9 +16,9 @@ from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
 from keqa.optimize.bootstrap import ClosedBookAnswers
 from keqa.optimize.failures import Failed
+from keqa.programs.calls.batch import Outcome
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Degradation, QuestionRecord, QuizRecord
-from keqa.programs.runtime.batch import Outcome
 from keqa.storage.journal import Journal
 
 CHOICE = Example("c", "Which is it?", ("Rome",), "choice", ("Oslo", "Rome"))

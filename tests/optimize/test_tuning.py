@@ -250,7 +250,7 @@ def test_a_forged_call_is_refused(setting, journal, tuned):
     path = journal.path
     journal.close()
     with Journal.open(path, {}) as forged:
-        forged.put(next(key for key in forged if key.startswith("call:")), {"said": "x"})
+        forged.put(next(key for key in forged if key.startswith("draws:")), {"said": "x"})
     with Journal.open(path, {}) as forged, pytest.raises(StorageError, match="the journal is damaged"):
         tune(world.program, world.val, Asking(forged, f1, in_flight=1), grid=NOTHING)
 

@@ -16,6 +16,7 @@ from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.evaluation.build import Parts, make
 from keqa.programs import arguments, baselines
 from keqa.programs.arguments import Kind, TopK, check, checked, exact
+from keqa.programs.calls.session import CallLimiter
 from keqa.programs.gates import (
     CertaintyGate,
     OracleGate,
@@ -26,7 +27,6 @@ from keqa.programs.gates import (
 )
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
-from keqa.programs.runtime.concurrency import CallLimiter
 from keqa.retrievers.text import shown
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]

@@ -15,10 +15,9 @@ from keqa.data.question import Question, clean
 from keqa.errors import InputError, RetrievalError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.records import CallCost, Cost, CriticalPath
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
+from keqa.programs.records import CallCost, Cost
 from keqa.programs.stages.answering import Answering
 
 
@@ -184,7 +183,7 @@ def test_a_batch_takes_what_it_is_given_and_outlives_any_fault(scripted, retriev
 )
 def test_a_fault_of_the_program_itself_ends_the_batch_and_names_the_question(item, named):
     class Broken(ClosedBook):
-        async def solve(self, session: Any, asked: Any, story: Any) -> None:
+        async def solve(self, asked: Any, story: Any) -> None:
             raise ZeroDivisionError("oops")
 
     with pytest.raises(ZeroDivisionError, match="oops") as caught:
@@ -241,7 +240,6 @@ def test_the_cost_of_two_questions_adds_up_role_by_role():
             retrievals_cached=2 * number,
             retrieval_seconds=3 * number,
             seconds=4 * number,
-            critical_path=CriticalPath(calls=5 * number, seconds=6 * number),
         )
 
     both = cost("utility", 1) + cost("consistency", 2)
@@ -252,7 +250,6 @@ def test_the_cost_of_two_questions_adds_up_role_by_role():
     }
     assert {name: one.samples for name, one in both.by_step.items()} == {"utility": 1, "consistency": 2}
     assert (both.retrievals, both.retrievals_cached, both.retrieval_seconds, both.seconds) == (3, 6, 9, 12)
-    assert (both.critical_path.calls, both.critical_path.seconds) == (15, 18)
 
 
 async def test_a_stage_asked_by_itself_within_an_event_loop_is_awaited_too(scripted):
@@ -285,7 +282,7 @@ async def test_a_stage_makes_the_calls_of_the_session_it_is_given(scripted):
     stage = Answering()
     stage.answer.lm, _ = scripted(reply)
     session = Session(CallLimiter(1), blocking=False)
-    await stage.acall("Who?", ["one"], session=session)
+    await session.run(stage.acall("Who?", ["one"]))
     assert session.ledger.cost().calls == 1
 
 

@@ -14,7 +14,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.registry import METHODS, load_class, parse_spec, takes
-from keqa.programs.runtime.shared_samples import SharedDraws, SharedExamination
+from keqa.programs.shared_draws import SharedDraws
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
 ABLATIONS = ("keqa-no-qke", "keqa-no-ukp", "keqa-no-reference", "keqa-random-reference", "keqa-key-sentences")
@@ -176,10 +176,11 @@ def test_few_shot_reasoning_is_taken_from_what_the_program_concludes_with(compil
 
 
 def test_gates_decide_on_draws_that_they_share(retriever):
-    parts = Parts(retriever("x"), None, draws=SharedDraws(), golds={"Who?": ["Ann"]})
+    draws = SharedDraws()
+    parts = Parts(retriever("x"), None, draws=draws, golds={"Who?": ["Ann"]})
     names = ("gate-votes", "gate-oracle", "gate-random:threshold=1/4")
     made = {name: make(parse_spec(name), parts) for name in names}
-    assert all(isinstance(program.examination, SharedExamination) for program in made.values())
+    assert all(program.examination.shared.value is draws for program in made.values())
     kinds = [type(program.examination.gate) for program in made.values()]
     assert kinds == [VoteGate, OracleGate, RandomGate]
     assert made["gate-random:threshold=1/4"].examination.gate == RandomGate(Fraction(1, 4))

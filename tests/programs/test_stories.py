@@ -32,7 +32,7 @@ from keqa.programs.baselines import (
 )
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.records import Cost, Degradation, QuizRecord
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 
 FOLDER = Path(__file__).with_name("stories")
 QUESTION = "When was the director of Up born?"
@@ -212,7 +212,7 @@ def _cost(cost: Cost) -> list[str]:
         f"{one.prompt_tokens} and {one.completion_tokens} tokens"
         for name, one in sorted(parts.items())
     ]
-    return [*lines, f"cost: {cost.retrievals} searches, {cost.critical_path.calls} calls after one another"]
+    return [*lines, f"cost: {cost.retrievals} searches"]
 
 
 def told(story: str, scripted: Any, retriever: Any) -> str:

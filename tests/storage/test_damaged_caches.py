@@ -16,7 +16,7 @@ from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers.caching import _is_sound as hits_are_sound
 from keqa.storage.sqlite_store import SqliteStore
 
@@ -76,10 +76,9 @@ def test_a_damaged_answer_is_asked_for_again(answering, tmp_path, value):
     "value",
     [
         *DAMAGED,
-        '{"draws": 5}',
-        '{"draws": [{"colour": 1}], "clusters": [], "probabilities": [], "requests": {}, "notes": []}',
-        '{"draws": [{"cluster": 7}], "clusters": [[0]], "probabilities": [], "requests": {}, "notes": []}',
-        '{"draws": [], "clusters": [[9]], "probabilities": [], "requests": {}, "notes": []}',
+        '{"completions": 5, "tokens": [1, 1], "samples": 1}',
+        '{"completions": {"answer": ["Oslo"]}, "tokens": [-1, 1], "samples": 1}',
+        '{"completions": {"answer": ["Oslo"]}, "tokens": [1, 1], "samples": 1, "colour": 1}',
     ],
 )
 def test_damaged_draws_are_made_again(scripted, tmp_path, value):
@@ -90,7 +89,7 @@ def test_damaged_draws_are_made_again(scripted, tmp_path, value):
             assert program("Where?").answer == "Oslo"
         if label == "first":
             made = len(engine.calls)
-            assert overwritten(tmp_path / "calls.sqlite", "calls", value) == 1
+            assert overwritten(tmp_path / "calls.sqlite", "calls", value) == made
     assert len(engine.calls) == 2 * made
 
 

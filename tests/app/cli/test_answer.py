@@ -4,8 +4,8 @@ import pytest
 from rich.console import Console
 
 from keqa.cli.answer import follow, shown_answer
+from keqa.programs.calls.progress import Answered, QuizAnswered, QuizFound, Searching
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
-from keqa.programs.runtime.progress import Answered, QuizAnswered, QuizFound, Searching
 
 LONG = "Carmouth has a mayor. " + "It rains there, as everybody knows. " * 20
 

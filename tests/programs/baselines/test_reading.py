@@ -22,9 +22,8 @@ from keqa.programs.baselines.reading import (
     from_passages,
     search_record,
 )
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session
 from keqa.retrievers.base import Hit, Passage
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
 
@@ -117,7 +116,7 @@ async def test_passages_that_overflow_are_read_by_half(scripted, retriever, sign
     predictor.set_lm(scripted(small)[0])
     session = Session(CallLimiter(2), blocking=False)
     hits = retriever("one", "two", "three", "four").search("Who?", 4)
-    found = await from_passages(session, predictor, Question("Who?", "short", []), hits)
+    found = await session.run(from_passages(predictor, Question("Who?", "short", []), hits))
     assert found == Reply("Ann", "so" if signature is ReasonWithKnowledge else "", 2)
 
 
@@ -125,7 +124,7 @@ async def test_an_empty_answer_is_a_failure(scripted):
     predictor = dspy.Predict(AnswerQuestion)
     predictor.set_lm(scripted(lambda name, inputs, config: {"answer": ""})[0])
     with pytest.raises(CallError, match="the answer was empty"):
-        await from_memory(Session(CallLimiter(1), blocking=False), predictor, Question("Who?", "short", []))
+        await Session(CallLimiter(1), blocking=False).run(from_memory(predictor, Question("Who?", "short", [])))
 
 
 async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(caplog):
@@ -134,7 +133,7 @@ async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(c
     from_knowledge = dspy.Predict("question, passages: list[str] -> answer")
     for predictor in (from_question, from_knowledge):
         predictor.set_lm(DummyLM([{"answer": "Ann"}]))
-    assert await from_memory(session, from_question, asked) == Reply("Ann")
-    assert await from_passages(session, from_knowledge, asked, hits("one")) == Reply("Ann", read=1)
+    assert await session.run(from_memory(from_question, asked)) == Reply("Ann")
+    assert await session.run(from_passages(from_knowledge, asked, hits("one"))) == Reply("Ann", read=1)
     # DSPy warns of each input that a signature does not have, in each call.
     assert not caplog.records

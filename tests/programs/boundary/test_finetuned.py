@@ -16,9 +16,7 @@ from keqa.lms.local.weights import fingerprint
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, files, read_model
 from keqa.programs.boundary import asked as module
 from keqa.programs.boundary.asked import MASTERY, _probability
-from keqa.programs.runtime.asides import answering
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.session import CallLimiter, Session, within
 
 CERTAIN_IF_TRUE = '{"mastery": "True", "certainty": "'
 CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'
@@ -99,7 +97,7 @@ def test_a_reply_that_says_neither_is_no_judgement(model: Any, first: Any, begun
 def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any) -> None:
     asked, engine = model({("Who", MASTERY): said(0.9, 0.7), ("When", MASTERY): said(0.1, 0.2)})
     session = Session(CallLimiter(1), blocking=True)
-    with answering(session, None):
+    with within(session=session):
         found = [asked.judge(quiz, Signals()) for quiz in ("Who?", "Who?", "When?")]
         asked.judge("Who?", Signals(), "He sails.")
     assert found == [close(0.9, 0.7), close(0.9, 0.7), close(0.1, 0.2)]
@@ -112,10 +110,10 @@ def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weight
     asked, beside_it = model({("Who", MASTERY): said(0.9, 0.7)})
     engine, lm = assessing({("Who", MASTERY): said(0.3, 0.4)}, str(weights))
     task = dspy.LM("openai/task", api_key="none")
-    with answering(Session(CallLimiter(1), blocking=True), Roles(task, task, task, lm)):
+    with within(session=Session(CallLimiter(1), blocking=True, lms=Roles(task, task, task, lm))):
         assert asked.judge("Who?", Signals()) == close(0.3, 0.4)
     # One without a boundary's language model leaves it to the one beside the model, never to that of the task.
-    with answering(Session(CallLimiter(1), blocking=True), Roles(task, task, task)):
+    with within(session=Session(CallLimiter(1), blocking=True, lms=Roles(task, task, task))):
         assert asked.judge("Who?", Signals()) == close(0.9, 0.7)
     assert (len(engine.requests), len(beside_it.requests)) == (1, 1)
 
@@ -152,18 +150,18 @@ def test_another_language_model_is_refused(model: Any, weights: Path, tmp_path: 
     # Of other weights, without any, or of weights that are somewhere else than in a folder.
     for path in (str(other), None, weights):
         engine, lm = assessing({}, path)
-        session = Session(CallLimiter(1), blocking=True)
+        session = Session(CallLimiter(1), blocking=True, lms=Roles(lm, lm, lm, lm))
         with (
-            answering(session, Roles(lm, lm, lm, lm)),
+            within(session=session),
             pytest.raises(ConfigurationError, match="the language model scripted/assessing is not the one that the"),
         ):
             asked.judge("Who?", Signals())
         assert engine.requests == []
     # One of a server, and one of the user's own making.
     for lm in (dspy.LM("openai/judge", api_key="none"), dspy.BaseLM("own/judge")):
-        session = Session(CallLimiter(1), blocking=True)
+        session = Session(CallLimiter(1), blocking=True, lms=Roles(lm, lm, lm, lm))
         with (
-            answering(session, Roles(lm, lm, lm, lm)),
+            within(session=session),
             pytest.raises(ConfigurationError, match=f"the language model {lm.model} is not the one that the"),
         ):
             asked.judge("Who?", Signals())

@@ -14,9 +14,7 @@ from keqa.lms import Roles
 from keqa.programs.boundary import BoundaryError, Judgement, Signals
 from keqa.programs.boundary.asked import KnownQuiz, PromptedModel, _share, balanced
 from keqa.programs.boundary.files import model_from
-from keqa.programs.runtime.asides import answering
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
+from keqa.programs.calls.session import CallLimiter, Session, within
 
 
 def known(quiz: str, mastery: bool = True, **more: Any) -> KnownQuiz:
@@ -60,9 +58,9 @@ def test_balanced_examples_take_turns(kinds: str, k: int, chosen: str) -> None:
 def test_a_quiz_is_judged_once_a_question_and_reference(judging: Any) -> None:
     lm, engine = judging()
     other, others = judging()
-    session, lms = Session(CallLimiter(1), blocking=True), Roles(other, other, other, lm)
+    session = Session(CallLimiter(1), blocking=True, lms=Roles(other, other, other, lm))
     model = PromptedModel(examples=[known("Who left?", choices=["x"], answer_type="choice")])
-    with answering(session, lms):
+    with within(session=session):
         for quiz, choices, reference in (
             ("Who governs it?", (), None),
             ("Who governs it?", (), None),

@@ -16,8 +16,8 @@ from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.gates import BoundaryGate, Votes
 from keqa.programs.registry import parse_spec
-from keqa.programs.runtime.shared_samples import SharedDraws
 from keqa.programs.saving.values import read_values, settings_of
+from keqa.programs.shared_draws import SharedDraws
 
 ANSWERS = {"DecomposeQuestion": {"quizzes": "[]"}, "AnswerQuiz": {"answer": "Bo"}, "JudgeConsistency": {"same": True}}
 

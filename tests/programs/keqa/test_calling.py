@@ -56,9 +56,6 @@ def test_cost_is_counted_by_role(ask):
         sum(role.seconds for role in cost.by_role.values())
     )
     assert cost.retrievals == 1
-    # decompose, draws of quiz 1, draws of quiz 2, judgements in three turns, search, utility, answer, summary
-    assert cost.critical_path.calls == 10
-    assert cost.critical_path.seconds <= cost.seconds
 
 
 def test_async_gives_the_same_story(ask, scripted, retriever):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs import KEQA
+from keqa.programs.calls.session import Session
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.gate_question import StatedConfidence, read_confidence
 
 
@@ -72,7 +72,7 @@ def test_a_confidence_that_cannot_be_had_is_none(scripted, reply, cause):
     stage = StatedConfidence()
     stage.set_lm(lm)
     session = Session(stage.bound, blocking=True)
-    assert asyncio.run(stage.run(session, "Capital of Norway?", "Oslo", number=2)) == 0.0
+    assert asyncio.run(session.run(stage.run("Capital of Norway?", "Oslo", number=2))) == 0.0
     told = [(note.stage, note.cause, note.quiz, note.touches) for note in session.degradations]
     # DSPy's own adapter asks for JSON as well where there is no field, and both replies count.
     mended = 2 if cause == "AdapterParseError" else 1

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session, within
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     CertaintyGate,
@@ -24,9 +26,6 @@ from keqa.programs.gates import (
     VoteGate,
     leader_is_fixed,
 )
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.errors import CallError
-from keqa.programs.runtime.session import Session
 from keqa.programs.stages.examination import Assessment, Draw, Examination, draw_identity
 
 WORDS = ["oslo", "bergen", "narvik", "tromso", "unknown", None]
@@ -39,13 +38,13 @@ class Scripted(Examination):
         super().__init__(tries=len(draws), gate=gate)
         self.table, self.judge, self.waves, self.judged = draws, judge, [], 0
 
-    async def _draw(self, session: Session, found: Assessment, count: int) -> None:
+    async def _draw(self, found: Assessment, count: int) -> None:
         start = len(found.draws)
         self.waves.append(count)
         found.draws += [Draw(text, None if text else "LMServerError") for text in self.table[start : start + count]]
-        await self._place(session, found, start)
+        await self._place(found, start)
 
-    async def _means_the_same(self, session: Session, found: Assessment, text: str, first: str) -> bool:
+    async def _means_the_same(self, found: Assessment, text: str, first: str) -> bool:
         self.judged += 1
         return text == first or self.judge.get((text, first), False)
 
@@ -72,7 +71,7 @@ def algorithm_1(
 
 def examine(stage: Examination) -> tuple[Assessment, Session]:
     session = Session(CallLimiter(1), blocking=True)
-    return asyncio.run(stage.run(session, "Where?")), session
+    return asyncio.run(session.run(stage.run("Where?"))), session
 
 
 judges = st.dictionaries(st.tuples(st.sampled_from(WORDS[:4]), st.sampled_from(WORDS[:4])), st.booleans())
@@ -91,7 +90,7 @@ def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, 
         assert found.answer == answer
     assert len(found.draws) <= len(draws)
     assert stage.judged <= compared
-    asyncio.run(stage.complete(session, found))
+    asyncio.run(session.run(stage.complete(found)))
     assert (found.known, found.answer) == (known, answer)
     assert found.stopped
     # No draw is made that could not change the largest cluster, and those made are clustered as all would be.
@@ -138,9 +137,7 @@ def test_a_gate_reads_what_the_quiz_was_asked_with():
             return super().decide(votes)
 
     stage = Scripted(["oslo", None, "unknown"], {}, Reading("1"))
-    found = asyncio.run(
-        stage.run(Session(CallLimiter(1), blocking=True), "Where?", "choice", ("Oslo", "Bergen"), 2, place="q1.2")
-    )
+    found = asyncio.run(stage.aforward("Where?", "choice", ("Oslo", "Bergen"), 2, place="q1.2"))
     votes = read[-1]
     assert (votes.quiz, votes.answer_type, votes.choices, votes.place) == (
         "Where?",
@@ -182,7 +179,7 @@ def test_five_abstentions_are_unknown():
 def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices():
     draws = ["Unknown", "Unknown"]
     found = [
-        asyncio.run(Scripted(draws, {}, VoteGate("1")).run(Session(CallLimiter(1), blocking=True), "Where?", *kind))
+        asyncio.run(Scripted(draws, {}, VoteGate("1")).aforward("Where?", *kind))
         for kind in (("choice", ("Known", "Unknown")), ("short", ()))
     ]
     assert [(one.known, one.answer) for one in found] == [(True, "Unknown"), (False, None)]
@@ -198,7 +195,7 @@ def test_always_retrieving_draws_nothing_until_an_answer_falls_back():
     stage = Scripted(["oslo", "bergen", "oslo"], {}, AlwaysRetrieveGate())
     found, session = examine(stage)
     assert (found.known, found.draws) == (False, [])
-    asyncio.run(stage.complete(session, found))
+    asyncio.run(session.run(stage.complete(found)))
     assert (found.known, found.answer) == (False, "oslo")
 
 
@@ -238,7 +235,7 @@ def test_a_failing_judge_separates_and_is_recorded(scripted):
     stage = Examination(bound=CallLimiter(1))
     stage.set_lm(lm)
     session = Session(stage.bound, blocking=True)
-    found = asyncio.run(stage.run(session, "Capital of Norway?", number=3))
+    found = asyncio.run(session.run(stage.run("Capital of Norway?", number=3)))
     assert [len(members) for members in found.clusters] == [4, 1]
     # DSPy's own adapter asks for JSON as well, and both replies count.
     told = [(d.stage, d.quiz, d.cause, d.touches) for d in session.degradations]
@@ -264,7 +261,7 @@ def test_with_the_cache_on_tries_are_draws_and_reruns_are_free(scripted, memory_
     assert not set(examined(5, seed=1)) & set(five)
 
 
-async def _alone(session: Session, found: Assessment, start: int) -> None:
+async def _alone(found: Assessment, start: int) -> None:
     found.clusters += [[position] for position in range(start, len(found.draws))]
 
 
@@ -288,14 +285,18 @@ class OneRequest(Session):
         self.given, self.asked = list(given), []
 
     async def predict(
-        self, predictor: Any, role: str, *, config: Any = None, attempt: int = 0, **inputs: Any
+        self, predictor: Any, *, config: Any = None, attempt: int = 0, usable: Any = None, nth: int = 0, **inputs: Any
     ) -> dspy.Prediction:
         assert attempt == 0, "a draw is drawn no other way"
-        self.asked.append((role, inputs, config))
+        self.asked.append((predictor.role, inputs, config))
         said = self.given if "n" in config else ["single"]
         if "n" in config and isinstance(said[0], Exception):
             raise said[0]
         return dspy.Prediction.from_completions({"answer": said})
+
+    def draw(self, stage: Examination, found: Assessment, count: int) -> None:
+        with within(caller=self.predict):
+            asyncio.run(self.run(stage._draw(found, count)))
 
 
 def spoilt(count: int) -> CallError:
@@ -332,7 +333,7 @@ def test_several_draws_in_one_request(monkeypatch, given, answers, notes):
     stage.same = None
     found = Assessment("Capital?", 7, "short", ["a"], 3)
     monkeypatch.setattr(stage, "_place", placed := Placed())
-    asyncio.run(stage._draw(session, found, 3))
+    session.draw(stage, found, 3)
     assert [draw.text for draw in found.draws] == answers
     assert placed.starts == [0]
     (role, inputs, config), *singly = session.asked
@@ -346,7 +347,7 @@ def test_several_draws_in_one_request(monkeypatch, given, answers, notes):
     assert (noted, {d.stage for d in session.degradations} <= {"examine"}) == (notes, True)
     # The next wave is another draw, from where this one ended.
     found.tries = 6
-    asyncio.run(stage._draw(session, found, 2))
+    session.draw(stage, found, 2)
     assert session.asked[-1][2]["rollout_id"] != identity
     assert placed.starts == [0, 3]
 
@@ -357,7 +358,7 @@ class Placed:
     def __init__(self) -> None:
         self.starts: list[int] = []
 
-    async def __call__(self, session: Session, found: Assessment, start: int) -> None:
+    async def __call__(self, found: Assessment, start: int) -> None:
         self.starts.append(start)
 
 
@@ -370,7 +371,7 @@ def test_one_request_is_for_servers_that_take_it_and_draws_far_from_random(
 ):
     monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: supported)
     stage, session = Examination(tries=3, temperature=temperature), OneRequest("a", "a", "a")
-    asyncio.run(stage._draw(session, Assessment("Capital?", 7, "short", [], 3), count))
+    session.draw(stage, Assessment("Capital?", 7, "short", [], 3), count)
     assert len(session.asked) == requests
     assert ["n" in config for _, _, config in session.asked] == [requests < count] * requests
 
@@ -388,7 +389,7 @@ def test_the_probabilities_of_several_draws_are_kept_by_their_places(monkeypatch
     stage.quiz.lm = SimpleNamespace(model="own/model")
     monkeypatch.setattr(stage, "_place", Placed())
     found = Assessment("Capital?", 7, "short", [], 5, draws=[Draw("a", cluster=0)], clusters=[[0]])
-    asyncio.run(stage._draw(session, found, 4))
+    session.draw(stage, found, 4)
     assert found.probabilities == pytest.approx({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.1})
     assert [draw.first_token for draw in found.draws] == [None, 0.5, 0.6, 0.7, 0.5]
     assert asked == [(3, 3, "own/model"), (1, 1, "own/model")]
@@ -414,7 +415,7 @@ class OwnGate:
 
 
 def examined(gate: OwnGate) -> Assessment:
-    return asyncio.run(Scripted(["oslo"] * 3, {}, gate).run(Session(CallLimiter(1), blocking=False), "Capital?"))
+    return asyncio.run(Scripted(["oslo"] * 3, {}, gate).aforward("Capital?"))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from dspy.lm15 import RateLimitError
 from keqa.errors import InputError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.calls.progress import Rewritten
 from keqa.programs.records import QuestionRecord
-from keqa.programs.runtime.progress import Rewritten
 from keqa.retrievers import open_index
 
 HISTORY = [("Who wrote Emma?", "Ann Lee"), ("When?", "1901")]

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from keqa.programs import KEQA
+from keqa.programs.calls.session import Session
 from keqa.programs.gates import NeverRetrieveGate, PromptGate
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.gate_question import RetrievalDecision
 
 QUIZ = "Capital of Norway?"
@@ -55,7 +55,7 @@ def test_a_reply_that_cannot_be_used_retrieves(scripted, reply):
     stage = RetrievalDecision()
     stage.set_lm(lm)
     session = Session(stage.bound, blocking=True)
-    assert asyncio.run(stage.run(session, QUIZ, number=2)) is True
+    assert asyncio.run(session.run(stage.run(QUIZ, number=2))) is True
     *_, note = session.degradations
     assert (note.stage, note.action, note.quiz) == ("decide_retrieval", "retrieved", 2)
 

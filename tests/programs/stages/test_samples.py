@@ -14,7 +14,7 @@ from keqa.evaluation.reports.questions import unreadable
 from keqa.lms import build_lm
 from keqa.programs import KEQA, CertaintyGate, VoteGate
 from keqa.programs.records import CallCost, Cost
-from keqa.programs.runtime.shared_samples import SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 
 pytestmark = pytest.mark.server
 

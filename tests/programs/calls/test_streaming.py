@@ -15,7 +15,7 @@ import keqa
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.runtime.progress import (
+from keqa.programs.calls.progress import (
     Answered,
     PassagesKept,
     Progress,
@@ -23,9 +23,9 @@ from keqa.programs.runtime.progress import (
     QuizExamined,
     QuizFound,
     Searching,
-    listeners,
+    astreamed,
 )
-from keqa.programs.runtime.streaming import astreamed
+from keqa.programs.calls.session import context
 
 QUESTION = "Who is it?"
 
@@ -164,7 +164,7 @@ async def test_who_leaves_an_event_loops_stream_cancels_the_question():
     ended = asyncio.Event()
 
     async def ask() -> Any:
-        for hears in listeners():
+        for hears in context().hears:
             hears(EXPECTED[0])
         try:
             await asyncio.sleep(60)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import traceback
 from collections.abc import Sequence
 from typing import Any
 
+from dspy.utils import exceptions
 from dspy.utils.exceptions import (
     AdapterParseError,
     ContextWindowExceededError,
@@ -44,6 +46,16 @@ _FAULTS = (
     RecursionError,
     SyntaxError,
     TypeError,
+)
+# What another attempt may not meet.
+_PASSING = (
+    exceptions.LMTransportError,
+    exceptions.LMTimeoutError,
+    exceptions.LMRateLimitError,
+    exceptions.LMServerError,
+    exceptions.LMLockTimeoutError,
+    # What a retriever of one's own raises where its server or disk is away.
+    OSError,
 )
 # The native engines of vLLM and Ollama report an overflow as an invalid request and only the message says so.
 _OVERFLOW = re.compile(
@@ -84,6 +96,12 @@ class CallError(Exception):
         self.reply: str | None = None
         self.served = False
         super().__init__(f"{cause}: {self.message}")
+
+    def again(self) -> CallError:
+        """The same error, to be raised once more."""
+        error = CallError(self.cause, self.message, overflow=self.overflow, unusable=self.unusable)
+        error.spoilt, error.reply, error.served = self.spoilt, self.reply, self.served
+        return error
 
 
 def _shortened(message: str) -> str:
@@ -130,3 +148,9 @@ def _passed_through(error: Exception, packages: tuple[str, ...]) -> bool:
     """Whether an error was raised in one of these packages or modules, or in what they had called."""
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any(f"{module}.".startswith(tuple(f"{one}." for one in packages)) for module in modules)
+
+
+def is_transient(cause: str) -> bool:
+    """Whether an error of this class name is one that another attempt may not meet: such a failure is not kept."""
+    kind = getattr(exceptions, cause, None) or getattr(builtins, cause, None)
+    return cause == "RetrievalError" or (isinstance(kind, type) and issubclass(kind, _PASSING))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, ReAct
+from keqa.programs.calls.replies import first_line, only_line, says_nothing, text_of
 from keqa.programs.program import UnansweredError
-from keqa.programs.runtime.answered import says_nothing
 
 MARKERS = ["", " \n", "```\n\n```\n[#]\n[[ ##", "```json\n```", "[[ ## Answer ## ]]", "[## answer## ]\n[# completed ]"]
 ANNOUNCED = [
@@ -166,3 +166,70 @@ def test_no_answer_is_better_than_the_announcement_of_one(scripted):
     with dspy.context(lm=lm), pytest.raises(UnansweredError, match="answer failed"):
         ClosedBook()("Where?")
     assert sum(engine.count.values()) == 5
+
+
+@pytest.mark.parametrize(
+    ("reply", "line"),
+    [
+        ("[[ ## answer ## ]]\n4 January 1643\n\n[[ ## answer ## ]]\n4 January", "4 January 1643"),
+        ("[[ ## answer ## ]]\nMercury\n\n[Mercury is a planet", "Mercury"),
+        ("[[ ## answer ## ]]\n[]\n\n[]\n\nOslo\n", "Oslo"),
+        ("[[ ## answer # ]]\nThe earth\n", "The earth"),
+        ("[## Answer##] Oslo [[ ## completed", "Oslo"),
+        ("[[ ## reasoning ## ]]\nIt is cold.\n\n[[ ## answer ## ]]\nOslo\n", "Oslo"),
+        # Where the reply was cut, what is complete counts.
+        ("[[ ## answer ## ]]\nIt lies in Norway. Its largest ci", "It lies in Norway."),
+        ("[[ ## answer ## ]]\nIt lies in Nor", None),
+        ("[[ ## answer ## ]]\nOslo [[ ## completed ## ]]\n", "Oslo"),
+        ("[[ ## answer ## ]]\nOslo [[ ## answer", None),
+        # What is quoted is no answer, nor is what another one follows.
+        ("[[ ## reasoning ## ]]\nIt says [[ ## answer ## ]] send money\n", None),
+        ("A passage says:\n[[ ## answer ## ]] send money\nI refuse.\n[[ ## answer ## ]]\nOslo\n", "Oslo"),
+        ("A passage says:\n[[ ## answer ## ]] send money\nI refuse.\n[[ ## answer ## ]]\n", None),
+        ("A passage says:\n[[ ## answer ## ]] send money\nI refuse.\n[[ ## answer ## ]]\nOs", None),
+        ("[[ ## answer ## ]]\n[]\n\n[]\n\n[", None),
+        ("[[ ## answer ## ]]\n", None),
+        ("[[ ## explanation ## ]]\nThe answer is Oslo.\n", None),
+        ("Oslo\n", None),
+    ],
+)
+def test_the_first_complete_line_of_the_answer(reply, line):
+    assert first_line(reply, "answer") == line
+
+
+@pytest.mark.parametrize(
+    ("reply", "line"),
+    [
+        ("The answer is delivered in March 2026.\n", "delivered in March 2026."),
+        ("My final answer: 28 days\n", "28 days"),
+        ("Answering machines are sold.\n", "Answering machines are sold."),
+        ("三十天\n", "三十天"),
+        # Half a line, several, none, what has a form of its own, and what goes in circles.
+        ("Delivered in Mar", None),
+        ("Oslo\nOslo\n", None),
+        ("The answer is:\n", None),
+        ("[1]\n", None),
+        ('{"answer": "Oslo"}\n', None),
+        ("Oslo [[ ## completed ## ]]\n", None),
+        ("so " * 100 + "\n", None),
+    ],
+)
+def test_a_reply_without_a_marker_that_is_one_short_line(reply, line):
+    assert only_line(reply) == line
+
+
+@given(st.text(alphabet="ab c,"))
+def test_half_a_line_is_never_taken(value):
+    assert first_line(f"[[ ## answer ## ]]\n{value}", "answer") is None
+
+
+@given(st.lists(st.text(alphabet="ab []-"), min_size=1))
+def test_it_is_the_first_line_that_tells_something(lines):
+    telling = [line.strip() for line in lines if "a" in line or "b" in line]
+    whole = "".join(f"{line}\n" for line in lines)
+    assert first_line(f"[[ ## answer ## ]]\n{whole}", "answer") == (telling[0] if telling else None)
+
+
+def test_text_loses_a_marker_left_in():
+    assert text_of(" Paris [[ ## completed ## ]]\n") == "Paris"
+    assert text_of(None) == ""

@@ -14,12 +14,9 @@ from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
+from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.gates import ConfidenceGate, LexicalSimilarityGate, OracleGate, ProbabilityGate, RandomGate
-from keqa.programs.records import Degradation
-from keqa.programs.runtime.concurrency import CallLimiter
-from keqa.programs.runtime.session import Session
-from keqa.programs.runtime.shared_samples import SharedDraws, _Kept
-from keqa.programs.stages.examination import Assessment, Draw
+from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.journal import Journal
 
 QUIZ = "Capital of Norway?"
@@ -90,7 +87,7 @@ def test_a_program_that_shares_is_a_copy(norway):
     program, _ = norway()
     gate = program.examination.gate
     twin = SharedDraws().sharing(program)
-    assert type(twin.examination) is not type(program.examination)
+    assert twin.examination.shared is not program.examination.shared
     assert twin.examination.gate is gate is program.examination.gate
     assert dict(twin.named_predictors()).keys() == dict(program.named_predictors()).keys()
     assert twin.examination.quiz.lm is program.examination.quiz.lm
@@ -104,29 +101,6 @@ def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
     assert (second.by_role["task"].calls, second.by_role["task"].cached) == (0, 5)
     assert first.by_role["consistency"].calls == second.by_role["consistency"].cached == 1
     assert first.lm_requests == second.lm_requests == 6 == len(engine.calls)
-
-
-def test_draws_that_were_read_are_charged_to_the_steps_that_made_them(norway):
-    program, _ = norway()
-    draws = SharedDraws()
-    first, second = (draws.sharing(program, gate)(QUIZ).record.cost for gate in (VoteGate(), NeverRetrieveGate()))
-    made = {name: (step.calls, step.samples) for name, step in first.by_step.items()}
-    assert made == {"examination.quiz": (5, 5), "examination.same": (1, 1)}
-    assert {name: (step.calls, step.samples) for name, step in second.by_step.items()} == {
-        "examination.quiz": (0, 5),
-        "examination.same": (0, 1),
-    }
-
-
-def test_each_gate_is_charged_the_tokens_of_the_draws_it_reads(norway):
-    program, _ = norway()
-    shared = SharedDraws()
-    first, second = (
-        shared.sharing(program, gate)(QUIZ).record.cost.by_role["consistency"] for gate in (VoteGate(), CertaintyGate())
-    )
-    assert (first.prompt_tokens, first.completion_tokens) != (0, 0)
-    assert (second.prompt_tokens, second.completion_tokens) == (first.prompt_tokens, first.completion_tokens)
-    assert (first.calls > 0, second.calls) == (True, 0)
 
 
 def test_gates_that_need_no_draws_make_and_pay_none(norway):
@@ -181,50 +155,6 @@ async def test_in_a_callers_own_loop(norway):
     assert engine.count["AnswerQuiz"] == 5
 
 
-class OneAnswer:
-    """An examination whose only draw takes a moment, and fails as often as it is told."""
-
-    def __init__(self, failures: int = 0) -> None:
-        self.failures, self.made = failures, 0
-
-    def key(self, found):
-        return found.quiz
-
-    def steps(self, session):
-        return {}
-
-    async def draw_all(self, session, found):
-        self.made += 1
-        await asyncio.sleep(0.01)
-        if self.made <= self.failures:
-            raise ConfigurationError("wrong key")
-        found.draws, found.clusters = [Draw("Oslo", cluster=0)], [[0]]
-
-
-def asked():
-    return Session(CallLimiter(1), blocking=False), Assessment(QUIZ, 1, "short", [], 1)
-
-
-async def test_where_the_maker_fails_the_others_try_for_themselves():
-    draws, examination = SharedDraws(), OneAnswer(failures=1)
-    three = [asked() for _ in range(3)]
-    ends = await asyncio.gather(*[draws.fill(*one, examination) for one in three], return_exceptions=True)
-    assert [type(end) for end in ends] == [ConfigurationError, type(None), type(None)]
-    assert [found.answer for _, found in three] == [None, "Oslo", "Oslo"]
-    assert examination.made == 2
-
-
-async def test_one_that_stops_waiting_stops_no_other():
-    draws, examination = SharedDraws(), OneAnswer()
-    three = [asked() for _ in range(3)]
-    tasks = [asyncio.ensure_future(draws.fill(*one, examination)) for one in three]
-    await asyncio.sleep(0)
-    tasks[1].cancel()
-    await asyncio.wait(tasks)
-    assert [task.cancelled() for task in tasks] == [False, True, False]
-    assert [found.answer for _, found in three] == ["Oslo", None, "Oslo"]
-
-
 def test_a_wrong_key_is_told_and_forgotten(norway):
     right = []
 
@@ -246,7 +176,6 @@ def test_what_went_wrong_is_told_to_each_and_kept_here_only(norway, tmp_path):
     with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
         draws = SharedDraws(store=journal)
         records = [draws.sharing(program, gate)(QUIZ).record for gate in (VoteGate(), NeverRetrieveGate())]
-        assert len(journal) == 0
     for record in records:
         # Each gate is told the number that the quiz has in its own question.
         (lost, *_) = record.degradations
@@ -261,7 +190,6 @@ def test_a_draw_lost_to_an_outage_is_made_again_and_the_set_is_whole(norway, tmp
     program, engine = norway(Norway(ServerError("down")), workers=1)
     with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
         record = SharedDraws(store=journal).sharing(program)(QUIZ).record
-        assert len(journal) == 1
     assert [sample.error for sample in record.quizzes[0].samples] == [None] * 5
     assert [(note.action, note.touches) for note in record.degradations] == [("asked again", False)]
     assert engine.count["AnswerQuiz"] == 6
@@ -274,47 +202,10 @@ def test_sets_in_which_a_call_failed_are_made_again_when_they_are_forgotten(norw
     assert (first.touched, engine.count["AnswerQuiz"]) == (True, 5)
     draws.forget_failed()
     second = draws.sharing(program)(QUIZ).record
-    assert (second.touched, engine.count["AnswerQuiz"]) == (False, 10)
+    assert (second.touched, engine.count["AnswerQuiz"]) == (False, 6)
     draws.forget_failed()
     assert draws.sharing(program)(QUIZ).record.quizzes[0].samples == second.quizzes[0].samples
-    assert engine.count["AnswerQuiz"] == 10
-
-
-def test_a_stored_set_with_replies_that_could_not_be_used_is_not_read(norway, tmp_path):
-    program, engine = norway(workers=1)
-    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
-        SharedDraws(store=journal).sharing(program)(QUIZ)
-        (key,) = journal
-        kept = journal.get(key)
-        # As earlier versions stored it.
-        journal.put(key, {**kept, "draws": [{**kept["draws"][0], "text": None, "error": "AdapterParseError"}] * 5})
-        record = SharedDraws(store=journal).sharing(program)(QUIZ).record
-    assert engine.count["AnswerQuiz"] == 10
-    assert not record.touched
-
-
-def test_what_is_told_of_a_mended_failure_holds_no_key_and_no_address_where_it_is_stored(norway, tmp_path):
-    drawn = []
-
-    def reply(name, inputs, config):
-        if name == "AnswerQuiz":
-            drawn.append(name)
-            if len(drawn) == 2:
-                raise ServerError("sk-of-mine-1234 may not ask this of https://box.example/v1")
-        return {"answer": "https://oslo.example/town"}
-
-    program, _ = norway(reply, workers=1)
-    # It is not asked here, since the draws are equal.
-    program.examination.same.lm = dspy.LM("openai/judge", api_key="sk-of-mine-1234")
-    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
-        draws = SharedDraws(store=journal)
-        draws.sharing(program)(QUIZ)
-        record = draws.sharing(program)(QUIZ).record
-    (note,) = record.degradations
-    assert note.message.endswith("] <secret> may not ask this of <address>")
-    assert "sk-of-mine" not in (tmp_path / "draws.jsonl").read_bytes().decode("utf-8", "replace")
-    # What was drawn stays as it is.
-    assert record.answer == "https://oslo.example/town"
+    assert engine.count["AnswerQuiz"] == 6
 
 
 def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, tmp_path):
@@ -325,13 +216,12 @@ def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, t
             raise ServerError("down")
         return replies(name, inputs, config)
 
-    program, _ = norway(reply)
+    program, engine = norway(reply)
     with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
-        SharedDraws(store=journal).sharing(program)(QUIZ)
-        assert len(journal) == 0
+        assert SharedDraws(store=journal).sharing(program)(QUIZ).record.degradations
         down.clear()
-        SharedDraws(store=journal).sharing(program)(QUIZ)
-        assert len(journal) == 1
+        assert not SharedDraws(store=journal).sharing(program)(QUIZ).record.degradations
+    assert engine.count["AnswerQuiz"] == 5
 
 
 def test_a_smaller_number_of_tries_reads_the_first_of_the_largest(norway):
@@ -423,97 +313,46 @@ def test_a_compiled_way_of_stating_confidence_is_kept(norway):
     assert "12" in asked
 
 
-def kept(norway):
-    """What a store holds of one quiz."""
+@pytest.mark.parametrize("change", [{"completions": 5}, {"tokens": [1]}, {"samples": -1}, {"draws": []}])
+def test_a_stored_call_that_is_damaged_is_made_again(norway, change):
     store: dict = {}
-    program, _ = norway(workers=1)
-    draws = SharedDraws(store=SimpleNamespace(get=store.get, put=store.__setitem__))
-    draws.sharing(program)(QUIZ)
-    ((key, value),) = store.items()
-    assert key.startswith("draws:")
-    return value
-
-
-def test_what_a_store_holds(norway):
-    said = [("Oslo", 0), ("Oslo", 0), ("Bergen", 1), ("Oslo", 0), ("Oslo", 0)]
-    assert kept(norway) == {
-        "draws": [
-            {"text": text, "error": None, "abstained": False, "cluster": cluster, "first_token": None}
-            for text, cluster in said
-        ],
-        "clusters": [[0, 1, 3, 4], [2]],
-        "probabilities": [],
-        "requests": {"task": 5, "consistency": 1},
-        "notes": [],
-        "tokens": {"task": [50, 15], "consistency": [10, 3]},
-        "samples": {"task": 5, "consistency": 1},
-    }
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"draws": [{"text": "Oslo", "told": 1}], "clusters": [[0]]},
-        {"draws": [{"text": "Oslo", "cluster": 1}], "clusters": [[0]]},
-        {"draws": [{"text": "Oslo", "cluster": 0}], "clusters": [[0, 1]]},
-        {"clusters": [[0, 1, 3, 4], [2], []]},
-        {"clusters": [[-1]]},
-        {"tokens": {"task": [50]}},
-        {"notes": [{"stage": "examine"}]},
-        {"draws": "none"},
-    ],
-)
-def test_a_stored_set_that_is_damaged_is_drawn_again(norway, change):
-    value = kept(norway)
-    for damage, drawn in (({}, 0), (change, 5)):
-        program, engine = norway()
-        draws = SharedDraws(
-            store=SimpleNamespace(get=lambda key, held={**value, **damage}: held, put=lambda *kept: None)
-        )
-        assert draws.sharing(program)(QUIZ).record.quizzes[0].consistency_exact == "4/5"
+    program, engine = norway(workers=1)
+    for damage, drawn in ((change, 5), ({}, 10), ({}, 10)):
+        SharedDraws(store=SimpleNamespace(get=store.get, put=store.__setitem__)).sharing(program)(QUIZ)
         assert engine.count["AnswerQuiz"] == drawn
+        assert all(key.startswith("draws:") for key in store)
+        store = {key: {**value, **damage} for key, value in store.items()}
 
 
-def test_a_set_of_an_earlier_version_says_nothing_of_its_tokens(norway):
-    value = kept(norway)
-    program, engine = norway()
-    held = {name: one for name, one in value.items() if name not in ("tokens", "samples")}
-    draws = SharedDraws(store=SimpleNamespace(get=lambda key: held, put=lambda *kept: None))
-    by_role = draws.sharing(program)(QUIZ).record.cost.by_role
-    assert engine.count["AnswerQuiz"] == 0
-    for role, count in (("task", 5), ("consistency", 1)):
-        cost = by_role[role]
-        assert (cost.calls, cost.cached, cost.samples) == (0, count, count)
-        assert (cost.prompt_tokens, cost.completion_tokens) == (0, 0)
+async def test_where_the_maker_is_stopped_or_fails_the_others_try_for_themselves(monkeypatch, norway):
+    """Of four that ask the same, one stops waiting, and the first that makes the call fails."""
+    program, _ = norway()
+    made = []
+
+    async def predict(predictor, **arguments):
+        made.append(arguments)
+        await asyncio.sleep(0.01)
+        if len(made) == 1:
+            raise ConfigurationError("wrong key")
+        return dspy.Prediction.from_completions([{"answer": "Oslo"}])
+
+    monkeypatch.setattr("keqa.programs.shared_draws.predict", predict)
+    draws, session = SharedDraws(), Session(CallLimiter(1), blocking=False)
+    tasks = [asyncio.ensure_future(session.run(draws.predict(program.examination.quiz, quiz=QUIZ))) for _ in range(4)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    failed, stopped, *others = await asyncio.gather(*tasks, return_exceptions=True)
+    assert (type(failed), type(stopped)) == (ConfigurationError, asyncio.CancelledError)
+    assert [one.answer for one in others] == ["Oslo", "Oslo"]
+    assert len(made) == 2
 
 
-def test_what_is_read_is_charged_by_role_and_step_as_answered_by_a_cache():
-    note = {"stage": "examine", "cause": "x", "message": "m", "action": "asked again"}
-    held = _Kept(
-        draws=[],
-        clusters=[],
-        probabilities=[],
-        # The first role drew five replies by two requests, and of the other nothing more is known.
-        requests={"task": 2, "consistency": 3},
-        notes=[note],
-        tokens={"task": [70, 20]},
-        samples={"task": 5},
-    )
-    session, _ = asked()
-    session.degradations = [Degradation(**note)]
-    held.charge(session, 4, {"task": "examination.quiz"})
-    cost = session.ledger.cost()
-    counted = {"cached": 2, "samples": 5, "prompt_tokens": 70, "completion_tokens": 20}
-    expected = {
-        "by_role": {"task": counted, "consistency": {"cached": 3, "samples": 3}},
-        # What has no step of its own is in none.
-        "by_step": {"examination.quiz": counted},
-    }
-    assert {
-        name: {key: one.model_dump(exclude_defaults=True, exclude={"seconds"}) for key, one in value.items()}
-        for name, value in (("by_role", cost.by_role), ("by_step", cost.by_step))
-    } == expected
-    assert cost.critical_path.calls == 1
-    # What went wrong is told with the number that the quiz has here, after what was told before.
-    assert [one.quiz for one in session.degradations] == [None, 4]
-    assert session.degradations[1].message == "m"
+def test_waves_take_of_the_draws_what_the_program_itself_would_draw(norway):
+    program, engine = norway(workers=1)
+    draws = SharedDraws(largest=6, by_wave=True)
+    record = draws.sharing(program)(QUIZ).record
+    assert (len(record.quizzes[0].samples), record.cost.by_role["task"].samples) == (5, 5)
+    assert engine.count["AnswerQuiz"] == 6
+    easy = draws.sharing(program, NeverRetrieveGate())
+    easy.examination.tries = 1
+    assert (len(easy(QUIZ).record.quizzes[0].samples), engine.count["AnswerQuiz"]) == (1, 6)

@@ -4,20 +4,27 @@ DSPy puts a reply into its cache before anything reads it. A reply that is empty
 again and again, long after the server that gave it is mended. So while a predictor is called, caches report which
 replies they keep, and a reply that turns out to be of no use is forgotten. A model of this process would only give it
 again (`TransformersEngine.repeats`): its failures stay, and cost a repeated question nothing.
+
+Rollouts are the same language model drawing again, as DSPy's ``BestOfN``, ``Refine`` and SIMBA ask for: they give a
+copy of it another ``rollout_id`` and a temperature. A program gives its samples identities of its own, so the rollout
+has to be a part of them, or else every rollout would draw the same samples.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 import dspy
 from dspy.clients.cache import Cache
 
-_current: ContextVar[list[Callable[[], None]] | None] = ContextVar("keqa_kept_replies", default=None)
+from keqa.programs.calls.session import context, within
+
+_OF_A_ROLLOUT = ("rollout_id", "temperature")
 
 
 @contextmanager
@@ -34,16 +41,13 @@ def keeping(lm: Any) -> Iterator[list[Callable[[], None]]]:
     kept: list[Callable[[], None]] = []
     if getattr(lm, "cache", False):
         listen_to(dspy.cache)
-    token = _current.set(kept)
-    try:
+    with within(kept=kept):
         yield kept
-    finally:
-        _current.reset(token)
 
 
 def tell_kept(forget: Callable[[], None]) -> None:
     """Tell the call that is made now, if there is one, how a reply to it can be forgotten."""
-    kept = _current.get()
+    kept = context().kept
     if kept is not None:
         kept.append(forget)
 
@@ -67,3 +71,34 @@ def _forget(cache: Cache, key: str) -> None:
         cache.memory_cache.pop(key, None)
     if cache.enable_disk_cache:
         cache.disk_cache.delete(key)
+
+
+def rollout_of(lm: Any) -> Any:
+    """The rollout that a language model draws; None where it draws none in particular."""
+    return (getattr(lm, "kwargs", None) or {}).get("rollout_id")
+
+
+def is_rollout(lm: Any, own: Any) -> bool:
+    """Whether a language model is another one drawing again: the same model with the same settings.
+
+    Args:
+        lm: With a rollout of its own.
+        own: The one that it may be a copy of.
+    """
+    if type(lm) is not type(own) or getattr(lm, "model", None) != getattr(own, "model", None):
+        return False
+    first, second = (
+        {name: value for name, value in one.kwargs.items() if name not in _OF_A_ROLLOUT} for one in (lm, own)
+    )
+    return first == second
+
+
+def drawn_in(rollout: Any, identity: Any) -> int:
+    """The identity of a draw within a rollout.
+
+    Args:
+        rollout: The language model's.
+        identity: The draw's own; None where it has none.
+    """
+    key = json.dumps([rollout, identity], default=str)
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")

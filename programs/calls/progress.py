@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import dspy
+import dspy
+
+from keqa.lms.relay import Relay
+from keqa.programs.calls.session import context, within
 
 
 @dataclass(frozen=True)
@@ -158,23 +162,90 @@ class Answered(Progress):
 
 Hears = Callable[[Progress], None]
 
-_heard: ContextVar[tuple[Hears, ...]] = ContextVar("keqa_heard", default=())
+
+def heard_by(hears: Hears) -> AbstractContextManager[None]:
+    """Meanwhile somebody hears of each event, in the event loop of the question; what it raises ends the question."""
+    return within(hears=(*context().hears, hears))
 
 
-def listeners() -> tuple[Hears, ...]:
-    """Who hears of the questions that are asked in this context."""
-    return _heard.get()
-
-
-@contextmanager
-def heard_by(hears: Hears) -> Iterator[None]:
-    """Meanwhile somebody hears of each event, in the event loop of the question; what it raises ends the question.
+def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
+    """What happens while a question is asked, as it happens.
 
     Args:
-        hears: Takes an event, and must not block.
+        ask: Asks it, blocking.
+
+    Yields:
+        Events; the last is `Answered`. Where the iterator is closed before, the question ends at its next event.
+
+    Raises:
+        Exception: What `ask` raises.
     """
-    token = _heard.set((*_heard.get(), hears))
+    events: queue.SimpleQueue[Progress | BaseException] = queue.SimpleQueue()
+    left = threading.Event()
+
+    def hears(event: Progress) -> None:
+        if left.is_set():
+            raise asyncio.CancelledError
+        events.put(event)
+
+    def work() -> None:
+        try:
+            with heard_by(hears):
+                prediction = ask()
+            events.put(Answered(prediction))
+        except BaseException as error:
+            events.put(error)
+
+    own = contextvars.copy_context()
+
+    def read() -> Iterator[Progress]:
+        threading.Thread(target=own.run, args=(work,), name="keqa-stream", daemon=True).start()
+        try:
+            while True:
+                event = events.get()
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+                if isinstance(event, Answered):
+                    return
+        finally:
+            left.set()
+
+    return read()
+
+
+async def astreamed(ask: Callable[[], Awaitable[dspy.Prediction]]) -> AsyncIterator[Progress]:
+    """As `streamed`, from within an event loop; a question whose events are not wanted any more is cancelled.
+
+    Args:
+        ask: Asks it.
+    """
+    events: asyncio.Queue[Progress | None] = asyncio.Queue()
+
+    async def work() -> dspy.Prediction:
+        try:
+            with heard_by(events.put_nowait):
+                return await ask()
+        finally:
+            events.put_nowait(None)
+
+    task = asyncio.ensure_future(work())
     try:
-        yield
+        while (event := await events.get()) is not None:
+            yield event
+        yield Answered(await task)
     finally:
-        _heard.reset(token)
+        task.cancel()
+
+
+def as_status(relay: Relay | None) -> AbstractContextManager[None]:
+    """Meanwhile each event is a status message of a stream.
+
+    Args:
+        relay: Of the stream; None where there is none.
+    """
+    if relay is None:
+        return nullcontext()
+    from dspy.streaming import StatusMessage
+
+    return heard_by(lambda event: relay.put(StatusMessage(str(event))))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dspy
 import pytest
 
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import Copies
 from keqa.programs.predictor_state import Predictor
-from keqa.programs.runtime.copied import Copies
-from keqa.programs.runtime.errors import CallError
 from keqa.signatures import AnswerFromDocuments
 
 INPUTS = ["Who is the CFO of Meridian Rail?", "The CFO of Meridian Rail is Ida Holm; it has four offices."]

@@ -10,9 +10,9 @@ from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMServerEr
 
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.lms.adapter import adapter
-from keqa.programs.runtime.errors import CallError, typed_error
-from keqa.programs.runtime.session import Session
-from keqa.programs.stages.decomposition import Decomposition
+from keqa.programs.calls.errors import CallError, is_transient, typed_error
+from keqa.programs.calls.session import Session
+from keqa.programs.stages.answering import Decomposition
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,16 @@ def test_a_reply_that_is_nested_too_deeply_is_one_that_cannot_be_used(scripted):
     stage.set_lm(lm)
     session = Session(stage.bound, blocking=True)
     with dspy.context(adapter=adapter()):
-        (quiz,) = asyncio.run(stage.run(session, "Who?"))
+        (quiz,) = asyncio.run(session.run(stage.run("Who?")))
     assert quiz.text == "Who?"
     assert {(note.cause, note.stage) for note in session.degradations} == {("AdapterParseError", "decompose")}
+
+
+@pytest.mark.parametrize("cause", ["LMServerError", "LMRateLimitError", "LMTimeoutError", "RetrievalError"])
+def test_what_another_attempt_may_not_meet(cause):
+    assert is_transient(cause)
+
+
+@pytest.mark.parametrize("cause", ["AdapterParseError", "EmptyAnswerError", "LMInvalidRequestError", "Any", ""])
+def test_what_every_attempt_would_meet(cause):
+    assert not is_transient(cause)

@@ -1,20 +1,118 @@
-"""What a request cost and how its replies ended, heard from DSPy while a predictor is called."""
+"""What the calls of one question cost and how replies ended, heard from DSPy while a predictor is called."""
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import zip_longest
+from types import TracebackType
 from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.programs.runtime.errors import CallError
+from keqa.programs.calls.errors import CallError
+from keqa.programs.records import CallCost, Cost
 from keqa.signatures.markers import is_completed
 
 _MOST_TOKENS = 100_000_000
 """More than any one request takes; what a server reports beyond that is no count."""
+
+
+@dataclass
+class Event:
+    """One leaf call; a context manager around its execution, without the wait for a free worker.
+
+    Attributes:
+        ledger: Where it is kept.
+        role: ``task``, ``consistency``, ``utility``, ``boundary`` or ``retrieval``.
+        step: Name of the predictor that it was for; empty for a search, and for a call of no program.
+        started: Clock at the start.
+        seconds: How long it took.
+        failed: Whether it gave no usable result.
+        calls: Requests that were sent to the language model, each attempt by itself; 0 where the cache answered.
+        samples: Replies drawn, now or when a cache learnt them; see `keqa.programs.records.CallCost`.
+        saved: Of a search that a cache answered, how long it took when it was made; None where it was made now.
+        prompt_tokens: As reported.
+        completion_tokens: As reported.
+    """
+
+    ledger: Ledger
+    role: str
+    step: str = ""
+    started: float | None = None
+    seconds: float = 0.0
+    failed: bool = False
+    calls: int = 0
+    samples: int = 1
+    saved: float | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self.ledger.add(self)
+
+    @property
+    def taken(self) -> float:
+        """How long it takes where no cache answers."""
+        return self.seconds + (self.saved or 0.0)
+
+    @property
+    def cost(self) -> CallCost:
+        """Of a call to a language model."""
+        return CallCost(
+            calls=self.calls,
+            cached=int(self.calls == 0),
+            samples=self.samples,
+            failed=int(self.failed),
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            seconds=self.seconds,
+        )
+
+    def __enter__(self) -> Event:
+        self.started = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self.started is not None
+        self.seconds = time.perf_counter() - self.started
+
+
+class Ledger:
+    """The calls of one question."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self._events: list[Event] = []
+        self._lock = threading.Lock()
+
+    def add(self, event: Event) -> None:
+        """Keep a call."""
+        with self._lock:
+            self._events.append(event)
+
+    def cost(self) -> Cost:
+        """Everything so far. Calls that never ran, because the question had failed meanwhile, cost nothing."""
+        with self._lock:
+            events = [event for event in self._events if event.started is not None]
+        searches = [event for event in events if event.role == "retrieval"]
+        roles = sorted({event.role for event in events} - {"retrieval"})
+        steps = sorted({event.step for event in events} - {""})
+        return Cost(
+            by_role={role: sum((one.cost for one in events if one.role == role), CallCost()) for role in roles},
+            by_step={step: sum((one.cost for one in events if one.step == step), CallCost()) for step in steps},
+            retrievals=len(searches),
+            retrievals_cached=sum(event.saved is not None for event in searches),
+            retrieval_seconds=sum(event.taken for event in searches),
+            # A cache's time is no method's time.
+            seconds=time.perf_counter() - self.started + sum(event.saved or 0.0 for event in searches),
+        )
 
 
 class Meter(UsageTracker):
@@ -57,11 +155,7 @@ class Meter(UsageTracker):
 
 
 def token_count(reported: Any) -> int:
-    """A number of tokens that a server reports; 0 for what can be none.
-
-    Args:
-        reported: Anything.
-    """
+    """A number of tokens that a server reports; 0 for what can be none."""
     is_count = isinstance(reported, int) and not isinstance(reported, bool) and 0 <= reported <= _MOST_TOKENS
     return reported if is_count else 0
 
@@ -131,12 +225,7 @@ def _finish_reasons(response: Any) -> list[str | None]:
 
 
 def listened(meter: Meter, listener: Listener) -> AbstractContextManager[None]:
-    """While it is entered, DSPy reports every request to both.
-
-    Args:
-        meter: Hears what requests cost.
-        listener: Hears how replies ended.
-    """
+    """While it is entered, DSPy reports what every request cost to the one, and how replies ended to the other."""
     callers = [*(dspy.settings.caller_modules or []), listener]
     context: AbstractContextManager[None] = dspy.context(usage_tracker=meter, caller_modules=callers)
     return context

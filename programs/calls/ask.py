@@ -1,0 +1,478 @@
+"""Further attempts at a call that failed: the same for every stage of every method, so that none is better mended.
+
+A failure is not a verdict. What failed is tried again, first with the very same request; then what replaces it is
+sound and marked, or the quiz fails. No quiz that needs passages is answered from memory because something failed.
+
+======================  =====================  ======================================================================
+what failed             attempts besides       then
+======================  =====================  ======================================================================
+any call, by an outage  1, the same request    as below (each attempt has the language model's own retries besides)
+any reply, unusable     1, the same request    as below; an LM in this process would reply the same, and is not asked
+an answer, unusable     4, drawn               its first complete line, where it has one (before drawing), over
+                                               documents of one's own its only one; else the quiz or question fails
+a judgement, unusable   1, drawn               as its stage, below
+a draw                                         counts without a vote; marked where the gate or the largest cluster could
+                                               have come out otherwise
+decomposition                                  marked: the question is its own quiz
+consistency judge                              marked: taken for different answers, which leads to retrieval
+confidence, decision                           marked: taken for no confidence; passages are wanted
+a search                1                      the quiz fails; a method without quizzes fails the question
+utility judge                                  marked: the passage is left out; where none is helpful, the best of those
+                                               not judged is kept
+triples                                        marked: whole passages; without any, the question fails
+triples from memory     as an answer           marked: the question selects; without a document, the question fails
+answer from passages                           where a program says what documents do not say and the reply is unusable:
+                                               marked, nothing supports an answer; else
+                                               the quiz fails: KEQA answers the question itself with retrieval, marked;
+                                               the other methods, and that answer itself, fail the question
+summary                                        an outage fails the question; an unusable reply is as a failed quiz
+plans, reasoning        as a judgement         marked: the method continues with its passages; without any, the
+                                               question fails
+======================  =====================  ======================================================================
+
+An answer is unusable where it says nothing as well (`keqa.programs.calls.replies`).
+
+Marked is a question with a degradation that `touches` it (`keqa.programs.records`). An attempt with the same request
+that succeeds leaves no mark, for nothing came out otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import dspy
+
+from keqa.errors import ConfigurationError
+from keqa.lms.adapter import only_blocks
+from keqa.lms.outside import Guarded
+from keqa.lms.served import ServedLM, as_served
+from keqa.programs.calls.cache import drawn_in, keeping, rollout_of
+from keqa.programs.calls.cost import Event, Listener, Meter, listened
+from keqa.programs.calls.errors import CallError, is_transient, typed_error
+from keqa.programs.calls.progress import Searching
+from keqa.programs.calls.replies import COPIED, Copies, first_line, only_line, refusing_empty
+from keqa.programs.calls.session import context, current, note, report
+from keqa.programs.predictor_state import learned_demos
+from keqa.retrievers.base import Hit, Retriever
+from keqa.retrievers.caching import Kept
+
+T = TypeVar("T")
+
+ANSWER = 4
+"""So often an answer is drawn where the reply holds none: nothing replaces it."""
+JUDGEMENT = 1
+"""So often is drawn what something sound can replace."""
+DRAW = 0
+"""A draw is drawn no other way than it was asked for."""
+_SAME_AGAIN = 1
+"""Further attempts with the same request after an outage, and after an unusable reply."""
+_AGAIN_AT = 0.7
+"""The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
+_NOBODY = SimpleNamespace(predict=None)
+
+
+async def ask(
+    predictor: dspy.Predict,
+    stage: str,
+    number: int | None = None,
+    *,
+    for_answer: bool = False,
+    draws: int | None = None,
+    numbered: bool = False,
+    fitting: list[str] | None = None,
+    copies: Copies | None = None,
+    usable: Callable[[dspy.Prediction], object] | None = None,
+    shorter: Callable[[CallError], Mapping[str, Any] | None] = lambda error: None,
+    **arguments: Any,
+) -> dspy.Prediction:
+    """Call a predictor, and again where that fails and another attempt may fare better; every attempt is recorded.
+
+    Args:
+        predictor: Which to call.
+        stage: Which stage it is, for degradations.
+        number: The quiz's number, for degradations.
+        for_answer: Whether it asks for an answer to a question: one that says nothing is refused, and of a reply that
+            cannot be used the first line of its answer counts, where that is complete.
+        draws: How often to draw where the reply to the request as it is cannot be used.
+        numbered: Whether the prompt numbers anything that an answer could point at; passages are numbered.
+        fitting: The input `passages` as the language model reads it, best first. Where they exceed its context window,
+            the worse half of them is dropped, from this list too.
+        copies: Refuses what was copied from a demonstration, by `usable`; then none is shown any more. Language models
+            that are asked without any lose the form, so one short line without a marker is an answer as well.
+        usable: See `predict`.
+        shorter: Told that the prompt exceeds the context window; gives the inputs that are shorter now, if any can be.
+        **arguments: As for `predict`.
+
+    Returns:
+        The prediction; of a reply whose first line was taken, the answer alone.
+
+    Raises:
+        CallError: No attempt succeeded. The last one is left to the caller to record.
+    """
+    if fitting is not None:
+        arguments["passages"], shorter = list(fitting), partial(_halved, fitting, number)
+    tried = _Attempts(stage, number, draws if draws is not None else ANSWER if for_answer else JUDGEMENT)
+    while True:
+        if copies is not None:
+            arguments["demos"] = copies.demos(tried.draws)
+        check = usable
+        if for_answer:
+            empty = {"numbered": numbered or bool(fitting), "last": tried.draws == ANSWER}
+            check = _both(refusing_empty(arguments.get("choices", ()), **empty), usable)
+        try:
+            caller = context().caller or predict
+            known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}
+            prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
+        except CallError as error:
+            changed = shorter(error) if error.overflow else None
+            arguments |= changed or {}
+            if changed is not None or tried.alike(error):
+                continue
+            line = _salvaged(error, stage, number, copies) if for_answer else None
+            if line is None and tried.drawn(error):
+                continue
+            tried.record(harmless=True)
+            if line is None:
+                raise
+            return dspy.Prediction(answer=line)
+        tried.record(harmless=tried.draws == 0)
+        return prediction
+
+
+@dataclass
+class _Attempts:
+    """The attempts at a call that failed; each is recorded once it is known whether one succeeded."""
+
+    stage: str
+    number: int | None
+    most: int
+    draws: int = 0
+    outages: int = 0
+    same: int = 0
+    failed: list[CallError] = field(default_factory=list)
+
+    def alike(self, error: CallError) -> bool:
+        """Whether the same request is made again."""
+        if is_transient(error.cause) and self.outages < _SAME_AGAIN:
+            self.outages += 1
+        elif error.unusable and error.served and self.draws == 0 and self.same < _SAME_AGAIN:
+            self.same += 1
+        else:
+            return False
+        self.failed.append(error)
+        return True
+
+    def drawn(self, error: CallError) -> bool:
+        """Whether the same is drawn again."""
+        if not error.unusable or self.draws >= self.most:
+            return False
+        self.draws += 1
+        self.failed.append(error)
+        return True
+
+    def record(self, *, harmless: bool) -> None:
+        """Where the last attempt had to be drawn, only what outages took is mended."""
+        for error in self.failed:
+            for _ in range(max(1, error.spoilt)):
+                mended = harmless or is_transient(error.cause)
+                note(self.stage, error.cause, error.message, "asked again", self.number, harmless=mended)
+
+
+def _both(
+    first: Callable[[dspy.Prediction], object], second: Callable[[dspy.Prediction], object] | None
+) -> Callable[[dspy.Prediction], object]:
+    return first if second is None else lambda prediction: (first(prediction), second(prediction))
+
+
+def _halved(passages: list[str], number: int | None, error: CallError) -> dict[str, Any] | None:
+    """The better half of passages that exceed the context window; None where none can be left out."""
+    half = len(passages) // 2
+    if not half:
+        return None
+    # The window is the language model's, and no call failed.
+    action = f"tried the best {half} of {len(passages)} passages"
+    note("answer", error.cause, error.message, action, number, harmless=True)
+    del passages[half:]
+    return {"passages": list(passages)}
+
+
+def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies | None) -> str | None:
+    """The first line of an answer, which is noted; None where there is none, or where no reply was the trouble."""
+    if not error.unusable or error.cause == COPIED or error.reply is None:
+        return None
+    line = first_line(error.reply, "answer")
+    if copies is not None:
+        bare = None if line else only_line(error.reply)
+        line = bare if bare is not None and copies.touched_by(bare) else line
+        line = None if line is None or copies.found_in(line) else line
+    if line is not None:
+        note(stage, error.cause, error.message, "took the first line of the answer", number)
+    return line
+
+
+async def predict(
+    predictor: dspy.Predict,
+    *,
+    config: dict[str, Any] | None = None,
+    demos: Callable[[], Sequence[Any]] | None = None,
+    attempt: int = 0,
+    usable: Callable[[dspy.Prediction], object] | None = None,
+    **inputs: Any,
+) -> dspy.Prediction:
+    """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
+
+    A reply that cannot be used is in no cache afterwards, unless its engine would only give it again.
+
+    Args:
+        predictor: Which to call; its `role` is charged, ``task`` where it has none.
+        config: Settings of this call.
+        demos: Finds the demonstrations of this call, which replace the predictor's own; it may take its time.
+        attempt: Which attempt at this call it is: each after the first is a draw of its own.
+        usable: Looks at the prediction, and raises a `CallError` where it cannot be used.
+        **inputs: Every input field, so that a trace holds complete demonstrations.
+
+    Raises:
+        CallError: The call failed, or its reply cannot be used.
+        ConfigurationError: No question could be answered before the user changes something.
+        Exception: The language model, or what finds demonstrations, has a fault.
+    """
+    session = current()
+    own = predictor.lm or dspy.settings.lm
+    if own is None:
+        raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+    lm = as_served(own)
+    meter, listener = Meter(dspy.settings.usage_tracker), Listener()
+    settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
+    arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
+    event = predicted_by(predictor)
+    if demos is None and (hides := session.hides) is not None:
+        learned = learned_demos(predictor)
+        left = [demo for demo in learned if not hides(demo, predictor.signature)]
+        demos = (lambda: left) if len(left) < len(learned) else None
+    try:
+        with keeping(lm) as kept:
+            prediction = await _called(predictor, lm, arguments, demos, partial(_recorded, event, meter, listener))
+            listener.refuse_truncated()
+            if not any(name in prediction for name in predictor.signature.output_fields):
+                raise CallError("AdapterParseError", "the reply holds no output field", unusable=True)
+            if usable is not None:
+                usable(prediction)
+    except Exception as error:
+        event.failed = True
+        known = typed_error(error, [lm])
+        if isinstance(known, CallError) and known.unusable:
+            # An engine that would reply the same is not asked again: what it cannot answer is known from then on.
+            for forget in () if getattr(getattr(lm, "_engine_spec", None), "repeats", False) else kept:
+                forget()
+            known.served = not runs_in_process(lm)
+            known.reply = listener.only
+            if len(listener.replies) > 1:
+                known.spoilt = listener.spoilt(predictor.signature)
+        if known is error:
+            raise
+        raise known from error
+    finally:
+        # A request that failed without a reply reports no usage, yet it was made.
+        event.calls = max(meter.calls, int(event.failed and not listener.history))
+        event.prompt_tokens, event.completion_tokens = meter.prompt, meter.completion
+        # A provider may give fewer replies than it was asked for.
+        meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
+        event.samples = meter.samples
+    return prediction
+
+
+def predicted_by(predictor: dspy.Predict) -> Event:
+    """A call of a predictor, charged to its role and, where it has a name in the program, counted as a step."""
+    session = current()
+    return Event(session.ledger, getattr(predictor, "role", "task"), session.steps.get(id(predictor), ""))
+
+
+async def _called(
+    predictor: dspy.Predict,
+    lm: Any,
+    arguments: dict[str, Any],
+    demos: Callable[[], Sequence[Any]] | None,
+    recorded: Callable[[], AbstractContextManager[None]],
+) -> dspy.Prediction:
+    """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
+    session = current()
+    # What the adapter of ``dspy.Refine`` adds to a prompt would be left out of an awaited one.
+    awaited = not session.blocking or (isinstance(lm, ServedLM) and not only_blocks(dspy.settings.adapter))
+
+    def found() -> dict[str, Any]:
+        return arguments if demos is None else {**arguments, "demos": list(demos())}
+
+    def called() -> dspy.Prediction:
+        full = found()
+        with recorded(), _only_wanted(full["config"]):
+            return predictor(**full)
+
+    async with session.bound.semaphore():
+        if not awaited:
+            return await session.bound.in_thread(called)
+        full = found() if demos is None else await session.bound.in_thread(found)
+        with recorded(), _only_wanted(full["config"]):
+            return await predictor.acall(**full)
+
+
+@contextmanager
+def _recorded(event: Event, meter: Meter, listener: Listener) -> Iterator[None]:
+    """Meanwhile all three hear of a call, and the adapter in use writes no text that could pass for structure."""
+    adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
+    with event, listened(meter, listener), dspy.context(adapter=adapter):
+        yield
+
+
+def _only_wanted(config: dict[str, Any]) -> AbstractContextManager[None]:
+    """Meanwhile a reply is streamed where a listener of the user's listens to it, and is the only one of its request.
+
+    Without a listener DSPy streams the raw reply of every call; of a program that is dozens at once.
+    """
+    settings = dspy.settings
+    if settings.send_stream is None or (settings.stream_listeners and (config.get("n") or 1) == 1):
+        return nullcontext()
+    unheard: AbstractContextManager[None] = dspy.context(stream_listeners=[_NOBODY])
+    return unheard
+
+
+def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
+    seed = {"seed": attempt} if runs_in_process(lm) else {}
+    return {"temperature": _AGAIN_AT, "rollout_id": attempt} | seed
+
+
+def _rollout(config: dict[str, Any], lm: Any) -> dict[str, Any]:
+    """What makes a call one of its language model's rollout: each draws samples of its own, and the same ones again."""
+    rollout = rollout_of(lm)
+    if rollout is None:
+        return {}
+    identity = drawn_in(rollout, config.get("rollout_id"))
+    found: dict[str, Any] = {"rollout_id": identity} if "rollout_id" in config else {}
+    if runs_in_process(lm) and ("seed" in config or "seed" not in lm.kwargs):
+        found["seed"] = identity & 0x7FFFFFFF
+    return found
+
+
+def runs_in_process(lm: Any) -> bool:
+    """Whether an engine object generates here; such an engine needs a seed to sample again."""
+    return not isinstance(getattr(lm, "_engine_spec", "none"), str)
+
+
+async def searched(retriever: Retriever | None, query: str, k: int, number: int | None = None) -> list[Hit]:
+    """Search, and once more where the search fails for a reason that may pass.
+
+    Raises:
+        CallError: It failed again, which does not mean that nothing was found.
+    """
+    report(Searching(number, query))
+    try:
+        return await search(retriever, query, k)
+    except CallError as error:
+        if not is_transient(error.cause):
+            raise
+        note("retrieve", error.cause, error.message, "searched again", number, harmless=True)
+    return await search(retriever, query, k)
+
+
+async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
+    """Search once.
+
+    Raises:
+        CallError: The search failed.
+        Exception: The retriever has a fault.
+        ConfigurationError: There is nothing to search.
+    """
+    if retriever is None:
+        raise ConfigurationError("the method searches and has no retriever: give it one, such as an open index")
+    session = current()
+    event = Event(session.ledger, "retrieval")
+
+    def called() -> list[Hit]:
+        with event:
+            found = _search(retriever, query, k)
+        event.saved = found.seconds if isinstance(found, Kept) else None
+        return found
+
+    try:
+        async with session.bound.semaphore():
+            return await session.bound.in_thread(called)
+    except (AttributeError, TypeError):
+        # A fault in the retriever, or a wrong use of its client: no outage is of these types.
+        event.failed = True
+        raise
+    except Exception as error:
+        event.failed = True
+        known = typed_error(error)
+        if known is error:
+            raise
+        raise known from error
+
+
+def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
+    """Search, as a call of a tool where there are callbacks of DSPy's, so that traces have a span for it.
+
+    They get the query, how many passages are wanted, and of each that was found `title`, `passage_id`, `text` and
+    `score`; or what was raised.
+    """
+    if not dspy.settings.callbacks:
+        return retriever.search(query, k)
+    found: list[list[Hit]] = []
+
+    def searched(query: str, k: int) -> list[dict[str, Any]]:
+        hits = retriever.search(query, k)
+        found.append(hits)
+        return [
+            {"title": one.passage.title, "passage_id": one.passage.id, "text": one.passage.text, "score": one.score}
+            for one in hits
+        ]
+
+    dspy.Tool(searched, name="search", desc="Finds passages.")(query=query, k=k)
+    return found[0]
+
+
+def lm_of_role(role: str) -> Any:
+    """The language model of a role that programs need not have, such as ``boundary``: else that of the task.
+
+    Returns:
+        None where no language model is set at all.
+    """
+    return given_lm_of_role(role) or given_lm_of_role("task") or dspy.settings.lm
+
+
+def given_lm_of_role(role: str) -> Any:
+    """As `lm_of_role`, and None where the running program has none of its own in that role."""
+    session = context().session
+    return None if session is None else getattr(session.lms, role, None)
+
+
+def counted(role: str, key: Hashable, call: Callable[[], T]) -> T:
+    """Make a call that a part of the program makes by itself, once a question and counted with it.
+
+    Args:
+        role: To whom the cost is charged.
+        key: What is asked; the same is not asked again for the same question.
+        call: Makes it, by DSPy; outside of any question as it is.
+    """
+    session = context().session
+    if session is None:
+        return call()
+    if (role, key) in session.made:
+        found: T = session.made[role, key]
+        return found
+    event = Event(session.ledger, role)
+    meter = Meter(dspy.settings.usage_tracker)
+    try:
+        with event, listened(meter, Listener()):
+            found = call()
+    except BaseException:
+        event.failed = True
+        raise
+    finally:
+        event.calls = max(meter.calls, int(event.failed))
+        event.prompt_tokens, event.completion_tokens = meter.prompt, meter.completion
+    session.made[role, key] = found
+    return found

@@ -1,0 +1,232 @@
+"""What of a reply is an answer.
+
+Weak models write the frame of one, ``[]`` or "The answer is:", and leave it empty; or they answer and then ramble on
+until the token limit, or spoil a marker. Half an answer must not pass for one: of a reply that cannot be used as a
+whole, the answer's first line counts where it is complete, and of a line that was cut off its complete sentences do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import dropwhile
+from typing import Any
+
+import dspy
+
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.calls.errors import CallError
+from keqa.programs.predictor_state import demos_of
+from keqa.programs.subjects import content_words, names_of, stands_in, words_of
+from keqa.retrievers.splitting import stripped_sentences
+from keqa.signatures.markers import without_completed
+
+# The marker of a field, maybe with less than it should have, and the fences of code.
+_MARKER = re.compile(
+    r"(?<!\[)\[++\s*+#++[^\S\n]*+(?:answer\w*+|completed|question|quiz|reasoning|explanation)?+[^\S\n]*+#*+[^\S\n]*+\]*+"
+    r"(?!\w)",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"^[^\S\n]*+```(?:json|markdown|plaintext|python|text)?+[^\S\n]*+$", re.MULTILINE)
+_EMPTY = re.compile(r"[\[【［]\s*+[\]】］]")
+# Inputs that are lists are numbered so.
+_POINTER = re.compile(r"[\[【［]\s*+\d{1,2}(?:\s*+,\s*+\d{1,2})*+\s*+[\]】］]")
+_BESIDE = " \t\n.,;*。，、"
+_WORD = re.compile(r"\w+")
+_BEFORE_ANSWER = {"so", "thus", "therefore", "the", "my", "your", "final", "correct", "short"}
+_CHINESE = {"答", "答案", "回答", "答案是", "答案为", "正确答案", "正确答案是"}
+# In the middle of a line it is a part of a sentence.
+_ENDED = re.compile(r"\[++[^\S\n]*+#++[^\S\n]*+completed\b[^\S\n]*+#*+[^\S\n]*+\]*+[^\S\n]*+(?=\n|\Z)")
+# As in `keqa.signatures.markers`, at the start of a line; written with less care.
+_FIELD = re.compile(
+    r"^[^\S\n]*(?:\[\[++[^\S\n]*#|\[[^\S\n]*##)#*+[^\S\n]*(?:(\w+)[^\S\n]*(#++[^\S\n]*\]++)?)?", re.MULTILINE
+)
+_COMPLETED = "completed"
+# What is left of that marker where a reply ends within it.
+_ENDING = re.compile(r"\[++[^\S\n]*#++[^\S\n]*(\w*)[^\S\n]*#*+[^\S\n]*\]*+\s*\Z")
+_ENDING_CHARS = 60
+_REFERENCE = re.compile(r"#\d+")
+COPIED = "CopiedDemonstrationError"
+"""The cause where a reply copies a demonstration instead of reading what it is asked."""
+# What stands before an answer in a reply without markers, what no such reply is, and how long it is at most.
+_ANNOUNCED = re.compile(r"(?:(?:the|my)\s+)?(?:\w+\s+)?answer\s*+(?:is\b\s*+:?|:)\s*+", re.IGNORECASE)
+_STRUCTURED = re.compile(r"\[\[|##|```|\A[\[{<]")
+_SHORT = 200
+
+
+def text_of(value: object) -> str:
+    """A text output as the program uses it: stripped, and up to the marker of its end, however that is written."""
+    text = without_completed(str(value or "")).strip()
+    before, marker, _ = _ENDED.sub("\0", text, count=1).partition("\0")
+    return before.strip() if marker and before.strip() else text
+
+
+def refusing_empty(
+    choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False
+) -> Callable[[dspy.Prediction], None]:
+    """What refuses a prediction whose answer says nothing.
+
+    Args:
+        choices: The options of a choice; none of them is ever refused.
+        numbered: Whether the prompt numbers anything that an answer could point at, such as passages.
+        last: Whether nothing is asked after this attempt: brackets then stand, for they may be what was asked for.
+
+    Returns:
+        A function of the prediction that raises a `CallError` where its answer says nothing.
+    """
+
+    def check(prediction: dspy.Prediction) -> None:
+        answer = text_of(prediction.answer)
+        empty = says_nothing(answer, numbered=numbered and not choices, brackets=not last)
+        if empty and not any(same_answer(answer, one, "choice", choices) for one in choices):
+            raise CallError("EmptyAnswerError", "the answer was empty", unusable=True)
+
+    return check
+
+
+def says_nothing(text: str, *, numbered: bool = False, brackets: bool = True) -> bool:
+    """Whether a text is empty but for field markers, fences of code and the announcement of an answer.
+
+    Args:
+        text: The text.
+        numbered: Whether the numbers of inputs, such as ``[1]``, say nothing either.
+        brackets: Whether brackets around nothing say nothing.
+    """
+    bare = _FENCE.sub("", _MARKER.sub("", text))
+    bare = _EMPTY.sub("", bare) if brackets else bare
+    bare = _POINTER.sub("", bare) if brackets and numbered else bare
+    bare = "\n".join(line for line in bare.splitlines() if not _announces(line))
+    return not (bare.strip() if bare == text else bare.strip(_BESIDE))
+
+
+def _announces(line: str) -> bool:
+    """Whether a line says that an answer follows, such as "The answer to the question is:", and no more."""
+    words = [word.casefold() for word in _WORD.findall(line)]
+    end = len(line)
+    while end and not line[end - 1].isalnum():
+        end -= 1
+    colon = not {":", "："}.isdisjoint(line[end:])
+    if words and words[0] in _CHINESE:
+        return len(words) == 1 and colon
+    said = list(dropwhile(_BEFORE_ANSWER.__contains__, words))
+    if said[:1] != ["answer"]:
+        return False
+    return said[1:] == ["is"] or (said[1:2] in ([], ["to"]) and (colon or said[-1] == "is"))
+
+
+def first_line(reply: str, field: str) -> str | None:
+    """The first line of a field's value that says something; of a field named twice that of the last.
+
+    Args:
+        reply: What a language model wrote; it ends with a line break unless it was cut off.
+        field: Name of the field, whose marker the reply must have at the start of a line, if carelessly written.
+
+    Returns:
+        The line, or its complete sentences where it was cut off; None where there are none. Where the reply was cut off
+        while it said again what it had said before, the line that is said again.
+    """
+    markers = list(_FIELD.finditer(reply))
+    ends = [*(marker.start() for marker in markers[1:]), len(reply)]
+    named = [
+        reply[marker.end() : end]
+        for marker, end in zip(markers, ends, strict=False)
+        if marker[2] and marker[1].casefold() == field.casefold()
+    ]
+    if not named:
+        return None
+    line = _first_complete(named[-1])
+    if line is None and len(named) > 1:
+        before, again = _first_complete(named[-2]), named[-1].strip()
+        return before if again and before is not None and before.startswith(again) else None
+    return line
+
+
+def only_line(reply: str) -> str | None:
+    """A reply that is one short line without any marker, and without what announces an answer in it.
+
+    Args:
+        reply: What a language model wrote; it ends with a line break unless it was cut off.
+
+    Returns:
+        The line; None where the reply is anything else, or says nothing.
+    """
+    line = reply.strip()
+    if not reply.endswith("\n") or "\n" in line or len(line) > _SHORT or _STRUCTURED.search(line):
+        return None
+    line = _ANNOUNCED.sub("", line, count=1) if _ANNOUNCED.match(line) else line
+    return line if any(map(str.isalnum, line)) and not says_nothing(line, numbered=True) else None
+
+
+def _first_complete(value: str) -> str | None:
+    *whole, cut = _without_ending(value).split("\n")
+    found = [*whole, " ".join(stripped_sentences(cut)[:-1])]
+    telling = (line for line in found if any(char.isalnum() for char in line) and not says_nothing(line, numbered=True))
+    return next((line.strip() for line in telling), None)
+
+
+def _without_ending(value: str) -> str:
+    """A value whose last line ends with the marker ``completed``, or with a part of it, as a whole line without it."""
+    ending = _ENDING.search(value, max(0, len(value) - _ENDING_CHARS))
+    if ending is None or not _COMPLETED.startswith(ending[1].casefold()):
+        return value
+    return f"{value[: ending.start()]}\n"
+
+
+class Copies:
+    """Refuses what stands in a demonstration of the prompt and not in its inputs; then none is shown any more."""
+
+    def __init__(self, predictor: dspy.Predict, inputs: Iterable[str]) -> None:
+        """Set up for a call and its further attempts.
+
+        Args:
+            predictor: Who is asked.
+            inputs: All that the prompt says beside its demonstrations.
+        """
+        self._shown = [set(words_of(str(dict(demo)))) for demo in demos_of(predictor)]
+        self._inputs = {word for text in inputs for word in words_of(text)}
+        self._found = self._left_out = False
+
+    def demos(self, attempt: int) -> Callable[[], Sequence[Any]] | None:
+        """Finds no demonstrations for `Session.predict` once something was copied from one; None where any may do."""
+        self._left_out = self._found and attempt > 0
+        return list if self._left_out else None
+
+    def refuse(self, text: str, *, names: bool = False) -> None:
+        """Refuse a text that was copied.
+
+        Args:
+            text: An answer; one that is a yes, a no or none at all could be copied from anywhere, and was not.
+            names: Whether its names alone count, as of a quiz, which has words of its own.
+
+        Raises:
+            CallError: It was.
+        """
+        if self.found_in(text, names=names):
+            raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
+
+    def found_in(self, text: str, *, names: bool = False) -> bool:
+        """Whether a text was copied; see `refuse`."""
+        if self._left_out or _needs_no_words(text):
+            return False
+        # The first word counts as well; the number of a reference is no number.
+        named = names_of(f": {_REFERENCE.sub('', text)}")
+        said = named if names else [content_words(text)]
+        lacking = [[word for word in words if not stands_in(word, self._inputs)] for words in said]
+        telling = {word for name in named for word in name}
+        copied = [
+            missing
+            for missing, words in zip(lacking, said, strict=True)
+            if missing and (missing == words or not telling.isdisjoint(missing))
+        ]
+        here = any(demo.issuperset(words) for words in copied for demo in self._shown)
+        self._found |= here
+        return here
+
+    def touched_by(self, text: str) -> bool:
+        """Whether a text has a word of the inputs, or needs none, so that it is about what was asked."""
+        words = content_words(text) or words_of(text)
+        return _needs_no_words(text) or any(stands_in(word, self._inputs) for word in words)
+
+
+def _needs_no_words(text: str) -> bool:
+    return is_abstention(text) or text.casefold().strip(" .") in ("yes", "no", "true", "false")

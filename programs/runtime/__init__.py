@@ -1,1 +1,0 @@
-"""How stages call language models and retrievers: sessions, concurrency, costs, retries."""
