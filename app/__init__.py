@@ -13,7 +13,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from keqa.aliases import install
 from keqa.errors import (
     ConfigurationError,
     InputError,
@@ -107,8 +106,6 @@ __all__ = [
     "save",
     "sync_folder",
 ]
-
-install()
 
 _HOMES = {
     name: room

@@ -91,9 +91,6 @@ class _Stops:
     """Lets SIGINT and SIGTERM end the command, the first one in an orderly way and the second at once.
 
     The handlers stay: while the interpreter waits for its last threads, an interrupt would be a traceback.
-
-    Attributes:
-        over: Whether the command has ended.
     """
 
     def __init__(self) -> None:

@@ -23,12 +23,7 @@ _INDENT = (0, 0, 0, 4)
 
 
 def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
-    """The answer, how it follows, its sources with the sentences that carried it, and the story of the question.
-
-    Args:
-        record: Of the question; it may have failed.
-        full: Whether passages are shown whole.
-    """
+    """The answer, how it follows, its sources with the sentences that carried it, and the story of the question."""
     from keqa.programs.sources import disagreements_of, sources_of
 
     parts: list[RenderableType] = [head(record)]
@@ -50,11 +45,7 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
 
 
 def head(record: QuestionRecord) -> Text:
-    """The answer in a line; a guess is marked, and what the documents do not say is no answer.
-
-    Args:
-        record: Of the question; it may have failed.
-    """
+    """The answer in a line; a guess is marked, and what the documents do not say is no answer."""
     if record.failure is not None:
         failure = record.failure
         what = f"No answer: {failure.stage} failed ({failure.cause}): "
@@ -80,18 +71,7 @@ def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
 
 
 def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
-    """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place.
-
-    Args:
-        events: Of `keqa.programs.program.Program.stream`.
-        update: Shows a text in the place of the one before, such as the ``update`` of a rich status.
-
-    Returns:
-        The prediction.
-
-    Raises:
-        Exception: What asking raises.
-    """
+    """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place."""
     from keqa.programs.calls.progress import Answered, QuizAnswered
 
     settled: list[Text] = []

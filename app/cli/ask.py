@@ -6,12 +6,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
-from keqa.cli.options import AsJson, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
+from keqa.cli.options import (
+    AsJson,
+    KeqaOptions,
+    LanguageModels,
+    ProgramOptions,
+    RiskOptions,
+    argument,
+    option,
+)
 from keqa.errors import InputError, NotInDocumentsError, StageError
 
 if TYPE_CHECKING:
@@ -19,42 +27,30 @@ if TYPE_CHECKING:
 
     from keqa.data.question import AnswerType
     from keqa.evaluation.build import Parts
+    from keqa.lms import Roles
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
+    from keqa.retrievers import Retriever
 
 
-@with_groups
 def ask(
-    question: Annotated[
-        str,
-        typer.Argument(metavar="QUESTION", help="The question; - reads it from standard input.", show_default=False),
-    ],
-    program: ProgramOptions,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="Any method of keqa compare, such as ks-llm or rag:top_k=5, with the settings below that it has."
-        ),
-    ] = "keqa",
-    answer_type: Annotated[str, typer.Option(help="short, yes/no or choice.")] = "short",
-    choice: Annotated[
-        list[str] | None, typer.Option(help="An option to choose from; give it once for each option.")
-    ] = None,
-    as_json: AsJson = False,
-    full: Annotated[bool, typer.Option("--full", help="Show passages whole.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write the story to this file, too, as a page that needs no network.", show_default=False),
-    ] = None,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Tokens that a reply may have.", show_default="1024; 256 for a model in this process"),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds for one attempt at a call to a served model.")
-    ] = 120.0,
     *,
+    question: str = argument("QUESTION", "The question; - reads it from standard input."),
+    program: ProgramOptions,
+    method: str = option(
+        "Any method of keqa compare, such as ks-llm or rag:top_k=5, with the settings below that it has.",
+        default="keqa",
+    ),
+    answer_type: str = option("short, yes/no or choice.", default="short"),
+    choice: list[str] | None = option("An option to choose from; give it once for each option."),
+    as_json: AsJson = False,
+    full: bool = option("Show passages whole.", default=False),
+    quiet: bool = option("Print the answer alone.", "-q", default=False),
+    html: Path | None = option("Write the story to this file, too, as a page that needs no network."),
+    max_tokens: int | None = option(
+        "Tokens that a reply may have.", shown="1024; 256 for a model in this process", min=1
+    ),
+    timeout: float = option("Seconds for one attempt at a call to a served model.", default=120.0, min=0.1),
     models: LanguageModels,
     options: KeqaOptions,
     risk: RiskOptions,
@@ -69,39 +65,29 @@ def ask(
     documents do not say it.
     """
     kind = _answer_type(answer_type, choice or [])
-    settings = options.settings()
-    program.check()
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
-    models.check()
-    risk.check()
     if html is not None:
         from keqa.page.story import check_place, story_page, write_page
 
         check_place(html)
-    console = status()
-    with console.status("asking…") as shown:
-        from keqa.data.question import clean
+    from keqa.data.question import clean
 
-        text = sys.stdin.read() if question == "-" else question
-        if not clean(text):
-            raise InputError("the question is empty")
-        from keqa.cli.opening import check_roles, open_program, open_retriever
+    text = sys.stdin.read() if question == "-" else question
+    if not clean(text):
+        raise InputError("the question is empty")
+    from keqa.cli.opening import open_all
+
+    def other(retriever: Retriever, roles: Roles) -> Program:
         from keqa.evaluation.build import Parts, own_of
 
-        models.check_listening()
-        retriever = open_retriever(program.index, models.lm)
-        roles = models.roles(cache=not program.no_cache, max_tokens=max_tokens, timeout=timeout)
-        folder, embedder = program.program, program.embedder
-        asked = (
-            open_program(folder, retriever, roles, settings, embedder)
-            if method == "keqa"
-            else _method(method, Parts(retriever, roles, settings, folder, own=own_of(models.lm), embedder=embedder))
-        )
-        promise = risk.hold(asked)
-        check_roles(roles)
-        if promise:
-            warn(promise)
+        own, folder = own_of(models.lm), program.program
+        return _method(method, Parts(retriever, roles, options.settings(), folder, own=own, embedder=program.embedder))
+
+    make = None if method == "keqa" else other
+    asked, _, roles = open_all(program, models, options, risk, make=make, max_tokens=max_tokens, timeout=timeout)
+    console = status()
+    with console.status("asking…") as shown:
         live = console.is_terminal and not quiet and not as_json
         record, error = _answer(asked, text, kind, choice or [], shown.update if live else None)
     from keqa.programs.record_redaction import record_without_keys

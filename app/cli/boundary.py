@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from keqa.cli.console import results, show_figures, warn
+from keqa.cli.console import emit, table, warn
 from keqa.cli.help import Commands
 from keqa.cli.options import (
     AsJson,
@@ -15,8 +16,10 @@ from keqa.cli.options import (
     InFlight,
     LanguageModel,
     QuestionOptions,
+    argument,
+    given,
+    option,
     refuse_empty,
-    with_groups,
 )
 from keqa.errors import InputError
 from keqa.storage.folders import check_writable
@@ -27,10 +30,15 @@ if TYPE_CHECKING:
     from keqa.evaluation.questions import Questions
     from keqa.optimize.boundary.check import Figures
 
-_OPTIONS_OF = {
-    "light": ("--reads",),
-    "finetuned": ("--training", "--language", "--soft-labels", "--boundary-lm"),
-    "prompted": ("--show", "--examples", "--reflection-lm", "--boundary-lm"),
+_OPTIONS = {
+    "--reads": ("light",),
+    "--training": ("finetuned",),
+    "--language": ("finetuned",),
+    "--soft-labels": ("finetuned",),
+    "--show": ("prompted",),
+    "--examples": ("prompted",),
+    "--reflection-lm": ("prompted",),
+    "--boundary-lm": ("finetuned", "prompted"),
 }
 _QUIZZES, _DRAWS = "quizzes.jsonl", "draws.journal"
 
@@ -47,23 +55,17 @@ CollectedFolders = Annotated[
 
 
 @boundary.command()
-@with_groups
 def collect(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of what is collected.", show_default=False)],
-    program: Annotated[
-        str | None,
-        typer.Option(
-            "--program",
-            "-p",
-            help="The compiled program that shall use the model, whose prompt for quizzes is asked; testbed is the one "
-            "that ships. A KEQA as it comes where none is given.",
-            show_default=False,
-        ),
-    ] = None,
-    tries: Annotated[int, typer.Option(min=5, max=1000, help="Answers drawn to each quiz.")] = 30,
+    *,
+    out: Path = option("Folder of what is collected.", "-o", default=...),
+    program: str | None = option(
+        "The compiled program that shall use the model, whose prompt for quizzes is asked; testbed is the one that "
+        "ships. A KEQA as it comes where none is given.",
+        "-p",
+    ),
+    tries: int = option("Answers drawn to each quiz.", default=30, min=5, max=1000),
     in_flight: InFlight = 8,
     as_json: AsJson = False,
-    *,
     questions: QuestionOptions,
     model: LanguageModel,
 ) -> None:
@@ -108,54 +110,47 @@ def collect(
         write_collected(found, out / _QUIZZES)
     shares = [float(quiz.accuracy) for quiz in found.quizzes]
     right = sum(shares) / len(shares) if shares else None
-    if as_json:
-        show_figures({"quizzes": len(shares), "tries": tries, "right": right, "left_out": found.left_out})
-    else:
-        said = "" if right is None else f", {right:.3f} of them right"
-        results().print(f"{len(shares)} quizzes, {tries} answers each{said}: {out / _QUIZZES}", soft_wrap=True)
+    said = "" if right is None else f", {right:.3f} of them right"
+    emit(
+        {"quizzes": len(shares), "tries": tries, "right": right, "left_out": found.left_out},
+        [f"{len(shares)} quizzes, {tries} answers each{said}: {out / _QUIZZES}"],
+        as_json=as_json,
+    )
     if found.left_out:
         warn(f"{found.left_out} quizzes lack draws that failed; the same command makes them")
         raise typer.Exit(1)
 
 
+@dataclass(frozen=True)
+class TrainOptions:
+    """How a boundary model is trained, by its kind."""
+
+    reads: Literal["quiz", "draft", "draws"] = option(
+        "What it reads, which is what it costs: the quiz alone, one draw beside it, or all draws.", default="draft"
+    )
+    embedder: str = option(
+        "Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.", default="hashing-256"
+    )
+    kind: Literal["light", "finetuned", "prompted"] = option(
+        "light: numbers, in seconds. finetuned: --boundary-lm, trained as KBM's is, in a folder beside OUT. prompted: "
+        "--boundary-lm is asked, with examples from COLLECTED.",
+        default="light",
+    )
+    training: str | None = option("Of finetuned, such as method=lora,rate=0.001; KBM's settings by default.")
+    language: Literal["en", "zh"] = option("Of the prompt of finetuned.", default="en")
+    soft_labels: bool = option("finetuned learns shares, and not what a threshold makes of them.", default=False)
+    show: Literal["balanced", "nearest"] = option("Which examples prompted shows a quiz.", default="balanced")
+    examples: int = option("How many of them.", default=8, min=0, max=64)
+    reflection_lm: str | None = option("Writes the instruction of prompted, by GEPA.")
+
+
 @boundary.command()
-@with_groups
 def train(
-    collected: CollectedFolders,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File of the model.", show_default=False)],
-    reads: Annotated[
-        Literal["quiz", "draft", "draws"],
-        typer.Option(help="What it reads, which is what it costs: the quiz alone, one draw beside it, or all draws."),
-    ] = "draft",
-    embedder: Annotated[
-        str, typer.Option(help="Of quizzes: hashing, hashing-N for vectors of that length, or local/minilm.")
-    ] = "hashing-256",
-    kind: Annotated[
-        Literal["light", "finetuned", "prompted"],
-        typer.Option(
-            help="light: numbers, in seconds. finetuned: --boundary-lm, trained as KBM's is, in a folder beside OUT. "
-            "prompted: --boundary-lm is asked, with examples from COLLECTED."
-        ),
-    ] = "light",
-    training: Annotated[
-        str | None,
-        typer.Option(
-            help="Of finetuned, such as method=lora,rate=0.001; KBM's settings by default.", show_default=False
-        ),
-    ] = None,
-    language: Annotated[Literal["en", "zh"], typer.Option(help="Of the prompt of finetuned.")] = "en",
-    soft_labels: Annotated[
-        bool, typer.Option("--soft-labels", help="finetuned learns shares, and not what a threshold makes of them.")
-    ] = False,
-    show: Annotated[
-        Literal["balanced", "nearest"], typer.Option(help="Which examples prompted shows a quiz.")
-    ] = "balanced",
-    examples: Annotated[int, typer.Option(min=0, max=64, help="How many of them.")] = 8,
-    reflection_lm: Annotated[
-        str | None, typer.Option(help="Writes the instruction of prompted, by GEPA.", show_default=False)
-    ] = None,
-    as_json: AsJson = False,
     *,
+    collected: CollectedFolders,
+    out: Path = option("File of the model.", "-o", default=...),
+    as_json: AsJson = False,
+    options: TrainOptions,
     model: BoundaryLMOptions,
 ) -> None:
     """Train a boundary model, and show how such models fare on questions held out.
@@ -165,55 +160,40 @@ def train(
     """
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file, such as {out / 'model.json'}")
-    given = {
-        "--training": training is not None,
-        "--language": language != "en",
-        "--soft-labels": soft_labels,
-        "--show": show != "balanced",
-        "--examples": examples != 8,
-        "--reflection-lm": reflection_lm is not None,
-        "--reads": reads != "draft",
-        "--boundary-lm": model.boundary_lm is not None,
-    }
-    for option in (name for name, is_given in given.items() if is_given and name not in _OPTIONS_OF[kind]):
-        raise InputError(f"{option} is none of --kind {kind}: leave it out")
+    for flag in given(options, model):
+        if flag in _OPTIONS and options.kind not in _OPTIONS[flag]:
+            raise InputError(f"{flag} is none of --kind {options.kind}: leave it out")
     found = [_read(folder) for folder in collected]
     values: dict[str, Any] = {}
-    if kind == "light":
+    if options.kind == "light":
         from keqa.optimize.boundary import train_light
 
-        trained: Any = train_light(found, reads=reads, embedder=embedder)
+        trained: Any = train_light(found, reads=options.reads, embedder=options.embedder)
         said = "Trained on all of them"
-    elif kind == "finetuned":
-        trained, folder = _finetuned(found, out, model.name, training, language, soft_labels)
+    elif options.kind == "finetuned":
+        folder = out.with_name(f"{out.name}.lm")
+        trained = _finetuned(found, folder, model.name, options)
         values["lm"] = folder.name
         said = f"Trained as {folder}"
     else:
-        trained = _prompted(found, model, show, examples, embedder, reflection_lm)
+        trained = _prompted(found, model, options)
         said = "Examples chosen"
     import json
 
     from keqa.optimize.boundary.collect import write_private
 
     write_private(out, json.dumps({**trained.model.written(), **values}, ensure_ascii=True).encode())
-    if as_json:
-        show_figures(trained.held_out.as_json())
-    else:
-        results().print(_table(trained.held_out, "held-out quizzes"))
-        results().print(f"{said}: {out}", soft_wrap=True)
+    shown = [_table(trained.held_out, "held-out quizzes"), f"{said}: {out}"]
+    emit(trained.held_out.as_json(), shown, as_json=as_json)
 
 
 @boundary.command()
-@with_groups
 def check(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that keqa boundary train wrote.")],
-    collected: CollectedFolders,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw how often quizzes that it takes for so probably known are: a .png or .pdf file."),
-    ] = None,
-    as_json: AsJson = False,
     *,
+    model: Path = argument("MODEL", "A file that keqa boundary train wrote."),
+    collected: CollectedFolders,
+    plot: Path | None = option("Draw how often quizzes that it takes for so probably known are: a .png or .pdf file."),
+    as_json: AsJson = False,
     asked: BoundaryLMOptions,
 ) -> None:
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
@@ -234,10 +214,7 @@ def check(
             from keqa.optimize.boundary.check import draw_reliability
 
             draw_reliability(found, quizzes, plot)
-    if as_json:
-        show_figures(figures.as_json())
-    else:
-        results().print(_table(figures, "quizzes"))
+    emit(figures.as_json(), [_table(figures, "quizzes")], as_json=as_json)
 
 
 def _asked(options: QuestionOptions) -> Questions:
@@ -254,36 +231,35 @@ def _asked(options: QuestionOptions) -> Questions:
     return questions_of(options if one_file or options.split else replace(options, split="train"), MethodOptions())
 
 
-def _finetuned(
-    found: list[Any], out: Path, lm: str, training: str | None, language: Any, soft_labels: bool
-) -> tuple[Any, Path]:
-    """A fine-tuned model, and the folder of its language model: beside its file."""
+def _finetuned(found: list[Any], folder: Path, lm: str, options: TrainOptions) -> Any:
     from keqa.cli.compile import read_training
     from keqa.cli.progress import Bars
     from keqa.optimize.boundary.asked import train_finetuned
 
-    folder = out.with_name(f"{out.name}.lm")
     with Bars() as bars:
-        trained = train_finetuned(
+        return train_finetuned(
             found,
             lm,
             folder,
-            language=language,
-            soft_labels=soft_labels,
-            training=read_training(training),
+            language=options.language,
+            soft_labels=options.soft_labels,
+            training=read_training(options.training),
             progress=lambda step, steps, loss: bars.report("fine-tuning", step, steps),
         )
-    return trained, folder
 
 
-def _prompted(
-    found: list[Any], asked: BoundaryLMOptions, show: Any, examples: int, embedder: str, reflection_lm: str | None
-) -> Any:
+def _prompted(found: list[Any], asked: BoundaryLMOptions, options: TrainOptions) -> Any:
     from keqa.lms import build_lm
     from keqa.optimize.boundary.asked import train_prompted
 
-    reflecting = None if reflection_lm is None else build_lm(reflection_lm)
-    return train_prompted(found, asked.build(), show=show, k=examples, embedder=embedder, reflection_lm=reflecting)
+    return train_prompted(
+        found,
+        asked.build(),
+        show=options.show,
+        k=options.examples,
+        embedder=options.embedder,
+        reflection_lm=None if options.reflection_lm is None else build_lm(options.reflection_lm),
+    )
 
 
 def _read(folder: Path) -> Any:
@@ -293,15 +269,17 @@ def _read(folder: Path) -> Any:
 
 
 def _table(figures: Figures, what: str) -> Table:
-    from rich.table import Table
-
-    table = Table("score", title=f"Whether the answer from memory is right, {figures.quizzes} {what}")
-    for name in ("draws", "right", "AUROC", "PRR", "ECE", "Brier"):
-        table.add_column(name, justify="right")
-    rows = (("boundary model", figures.draws, figures.mastery), ("vote of five draws", 5.0, figures.vote))
-    for name, draws, ranked in rows:
+    rows = []
+    for name, draws, ranked in (
+        ("boundary model", figures.draws, figures.mastery),
+        ("vote of five draws", 5.0, figures.vote),
+    ):
         values = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
-        table.add_row(name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values))
-    if figures.failed:
-        table.caption = f"{figures.failed} could not be judged, and count as unknown"
-    return table
+        rows.append((name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values)))
+    failed = f"{figures.failed} could not be judged, and count as unknown" if figures.failed else None
+    return table(
+        ("score", "draws", "right", "AUROC", "PRR", "ECE", "Brier"),
+        rows,
+        title=f"Whether the answer from memory is right, {figures.quizzes} {what}",
+        caption=failed,
+    )

@@ -49,7 +49,6 @@ class _Conversation:
         self._last: QuestionRecord | None = None
 
     def hold(self, lines: Iterator[str]) -> None:
-        """Answer each line until they end."""
         for line in lines:
             word = line.strip()
             if word == "/quit":

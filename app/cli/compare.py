@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from keqa.cli.console import results, show_figures
+from keqa.cli.console import emit, results
 from keqa.cli.options import (
     AsJson,
     EvaluationOptions,
@@ -17,8 +17,8 @@ from keqa.cli.options import (
     Places,
     RiskOptions,
     RunOptions,
+    argument,
     given,
-    with_groups,
 )
 from keqa.errors import InputError
 
@@ -29,20 +29,15 @@ LEFT_OUT = 1
 """Exit code of a comparison that a method was left out of, or in which one answered no question."""
 
 
-@with_groups
 def compare(
-    methods: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="METHOD...",
-            help="keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5. Or run files "
-            "and folders of them, which are compared without asking anything; --out is their only option.",
-            show_default=False,
-        ),
-        Places(":=,"),
-    ],
-    as_json: AsJson = False,
     *,
+    methods: list[str] = argument(
+        "METHOD...",
+        "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5. Or run files and "
+        "folders of them, which are compared without asking anything; --out is their only option.",
+        place=Places(":=,"),
+    ),
+    as_json: AsJson = False,
     options: EvaluationOptions,
 ) -> None:
     """Ask several methods the same questions, one run file a method in OUT, and put them side by side.
@@ -83,10 +78,7 @@ def compare(
             raise typer.Exit(LEFT_OUT)
         files = [row.path for row in rows]
         warn_of_failures(rows)
-        if as_json:
-            show_figures(figures(rows))
-        else:
-            results().print(run_table(rows))
+        emit(figures(rows), [run_table(rows)], as_json=as_json)
     elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
         why = f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}"
         raise MisplacedOptionError(why, *flags)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from keqa.cli.compile_price import PriceOptions
-from keqa.cli.console import results, show_figures
+from keqa.cli.console import emit
 from keqa.cli.options import (
     AsJson,
     Index,
@@ -22,11 +19,12 @@ from keqa.cli.options import (
     MisplacedOptionError,
     Panel,
     Places,
-    Server,
+    argument,
     invocation,
+    lm_option,
+    option,
     refuse_empty,
     server_of,
-    with_groups,
 )
 from keqa.errors import InputError
 from keqa.storage.folders import check_writable
@@ -35,68 +33,49 @@ if TYPE_CHECKING:
     from keqa.evaluation.questions import Questions
     from keqa.programs.registry import Spec
 
-_LEARNING = "Learning"
-
-
 _OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
-_learning = partial(typer.Option, rich_help_panel=_LEARNING)
 
 
 @dataclass(frozen=True)
 class LearningOptions:
     """How to compile; see `keqa.optimize.options.Options`."""
 
-    reflection_lm: Annotated[
-        str | None,
-        _learning(help="Reflects and writes instructions for gepa, mipro and simba: a strong model; --lm is not."),
-        Places("/"),
-    ] = None
-    reflection_api_base: Annotated[str | None, server_of("--reflection-lm", _LEARNING), Server] = None
-    optimizer: Annotated[str, _learning(help="bootstrap, gepa, mipro, simba, finetune or none.")] = "bootstrap"
-    budget: Annotated[
-        str,
-        _learning(help="Of gepa, mipro and simba: light, medium, heavy; or a number, of questions, trials or steps."),
-    ] = "light"
-    training: Annotated[
-        str | None,
-        _learning(help="Of finetune, such as epochs=3,rank=16,rate=0.001,method=full.", show_default=False),
-    ] = None
-    demos: Annotated[int, _learning(help="Demonstrations of a predictor.", min=0)] = 4
-    judge_demos: Annotated[int, _learning(help="Demonstrations of the consistency judge.", min=0)] = 8
-    sets: Annotated[int, _learning(help="Sets of demonstrations to choose from.", min=0)] = 4
-    cost_per_retrieval: Annotated[
-        float | None,
-        _learning(help="What a search costs in points of F1, from 0 to 1.", min=0.0, show_default="0.02"),
-    ] = None
-    cost_per_call: Annotated[
-        float | None,
-        _learning(help="What a reply of a language model costs in points of F1.", min=0.0, show_default="0.002"),
-    ] = None
-    boundary_tries: Annotated[
-        int, _learning(help="Draws to each training quiz that the boundary model learns from.", min=5, max=1000)
-    ] = 10
-    no_boundary: Annotated[
-        bool, _learning("--no-boundary", help="Train no boundary model; the vote of the samples decides.")
-    ] = False
-    no_reference: Annotated[bool, _learning("--no-reference", help="Build no utility reference.")] = False
-    no_tuning: Annotated[bool, _learning("--no-tuning", help="Leave gate, samples, top-k and summaries alone.")] = False
-    embedder: Annotated[
-        str | None,
-        _learning(
-            help="Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
-            show_default="hashing",
-        ),
-        Places("@"),
-    ] = None
-    seed: Annotated[int, _learning(help="Another seed, other demonstrations.")] = 0
-    in_flight: Annotated[InFlight, Panel(_LEARNING)] = 8
+    panel = "Learning"
+
+    reflection_lm: str | None = lm_option(
+        "Reflects and writes instructions for gepa, mipro and simba: a strong model; --lm is not."
+    )
+    reflection_api_base: str | None = server_of("--reflection-lm")
+    optimizer: str = option("bootstrap, gepa, mipro, simba, finetune or none.", default="bootstrap")
+    budget: str = option(
+        "Of gepa, mipro and simba: light, medium, heavy; or a number, of questions, trials or steps.", default="light"
+    )
+    training: str | None = option("Of finetune, such as epochs=3,rank=16,rate=0.001,method=full.")
+    demos: int = option("Demonstrations of a predictor.", default=4, min=0)
+    judge_demos: int = option("Demonstrations of the consistency judge.", default=8, min=0)
+    sets: int = option("Sets of demonstrations to choose from.", default=4, min=0)
+    cost_per_retrieval: float | None = option(
+        "What a search costs in points of F1, from 0 to 1.", shown="0.02", min=0.0
+    )
+    cost_per_call: float | None = option(
+        "What a reply of a language model costs in points of F1.", shown="0.002", min=0.0
+    )
+    boundary_tries: int = option(
+        "Draws to each training quiz that the boundary model learns from.", default=10, min=5, max=1000
+    )
+    no_boundary: bool = option("Train no boundary model; the vote of the samples decides.", default=False)
+    no_reference: bool = option("Build no utility reference.", default=False)
+    no_tuning: bool = option("Leave gate, samples, top-k and summaries alone.", default=False)
+    embedder: str | None = option(
+        "Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
+        place=Places("@"),
+        shown="hashing",
+    )
+    seed: int = option("Another seed, other demonstrations.", default=0)
+    in_flight: Annotated[InFlight, Panel(panel)] = 8
 
     def check(self) -> None:
-        """Refuse what could have no effect.
-
-        Raises:
-            InputError: There is such an option.
-        """
+        """Refuse what could have no effect."""
         refuse_empty("--reflection-lm", self.reflection_lm)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
@@ -118,69 +97,42 @@ class LearningOptions:
         return {**values, "budget": int(self.budget) if self.budget.isdecimal() else self.budget}
 
 
-@with_groups
 def compile_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the compiled program.", show_default=False)],
-    train: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="TRAIN",
-            help="Question-answer pairs to learn from: .jsonl with question and answer, or .csv.",
-            show_default=False,
-        ),
-    ] = None,
-    val: Annotated[
-        Path | None, typer.Option(help="Pairs to choose by; without it a quarter of TRAIN is held out.")
-    ] = None,
-    program: Annotated[
-        str | None,
-        typer.Option(
-            "--program",
-            "-p",
-            help="A compiled program to begin from, such as one with demonstrations that finetune shall learn from.",
-            rich_help_panel="Method",
-            show_default=False,
-        ),
-    ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="What to compile: keqa, closed-book, cot, rag, ircot and so on, as for keqa evaluate; with arguments "
-            "of its own as rag:top_k=5.",
-            rich_help_panel="Method",
-        ),
-    ] = "keqa",
-    index: Index = None,
-    testbed: Annotated[
-        bool, typer.Option("--testbed", help="Learn from the testbed's own train split, choose by its dev split.")
-    ] = False,
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A benchmark to learn from, as NAME:PATH, or NAME from the Hugging Face hub; once for each. The "
-            "utility reference labels each by its own rule.",
-            show_default=False,
-        ),
-        Places(":"),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option(help="Which part of the folders of --data.", show_default="train")
-    ] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Draw so many of each --data, by --seed.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many training questions.")] = None,
-    val_limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many validation questions.")] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder where finished work is kept, so that the same command resumes after a kill; OUT.work."
-        ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a program in OUT that was compiled from other questions or otherwise."),
-    ] = False,
-    as_json: AsJson = False,
     *,
+    out: Path = option("Folder of the compiled program.", "-o", default=...),
+    train: Path | None = argument(
+        "TRAIN", "Question-answer pairs to learn from: .jsonl with question and answer, or .csv.", default=None
+    ),
+    val: Path | None = option("Pairs to choose by; without it a quarter of TRAIN is held out."),
+    program: str | None = option(
+        "A compiled program to begin from, such as one with demonstrations that finetune shall learn from.",
+        "-p",
+        rich_help_panel="Method",
+    ),
+    method: str = option(
+        "What to compile: keqa, closed-book, cot, rag, ircot and so on, as for keqa evaluate; with arguments of its "
+        "own as rag:top_k=5.",
+        default="keqa",
+        rich_help_panel="Method",
+    ),
+    index: Index = None,
+    testbed: bool = option("Learn from the testbed's own train split, choose by its dev split.", default=False),
+    data: list[str] | None = option(
+        "A benchmark to learn from, as NAME:PATH, or NAME from the Hugging Face hub; once for each. The utility "
+        "reference labels each by its own rule.",
+        place=Places(":"),
+    ),
+    split: str | None = option("Which part of the folders of --data.", shown="train"),
+    sample: int | None = option("Draw so many of each --data, by --seed.", min=1),
+    limit: int | None = option("Use the first so many training questions.", min=1),
+    val_limit: int | None = option("Use the first so many validation questions.", min=1),
+    work: Path | None = option(
+        "Folder where finished work is kept, so that the same command resumes after a kill; OUT.work."
+    ),
+    force: bool = option(
+        "Replace a program in OUT that was compiled from other questions or otherwise.", default=False
+    ),
+    as_json: AsJson = False,
     models: LanguageModels,
     options: KeqaOptions,
     learning: LearningOptions,
@@ -268,31 +220,21 @@ def compile_command(
         )
     compiled.report.problems[:0] = problems
     compiled.save(out, overwrite=force, command=invocation())
-    if as_json:
-        show_figures(compiled.report.about())
-        return
     from keqa.cli.compile_tables import report_parts
+    from keqa.programs.reference.embedding import is_built_in
 
-    for part in report_parts(compiled.report):
-        results().print(part, soft_wrap=False)
     lm = "".join(f" --{_OPTIONS[role]} transformers/{place}" for role, place in compiled.saved_lms(out).items())
     ask = f'Ask with: keqa ask "…" --program {out}{lm}'
     measure = f"Measure with: keqa evaluate {spec.method.name} --program {out}{lm}"
     advice = ask if spec.method.kind == "keqa" else measure
-    from keqa.programs.reference.embedding import is_built_in
-
     # A model that only the folder names would not be opened.
     embedder = learning.embedder
     named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
-    results().print(advice + named, soft_wrap=True)
+    emit(compiled.report.about(), [*report_parts(compiled.report), advice + named], as_json=as_json)
 
 
 def read_training(text: str | None) -> dict[str, Any]:
-    """The options of a training from a command line, such as ``epochs=3,rank=16``.
-
-    Raises:
-        InputError: It has another form.
-    """
+    """The options of a training from a command line, such as ``epochs=3,rank=16``."""
     found: dict[str, Any] = {}
     for part in (text or "").split(",") if text else []:
         name, given, value = (one.strip() for one in part.partition("="))
@@ -306,7 +248,6 @@ def read_training(text: str | None) -> dict[str, Any]:
 
 
 def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
-    """What is to be compiled."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.registry import compilable, parse_spec
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from keqa.cli.console import results, show_figures, status
+from keqa.cli.console import results, show_json, status
+from keqa.cli.options import option
 from keqa.errors import InputError, TooManyFailuresError
 
 if TYPE_CHECKING:
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
     from keqa.optimize.split import Split
     from keqa.programs.registry import Spec
 
-_price = partial(typer.Option, rich_help_panel="Price")
-
 
 @dataclass(frozen=True)
 class PriceOptions:
     """What a compilation may cost."""
 
-    limit_cost: Annotated[
-        float,
-        _price(min=0.0, help="Ask first where it may cost more US dollars; without a terminal, do not begin."),
-    ] = 5.0
-    yes: Annotated[bool, _price("--yes", "-y", help="Begin whatever it may cost.")] = False
-    dry_run: Annotated[bool, _price("--dry-run", help="Estimate calls, tokens and price, and ask nothing.")] = False
+    panel = "Price"
+
+    limit_cost: float = option(
+        "Ask first where it may cost more US dollars; without a terminal, do not begin.", default=5.0, min=0.0
+    )
+    yes: bool = option("Begin whatever it may cost.", "-y", default=False)
+    dry_run: bool = option("Estimate calls, tokens and price, and ask nothing.", default=False)
 
     def agree(
         self,
@@ -45,21 +44,7 @@ class PriceOptions:
         work: Path,
         as_json: bool,
     ) -> None:
-        """Say what it will cost, and ask where that may be above the limit.
-
-        Args:
-            spec: What is compiled.
-            parts: What it is made from.
-            questions: To learn from and to choose by.
-            models: The model string of each role.
-            learning: The options of the compilation.
-            work: Where finished work is kept.
-            as_json: Whether a dry run prints JSON.
-
-        Raises:
-            Exit: The user does not want it.
-            InputError: It may cost more than the limit, and nobody can be asked.
-        """
+        """Say what it will cost, and ask where that may be above the limit."""
         from keqa.evaluation.reproduction.estimate import estimate_compilation, estimates
 
         # The model that ships costs seconds.
@@ -78,7 +63,7 @@ class PriceOptions:
 
             grid = estimates([found])
             if as_json:
-                show_figures({grid.name: grid.records})
+                show_json({grid.name: grid.records})
             else:
                 results().print(Rendered(grid), *further, sep="\n")
             return

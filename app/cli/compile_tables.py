@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
+from keqa.cli.console import table
 from keqa.storage.terminal import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from keqa.optimize.report import Report
     from keqa.programs.records import CallCost
@@ -21,14 +21,7 @@ _PROBLEMS_SHOWN = 8
 
 
 def report_parts(report: Report) -> Iterator[RenderableType]:
-    """Tables of predictors, settings and scores, then reference, cost and problems in a line each.
-
-    Args:
-        report: What a compilation did.
-
-    Yields:
-        Parts for a rich console. Instructions and problems are plain text: brackets in them are no markup.
-    """
+    """Tables of predictors, settings and scores, then reference, cost and problems in a line each."""
     yield _predictors(report)
     for change in report.predictors:
         if change.instruction_after != change.instruction_before:
@@ -64,45 +57,47 @@ def report_parts(report: Report) -> Iterator[RenderableType]:
 
 
 def _predictors(report: Report) -> Table:
-    table = _table("What each predictor learned", "predictor", "instruction", "demos before", "after")
-    for change in report.predictors:
-        same = change.instruction_after == change.instruction_before
-        table.add_row(
+    rows = [
+        (
             change.name,
-            "as it was" if same else "rewritten",
+            "as it was" if change.instruction_after == change.instruction_before else "rewritten",
             str(change.demos_before),
             Text(str(change.demos_after), "green" if change.demos_after else "dim"),
         )
-    return table
+        for change in report.predictors
+    ]
+    return _table("What each predictor learned", ("predictor", "instruction", "demos before", "after"), rows)
 
 
 def _settings(report: Report) -> Table:
-    table = _table("Settings", "setting", "before", "after")
-    for name, change in report.settings.items():
-        same = change.before == change.after
-        table.add_row(name, _value(change.before), _value(change.after), style=None if same else "bold")
-    return table
+    rows = [
+        [
+            Text(one, "" if change.before == change.after else "bold")
+            for one in (name, *map(_value, (change.before, change.after)))
+        ]
+        for name, change in report.settings.items()
+    ]
+    return _table("Settings", ("setting", "before", "after"), rows)
 
 
 def _scores(report: Report) -> Table:
-    table = _table(f"Score on {report.validated_on} validation questions", "program", "score", "95 % interval", "")
-    intervals = (("before", report.before_score), ("compiled", report.after_score), ("gain", report.gain))
+    rows = []
     for trial in report.trials:
         kept = trial.name in report.chosen
-        table.add_row(
-            Text(trial.name, "" if kept else "dim"), f"{trial.score:.3f}", "", Text("kept", "green") if kept else ""
-        )
-    for name, interval in intervals:
+        end = Text("kept", "green") if kept else Text()
+        rows.append([Text(trial.name, "" if kept else "dim"), Text(f"{trial.score:.3f}"), Text(), end])
+    for name, interval in (("before", report.before_score), ("compiled", report.after_score), ("gain", report.gain)):
         if interval is not None:
-            table.add_row(name, f"{interval.mean:.3f}", f"{interval.low:.3f} … {interval.high:.3f}", style="bold")
-    return table
+            cells = (name, f"{interval.mean:.3f}", f"{interval.low:.3f} … {interval.high:.3f}", "")
+            rows.append([Text(cell, "bold") for cell in cells])
+    names = ("program", "score", "95 % interval", "")
+    return _table(f"Score on {report.validated_on} validation questions", names, rows)
 
 
 def _failed(report: Report) -> Table:
-    table = _table("Questions without an answer; each scored 0", "step", "questions", "failed", "mostly")
-    for one in report.failed:
-        table.add_row(one.step, f"{one.asked:,}", Text(f"{one.failed:,}", "yellow"), one.cause)
-    return table
+    rows = [(one.step, f"{one.asked:,}", Text(f"{one.failed:,}", "yellow"), one.cause) for one in report.failed]
+    names = ("step", "questions", "failed", "mostly")
+    return _table("Questions without an answer; each scored 0", names, rows)
 
 
 def _reference(report: Report) -> str:
@@ -136,12 +131,8 @@ def _spent(spent: CallCost) -> str:
     return f"{spent.calls:,} calls, {tokens}"
 
 
-def _table(title: str, first: str, *others: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
+def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    return table(names, rows, title=title, title_justify="left")
 
 
 def _line(label: str, text: str) -> Text:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
 
-from keqa.cli.console import results, show_json
-from keqa.cli.options import AsJson
+from keqa.cli.console import emit, table
+from keqa.cli.options import AsJson, argument
 from keqa.storage.redaction import without_keys
 from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from typer.core import TyperGroup
 
 _VARIABLES = {"lm": "KEQA_LM", "api_base": "KEQA_API_BASE", "index": "KEQA_INDEX"}
@@ -27,11 +26,11 @@ _ENDINGS = ("_API_KEY", "_TOKEN", "_API_TOKEN", "_ACCESS_KEY")
 
 
 def config(
+    *,
     context: typer.Context,
-    action: Annotated[
-        Literal["trust"] | None,
-        typer.Argument(help="trust: take the keqa.toml of this folder as your own, as it is now.", show_default=False),
-    ] = None,
+    action: Literal["trust"] | None = argument(
+        None, "trust: take the keqa.toml of this folder as your own, as it is now.", default=None
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Show what is set where: by keqa.toml, by variables, or built in.
@@ -55,12 +54,14 @@ def config(
         trust()
     rows = _rows(settings(cast("TyperGroup", context.find_root().command)))
     secrets = sorted(name for name in os.environ if name.endswith(_ENDINGS) and os.environ[name])
-    if as_json:
-        show_json({"settings": rows, "secrets": secrets, "file": str(user_file())})
-        return
-    results().print(_table(rows))
-    results().print(f"Set in the environment, and not shown: {', '.join(secrets) or 'no key'}", soft_wrap=True)
-    results().print(f"Your own file: {user_file()}{'' if user_file().exists() else ' (not there)'}", soft_wrap=True)
+    file = user_file()
+    names = ("option", "value", "from")
+    shown = (
+        table(names, ([visible_line(row[name]) for name in names] for row in rows), left=range(3)),
+        f"Set in the environment, and not shown: {', '.join(secrets) or 'no key'}",
+        f"Your own file: {file}{'' if file.exists() else ' (not there)'}",
+    )
+    emit({"settings": rows, "secrets": secrets, "file": str(file)}, shown, as_json=as_json)
 
 
 def _rows(found: list[Any]) -> list[dict[str, str]]:
@@ -92,15 +93,3 @@ def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
     # A name and a password may be in an address.
     shown = without_keys(re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value))
     return {"option": f"{where}{name.replace('_', '-')}", "value": shown, "from": place}
-
-
-def _table(rows: list[dict[str, str]]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("option", "value", "from"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(visible_line(row[name]) for name in ("option", "value", "from")))
-    return table

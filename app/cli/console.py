@@ -8,13 +8,14 @@ colons in it are neither markup nor emoji.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keqa.storage.terminal import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 _NAMED = 5
 """How many of many things are named."""
@@ -41,23 +42,34 @@ def status() -> Console:
 
 
 def show_json(value: Any) -> None:
-    """Write a value to stdout as JSON: it parses to the same value, and nothing in it acts on the terminal.
-
-    Args:
-        value: What `json.dumps` takes.
-    """
+    """Write a value to stdout as JSON: it parses to the same value, and nothing in it acts on the terminal."""
     import typer
 
     typer.echo(json_text(value, encoding=getattr(sys.stdout, "encoding", None) or "utf-8"))
 
 
-def show_figures(value: Any) -> None:
-    """Write figures to stdout as JSON, on lines of their own: names and numbers of KEQA's, and no text from outside."""
-    import json
+def emit(value: Any, shown: Iterable[Any], *, as_json: bool) -> None:
+    """Write a result: as JSON, or what is shown of it, of which a text by itself is not wrapped."""
+    if as_json:
+        show_json(value)
+        return
+    for one in shown:
+        results().print(one, soft_wrap=isinstance(one, str))
 
-    import typer
 
-    typer.echo(json.dumps(value, indent=2))
+def table(
+    names: Sequence[str], rows: Iterable[Sequence[Any]], *, left: Container[int] = (0,), **settings: Any
+) -> Table:
+    """A table whose columns of text stand left and are folded, and those of numbers right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    made = Table(**{"box": SIMPLE_HEAD, **settings})
+    for place, name in enumerate(names):
+        made.add_column(name, justify="left" if place in left else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
 
 
 def warn(line: str) -> None:
@@ -66,13 +78,7 @@ def warn(line: str) -> None:
 
 
 def warn_of_many(before: str, things: Sequence[str], say: Callable[[str], None] = warn) -> None:
-    """Name the first few of things that the user should know, a line each, and count the others.
-
-    Args:
-        before: Begins each line.
-        things: What is named.
-        say: Writes a line; above bars, that of `keqa.cli.progress.Bars`.
-    """
+    """Name the first few of things that the user should know, a line each, and count the others."""
     for thing in things[:_NAMED]:
         say(f"{before}{thing}")
     if len(things) > _NAMED:

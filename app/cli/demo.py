@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from keqa.cli.console import UNANSWERED, results, show_figures
-from keqa.cli.options import AsJson
+from keqa.cli.console import UNANSWERED, emit, table
+from keqa.cli.options import AsJson, option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def demo(
-    questions: Annotated[int, typer.Option(min=2, help="Test questions of the testbed.")] = 60,
+    *,
+    questions: int = option("Test questions of the testbed.", default=60, min=2),
     as_json: AsJson = False,
 ) -> None:
     """Compare closed book, always-retrieve and KEQA on the testbed, with the LM that ships with it.
@@ -41,49 +42,46 @@ def demo(
             bars.report(method, done[method], questions)
 
         result = run_demo(questions, advance)
-    if as_json:
-        show_figures(_figures(result))
-    else:
-        results().print(_table(result))
-        results().print(
-            f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: "
-            f"F1 of {COMPILED}, less the row's, with the paired interval; * where it excludes zero.",
-            style="dim",
-        )
-        results().print(_untouched(result), style="dim")
-        ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
-        results().print(f"One question in full: {ask}", soft_wrap=True)
+    from rich.text import Text
+
+    said = (
+        f"{result.questions} test questions. F1 and EM: mean with a 95 % bootstrap interval over questions. Lead: "
+        f"F1 of {COMPILED}, less the row's, with the paired interval; * where it excludes zero."
+    )
+    ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
+    shown = (_table(result), Text(said, "dim"), Text(_untouched(result), "dim"), f"One question in full: {ask}")
+    emit(_figures(result), shown, as_json=as_json)
     if any(row.failed == result.questions for row in result.rows):
         raise typer.Exit(UNANSWERED)
 
 
 def _table(result: DemoResult) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from rich.text import Text
 
-    # Narrow enough for a terminal of 80 columns.
-    title = "The testbed, answered by the language model that ships with KEQA"
-    table = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    table.add_column("method")
-    for name in ("F1", "EM", "lead", "retr.", "calls", "sec.", "failed"):
-        table.add_column(name, justify="right", no_wrap=True)
-    compiled = result.compiled
+    rows = []
     for row in result.rows:
-        lead: str | Text = "" if row is compiled else _written(row.f1_less(compiled), signed=True)
-        table.add_row(
+        best = row is result.compiled
+        cells: list[str | Text] = [
             row.method,
             _written(row.f1),
             _written(row.em),
-            lead,
+            "" if best else _written(row.f1_less(result.compiled), signed=True),
             f"{row.retrievals:.1f}",
             f"{row.calls:.1f}",
             f"{row.seconds / result.questions:.2f}",
             str(row.failed),
-            style="bold" if row is compiled else None,
-        )
-    table.caption = "retrievals, LM calls and seconds are for one question"
-    table.caption_justify = "left"
-    return table
+        ]
+        rows.append([Text.assemble(cell, style="bold") for cell in cells] if best else cells)
+    # Narrow enough for a terminal of 80 columns.
+    return table(
+        ("method", "F1", "EM", "lead", "retr.", "calls", "sec.", "failed"),
+        rows,
+        title="The testbed, answered by the language model that ships with KEQA",
+        caption="retrievals, LM calls and seconds are for one question",
+        caption_justify="left",
+        collapse_padding=True,
+        pad_edge=False,
+    )
 
 
 def _written(interval: Interval, *, signed: bool = False) -> Text:
@@ -113,27 +111,21 @@ def _mean(value: float | None) -> str:
 
 
 def _figures(result: DemoResult) -> dict[str, Any]:
-    compiled = result.compiled
-    return {
-        "questions": result.questions,
-        "rows": [
-            {
-                "method": row.method,
-                "f1": _ends(row.f1),
-                "em": _ends(row.em),
-                "lead_in_f1": None if row is compiled else _ends(row.f1_less(compiled)),
-                "retrievals_per_question": row.retrievals,
-                "lm_calls_per_question": row.calls,
-                "seconds_per_question": row.seconds / result.questions,
-                "failed": row.failed,
-                "untouched": row.untouched,
-                "untouched_f1": row.untouched_f1,
-                "untouched_em": row.untouched_em,
-            }
-            for row in result.rows
-        ],
-    }
+    rows = [
+        {
+            "method": row.method,
+            "f1": _ends(row.f1),
+            "em": _ends(row.em),
+            "lead_in_f1": None if row is result.compiled else _ends(row.f1_less(result.compiled)),
+            "retrievals_per_question": row.retrievals,
+            "lm_calls_per_question": row.calls,
+            "seconds_per_question": row.seconds / result.questions,
+            **{name: getattr(row, name) for name in ("failed", "untouched", "untouched_f1", "untouched_em")},
+        }
+        for row in result.rows
+    ]
+    return {"questions": result.questions, "rows": rows}
 
 
 def _ends(interval: Interval) -> dict[str, float]:
-    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "level": interval.level}
+    return {name: getattr(interval, name) for name in ("mean", "low", "high", "level")}

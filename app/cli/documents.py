@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from keqa.cli.console import results, show_figures, status, warn_of_many
+from keqa.cli.console import emit, status, warn_of_many
 from keqa.cli.options import (
     AsJson,
     Index,
@@ -16,7 +16,7 @@ from keqa.cli.options import (
     MethodOptions,
     MisplacedOptionError,
     QuestionOptions,
-    with_groups,
+    option,
 )
 from keqa.errors import InputError
 
@@ -24,24 +24,19 @@ if TYPE_CHECKING:
     from keqa.evaluation.documents import Made, Source
 
 
-@with_groups
 def documents(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file, .jsonl.", show_default=False)],
-    source: Annotated[
-        Literal["lm", "contexts", "index"],
-        typer.Option(
-            "--from",
-            help="lm: written by the language model from memory (GenRead). contexts: the passages that come with the "
-            "benchmark's questions. index: what --index finds for the question.",
-        ),
-    ] = "lm",
+    *,
+    out: Path = option("The file, .jsonl.", "-o", default=...),
+    source: Literal["lm", "contexts", "index"] = option(
+        "lm: written by the language model from memory (GenRead). contexts: the passages that come with the "
+        "benchmark's questions. index: what --index finds for the question.",
+        "--from",
+        default="lm",
+    ),
     index: Index = None,
-    top_k: Annotated[
-        int, typer.Option("--top-k", min=1, max=1000, help="Passages of a document that comes from an index.")
-    ] = 10,
+    top_k: int = option("Passages of a document that comes from an index.", default=10, min=1, max=1000),
     in_flight: InFlight = 8,
     as_json: AsJson = False,
-    *,
     questions: QuestionOptions,
     model: LanguageModel,
 ) -> None:
@@ -67,14 +62,12 @@ def documents(
         found, origin = source_of(source, index, top_k, model, testbed=questions.testbed)
         made = make_documents(asked.examples, found, out, origin=origin, in_flight=in_flight, progress=progress)
     warn_of_many("no document for ", [f"{identity}: {why}" for identity, why in made.without.items()])
-    if as_json:
-        show_figures({"written": made.written, "there": made.there, "without": len(made.without), "origin": origin})
-    else:
-        results().print(
-            f"{made.written:,} documents written to {out}, {made.there:,} were there. "
-            f"Read them with: keqa compare standard-doc ks-llm --index documents:{out} …",
-            soft_wrap=True,
-        )
+    said = (
+        f"{made.written:,} documents written to {out}, {made.there:,} were there. "
+        f"Read them with: keqa compare standard-doc ks-llm --index documents:{out} …"
+    )
+    figures = {"written": made.written, "there": made.there, "without": len(made.without), "origin": origin}
+    emit(figures, [said], as_json=as_json)
     if made.without:
         raise typer.Exit(1)
 

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
 import typer
 
-from keqa.cli.console import UNANSWERED, results, show_figures
-from keqa.cli.options import AsJson, EvaluationOptions, Places, with_groups
+from keqa.cli.console import UNANSWERED, emit
+from keqa.cli.options import AsJson, EvaluationOptions, Places, argument, option
 
 
-@with_groups
 def evaluate(
-    method: Annotated[
-        str,
-        typer.Argument(
-            metavar="METHOD",
-            help="keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.",
-            show_default=False,
-        ),
-        Places(":=,"),
-    ],
-    label: Annotated[str | None, typer.Option(help="Name of the run and its file; METHOD by default.")] = None,
-    as_json: AsJson = False,
     *,
+    method: str = argument(
+        "METHOD",
+        "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.",
+        place=Places(":=,"),
+    ),
+    label: str | None = option("Name of the run and its file; METHOD by default."),
+    as_json: AsJson = False,
     options: EvaluationOptions,
 ) -> None:
     """Ask a method questions with known answers, and keep a line for each in OUT/METHOD.jsonl.
@@ -45,11 +39,8 @@ def evaluate(
     spec = parse_spec(method)
     spec = spec if label is None else replace(spec, label=label)
     rows = evaluate_methods([spec], options, held=spec)
-    if as_json:
-        show_figures(figures(rows)[0])
-    else:
-        results().print(run_table(rows))
+    emit(figures(rows)[0], [run_table(rows), f"Each question in full: {rows[0].path}"], as_json=as_json)
+    if not as_json:
         warn_of_failures(rows)
-        results().print(f"Each question in full: {rows[0].path}", soft_wrap=True)
     if none_answered(rows):
         raise typer.Exit(UNANSWERED)

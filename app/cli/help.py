@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from keqa.cli.console import results
+from keqa.cli.options import with_groups
 from keqa.storage.untrusted import plain
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -18,11 +19,17 @@ _NAMES = 30
 
 
 class Commands(typer.Typer):
-    """Commands whose help is that of `WholeNames`."""
+    """Commands that take groups of options, and whose help is that of `WholeNames`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[_Command], _Command]:
         """See `typer.Typer.command`."""
-        return super().command(name, **{"cls": WholeNames, **settings})
+        add = super().command(name, **{"cls": WholeNames, **settings})
+
+        def added(command: _Command) -> _Command:
+            add(with_groups(command))
+            return command
+
+        return added
 
 
 class WholeNames(TyperCommand):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
@@ -14,7 +14,7 @@ from keqa.cli.console import results, warn
 from keqa.cli.help import Commands
 from keqa.cli.index_change import add, remove, sync
 from keqa.cli.index_info import info
-from keqa.cli.options import as_command
+from keqa.cli.options import argument, as_command, flag_of, option
 from keqa.cli.reading import reading_bar
 from keqa.errors import InputError
 
@@ -44,22 +44,16 @@ for _command in (info, add, remove, sync):
 
 
 def build(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE...",
-            help="Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .csv and .txt, or files: JSONL, "
-            "JSON [{title, text}], DPR .tsv.",
-            show_default=False,
-        ),
-    ],
+    *,
+    sources: list[Path] = argument(
+        "SOURCE...",
+        "Folders of .pdf, .docx, .pptx, .xlsx, .epub, .html, .eml, .md, .csv and .txt, or files: JSONL, JSON [{title, "
+        "text}], DPR .tsv.",
+    ),
     engine: str = "embedded",
-    name: Annotated[str | None, typer.Option(help="Name of the index; the folder's by default.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an index that was made of other sources.")] = False,
-    skip_unreadable: Annotated[
-        bool,
-        typer.Option("--skip-unreadable", help="End with exit code 0 although something could not be read."),
-    ] = False,
+    name: str | None = option("Name of the index; the folder's by default."),
+    force: bool = option("Replace an index that was made of other sources.", default=False),
+    skip_unreadable: bool = option("End with exit code 0 although something could not be read.", default=False),
     **options: Any,
 ) -> None:
     """Index documents, so that `keqa ask --index` can search them.
@@ -120,12 +114,12 @@ def _taken(name: str, options: dict[str, Any]) -> tuple[Engine, dict[str, Any]]:
         raise InputError(f"--engine {name} builds no index{f': it {about}' if about else ''}")
     if name not in engines:
         raise InputError(f"--engine must be {', '.join(engines)}, not {name!r}")
-    given = {option: value for option, value in options.items() if value is not None}
-    takes = {engine: {option.name for option in one.options} for engine, one in engines.items()}
-    for option in given:
-        if option not in takes[name]:
-            of = " and ".join(engine for engine, names in takes.items() if option in names)
-            raise InputError(f"--{option.replace('_', '-')} is for --engine {of}, not for {name}: leave it out")
+    given = {one: value for one, value in options.items() if value is not None}
+    takes = {engine: {one.name for one in of.options} for engine, of in engines.items()}
+    for one in given:
+        if one not in takes[name]:
+            of = " and ".join(engine for engine, names in takes.items() if one in names)
+            raise InputError(f"{flag_of(one)} is for --engine {of}, not for {name}: leave it out")
     return engines[name], given
 
 
@@ -138,37 +132,32 @@ def _built() -> dict[str, Engine]:
 
 def _build_command() -> Any:
     """The command with an option for each that an engine takes; engines may share one."""
-    engines = _built()
+    engines = list(_built().values())
     takers: dict[str, list[str]] = {}
     options: dict[str, BuildOption] = {}
-    for engine in engines.values():
-        for option in engine.options:
-            options.setdefault(option.name, option)
-            takers.setdefault(option.name, []).append(engine.name)
-    about = "; ".join(f"{name}: {engine.about}" if engine.about else name for name, engine in engines.items())
-    choice = Annotated[str, typer.Option(help=f"What searches the index. {about}.")]
-    fixed = [one for one in inspect.signature(build, eval_str=True).parameters.values() if one.name != "options"]
-    fixed = [one.replace(annotation=choice) if one.name == "engine" else one for one in fixed]
-    shown = [_parameter(option, takers[name]) for name, option in options.items()]
+    for engine in engines:
+        for one in engine.options:
+            options.setdefault(one.name, one)
+            takers.setdefault(one.name, []).append(engine.name)
+    about = "; ".join(f"{engine.name}: {engine.about}" if engine.about else engine.name for engine in engines)
+    parameters = dict(inspect.signature(build, eval_str=True).parameters)
+    del parameters["options"]
+    choice = option(f"What searches the index. {about}.", default=parameters["engine"].default)
+    parameters["engine"] = parameters["engine"].replace(default=choice)
+    parameters |= {name: _parameter(one, takers[name]) for name, one in options.items()}
 
     def command(**given: Any) -> None:
         build(**given)
 
     command.__doc__ = build.__doc__
     made = Commands(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-    made.command(_BUILD)(as_command(command, (*fixed, *shown)))
+    made.command(_BUILD)(as_command(command, parameters.values()))
     return typer.main.get_command(made)
 
 
-def _parameter(option: BuildOption, engines: list[str]) -> inspect.Parameter:
-    flags = [f"--{option.name.replace('_', '-')}", *([option.short] if option.short else [])]
-    made = typer.Option(
-        *flags,
-        help=option.help or None,
-        show_default=option.shown or False,
-        min=option.least,
-        rich_help_panel=f"Engine {engines[0]}" if len(engines) == 1 else None,
-    )
-    kind: Any = option.type
-    annotation: Any = Annotated[kind | None, made]
-    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+def _parameter(one: BuildOption, engines: list[str]) -> inspect.Parameter:
+    panel = f"Engine {engines[0]}" if len(engines) == 1 else None
+    flags = [flag_of(one.name), *([one.short] if one.short else [])]
+    made = option(one.help, *flags, shown=one.shown or False, min=one.least, rich_help_panel=panel)
+    kind: Any = one.type
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=made, annotation=kind | None)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from keqa.cli.console import results, show_json, status, warn
-from keqa.cli.options import AsJson
+from keqa.cli.console import emit, status, warn
+from keqa.cli.options import AsJson, argument
 from keqa.cli.reading import reading_bar
 from keqa.storage.terminal import visible_line
 
@@ -36,11 +36,9 @@ SkipUnreadable = Annotated[
 
 
 def add(
+    *,
     address: Address,
-    sources: Annotated[
-        list[Path],
-        typer.Argument(metavar="SOURCE...", help="Files and folders, as of keqa index.", show_default=False),
-    ],
+    sources: list[Path] = argument("SOURCE...", "Files and folders, as of keqa index."),
     skip_unreadable: SkipUnreadable = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,15 +55,11 @@ def add(
 
 
 def remove(
+    *,
     address: Address,
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME...",
-            help="Files and folders, which need not be there any more; or ids of passages or documents.",
-            show_default=False,
-        ),
-    ],
+    names: list[str] = argument(
+        "NAME...", "Files and folders, which need not be there any more; or ids of passages or documents."
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Take files, folders or single passages out of an index.
@@ -80,11 +74,9 @@ def remove(
 
 
 def sync(
+    *,
     address: Address,
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER", help="A folder of documents, or a file of records.", show_default=False),
-    ],
+    folder: Path = argument("FOLDER", "A folder of documents, or a file of records."),
     skip_unreadable: SkipUnreadable = False,
     as_json: AsJson = False,
 ) -> None:
@@ -100,12 +92,8 @@ def sync(
 
 
 def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: bool = True) -> None:
-    if as_json:
-        show_json({"indexes": [asdict(change) for change in changes]})
-    else:
-        for change in changes:
-            for line in _lines(change):
-                results().print(line, soft_wrap=True, markup=False)
+    shown = (line for change in changes for line in _lines(change))
+    emit({"indexes": [asdict(change) for change in changes]}, shown, as_json=as_json)
     # Every index of an address is of the same files.
     left_out = changes[0].left_out
     if not as_json:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from keqa.cli.console import results, show_json, status, warn
-from keqa.cli.options import AsJson
+from keqa.cli.console import emit, status, table, warn
+from keqa.cli.options import AsJson, argument, option
 from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
@@ -16,21 +16,16 @@ if TYPE_CHECKING:
 
 
 def info(
-    address: Annotated[
-        str,
-        typer.Argument(
-            metavar="ADDRESS",
-            help="The folder of an index (FOLDER@MODEL to search a dense one), elasticsearch://host:9200/name, or "
-            "several with commas.",
-            show_default=False,
-        ),
-    ],
-    query: Annotated[str | None, typer.Option("--query", "-q", help="Search for it, as a test.")] = None,
-    k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages to show.")] = 3,
-    files: Annotated[bool, typer.Option("--files", help="Name every file, with its number of passages.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare every file with its checksum; exit code 1 where one differs.")
-    ] = False,
+    *,
+    address: str = argument(
+        "ADDRESS",
+        "The folder of an index (FOLDER@MODEL to search a dense one), elasticsearch://host:9200/name, or several with "
+        "commas.",
+    ),
+    query: str | None = option("Search for it, as a test.", "-q"),
+    k: int = option("How many passages to show.", "--top-k", "-k", default=3, min=1),
+    files: bool = option("Name every file, with its number of passages.", default=False),
+    verify: bool = option("Compare every file with its checksum; exit code 1 where one differs.", default=False),
     as_json: AsJson = False,
 ) -> None:
     """Show what an index is: how it was built, of what, how many passages it holds and how much room it takes.
@@ -39,6 +34,8 @@ def info(
 
     The passages are counted, and a file that is missing or cut off is reported.
     """
+    from rich.text import Text
+
     from keqa.cli.search import as_json_rows, hits_table, timed
     from keqa.retrievers import open_index
     from keqa.retrievers.engines import facts_of
@@ -46,18 +43,14 @@ def info(
     with status().status("looking…"):
         parts = facts_of(address, verify=verify)
         found = None if query is None else timed(open_index(address), query, k)
-    if as_json:
-        facts: dict[str, Any] = {"indexes": parts}
-        if found is not None:
-            facts |= {"query": query, "milliseconds": found[1], "hits": as_json_rows(found[0])}
-        show_json(facts)
-    for part in () if as_json else parts:
-        results().print(_table(part))
-        if files:
-            results().print(_file_table(part.get("files") or {}))
-    if found is not None and not as_json:
-        results().print(hits_table(found[0]))
-        results().print(f"{len(found[0])} passages in {found[1]:.1f} ms", style="dim")
+    facts: dict[str, Any] = {"indexes": parts}
+    shown: list[Any] = []
+    for part in parts:
+        shown += [_table(part), *([_file_table(part.get("files") or {})] if files else [])]
+    if found is not None:
+        facts |= {"query": query, "milliseconds": found[1], "hits": as_json_rows(found[0])}
+        shown += [hits_table(found[0]), Text(f"{len(found[0])} passages in {found[1]:.1f} ms", "dim")]
+    emit(facts, shown, as_json=as_json)
     for part in parts:
         if damaged := part.get("checksums", {}).get("damaged"):
             warn(f"{part['address']} is damaged, in {', '.join(damaged)}: build it again")
@@ -65,25 +58,15 @@ def info(
 
 
 def _table(part: Mapping[str, Any]) -> Table:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=False)
-    for name, value in _rows(part):
-        table.add_row(Text(visible_line(name), style="bold"), Text(visible_line(value), overflow="fold"))
-    return table
+    rows = [(Text(visible_line(name), "bold"), visible_line(value)) for name, value in _rows(part)]
+    return table(("", ""), rows, left=(0, 1), box=None, show_header=False)
 
 
 def _file_table(files: Mapping[str, int]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None)
-    table.add_column("passages", justify="right")
-    table.add_column("file", overflow="fold")
-    for path, passages in files.items():
-        table.add_row(f"{passages:,}", Text(visible_line(path)))
-    return table
+    rows = [(f"{passages:,}", visible_line(path)) for path, passages in files.items()]
+    return table(("passages", "file"), rows, left=(1,), box=None)
 
 
 def _rows(part: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

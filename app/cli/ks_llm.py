@@ -40,12 +40,7 @@ _PASSAGES = 50
 def reproduce_ks_llm(
     out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool
 ) -> None:
-    """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3.
-
-    Raises:
-        InputError: There are no such questions or documents.
-        ConfigurationError: A key, model or setting is wrong.
-    """
+    """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3."""
     models.check()
     named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))
     settings = _distance(own.similarity) | {"top_k": _PASSAGES}

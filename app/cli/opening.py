@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_installed(what: str, *packages: str) -> None:
-    """Refuse to serve where a package of the extra is missing.
-
-    Args:
-        what: Needs them, in the words of the message.
-        *packages: By the names under which they are imported.
-
-    Raises:
-        MissingExtraError: One is.
-    """
+    """Refuse to serve where a package of the extra is missing."""
     from importlib.util import find_spec
 
     if not all(map(find_spec, packages)):
@@ -36,19 +28,7 @@ def check_installed(what: str, *packages: str) -> None:
 
 
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
-    """Open an index, or the testbed's encyclopedia where none is given.
-
-    Args:
-        index: Its address; see `keqa.retrievers.open_index`.
-        lm: The language model that will read its passages; the one that ships with KEQA where None.
-        engine: What searches the encyclopedia: ``bm25``, ``dense`` or ``hybrid``.
-
-    Raises:
-        ConfigurationError: The language model that ships with KEQA cannot read this index.
-        MissingExtraError: A package is missing that the engine needs.
-        InputError: The address is none, or empty.
-        RetrievalError: The index cannot be opened.
-    """
+    """Open an index, or the testbed's encyclopedia where none is given."""
     from keqa.retrievers import HybridRetriever, open_index
     from keqa.testbed.index import as_benchmark, holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
@@ -76,15 +56,7 @@ def open_corpus(index: str | None, lm: str | None) -> Index:
 
 
 def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
-    """Find a server that is dead, wrong or unauthorised within five seconds.
-
-    Args:
-        roles: The language models of all roles.
-        *others: Further ones that the command asks.
-
-    Raises:
-        ConfigurationError: One cannot be asked; see `keqa.lms.preflight.check_reachable`.
-    """
+    """Find a server that is dead, wrong or unauthorised within five seconds."""
     from keqa.lms import check_reachable
 
     check_reachable([*roles.every, *others])
@@ -93,19 +65,7 @@ def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
 def open_program(
     folder: Path | None, retriever: Retriever, roles: Roles, given: Mapping[str, Any], embedder: str | None
 ) -> Program:
-    """The program in a folder, or one that is not compiled, with the options that were given.
-
-    Args:
-        folder: Of the compiled program; ``testbed`` is the one that ships.
-        retriever: What it searches.
-        roles: Its language models.
-        given: Settings that hold instead of its own.
-        embedder: The embedding model that the program was compiled with, where it must be named.
-
-    Raises:
-        InputError: The folder holds no program.
-        ConfigurationError: A setting is out of its range.
-    """
+    """The program in a folder, or one that is not compiled, with the options that were given."""
     if folder is None:
         from keqa.programs.keqa import KEQA
 
@@ -122,22 +82,13 @@ def open_all(
     method: KeqaOptions,
     risk: RiskOptions,
     *,
+    make: Callable[[Retriever, Roles], Program] | None = None,
     watch: bool = False,
+    **calling: Any,
 ) -> tuple[Program, Retriever, Roles]:
-    """Open what a command asks again and again, and make sure that it can be asked.
+    """Open what a command asks, and make sure that it can be asked; ``make`` makes another program than KEQA.
 
-    Args:
-        program: The options of the program and its index.
-        models: The options of the language models.
-        method: The options of the method.
-        risk: What the program is to hold.
-        watch: Whether the index is one that others change meanwhile; see `keqa.retrievers.watching`.
-
-    Returns:
-        The program, the index and the language models.
-
-    Raises:
-        KeqaError: As for the functions of this module.
+    With ``watch``, others may change the index meanwhile; see `keqa.retrievers.watching`.
     """
     from keqa.retrievers.watching import WatchedRetriever
 
@@ -149,8 +100,11 @@ def open_all(
         models.check_listening()
         opened = open_retriever(index, models.lm)
         retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
-        roles = models.roles(cache=not program.no_cache)
-        asked = open_program(program.program, retriever, roles, settings, program.embedder)
+        roles = models.roles(cache=not program.no_cache, **calling)
+        if make is None:
+            asked = open_program(program.program, retriever, roles, settings, program.embedder)
+        else:
+            asked = make(retriever, roles)
         promise = risk.hold(asked)
         check_roles(roles)
     if promise:

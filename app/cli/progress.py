@@ -71,6 +71,5 @@ class _Count(UsageTracker):
         return self
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
-        """Count a call."""
         with self._lock:
             self.calls += 1

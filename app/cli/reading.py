@@ -16,11 +16,7 @@ Reading = Callable[[int, int], None]
 
 @contextmanager
 def reading_bar(label: str) -> Iterator[tuple[Progress, Reading, Notice]]:
-    """A bar for bytes and passages, and a way to say something beside it.
-
-    Args:
-        label: What is done with them.
-    """
+    """A bar for bytes and passages, and a way to say something beside it."""
     from rich.filesize import decimal
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -50,16 +50,7 @@ _LONGEST_MESSAGE = 160
 
 
 def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
-    """Draw quizzes, samples and consistency, passages and verdicts, what went wrong, and cost.
-
-    Args:
-        record: The story of the question.
-        full: Whether passages are shown whole, and not a line of each: the sentences that carried an answer, where
-            there are any, or its beginning.
-
-    Returns:
-        A tree for a rich console. Everything in it is plain text: brackets in a passage are no markup.
-    """
+    """Draw quizzes, samples and consistency, passages and verdicts, what went wrong, and cost."""
     tree = Tree(plain(record.question, "bold"), guide_style="dim")
     for quiz in record.quizzes:
         _add_quiz(tree, quiz, f"Quiz {quiz.index}", full)
@@ -82,11 +73,7 @@ def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
 
 
 def cost_line(cost: Cost) -> str:
-    """Say in one line what a question cost.
-
-    Args:
-        cost: Its cost by role.
-    """
+    """Say in one line what a question cost."""
     roles = ", ".join(f"{name} {role.calls}" for name, role in cost.by_role.items() if role.calls)
     asked = _count(cost.calls, "LM call")
     if cost.samples > cost.lm_requests:
@@ -238,13 +225,7 @@ def _labelled(label: str, text: str, style: str = "") -> Text:
 
 
 def plain(text: str, style: str = "", *, whole: bool = False) -> Text:
-    """Text from outside as one line that acts on no terminal.
-
-    Args:
-        text: Any text.
-        style: How it is shown.
-        whole: Whether it is shown however long it is; otherwise its first 2,000 characters.
-    """
+    """Text from outside as one line that acts on no terminal."""
     cut = text if whole or len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
     return Text(visible_line(cut), style)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from keqa.cli.console import results, show_figures, status
+from keqa.cli.console import results, show_json, status
 from keqa.cli.options import (
     PRESETS,
     AsJson,
@@ -20,8 +20,9 @@ from keqa.cli.options import (
     Panel,
     PaperOptions,
     PresetOptions,
+    argument,
     given,
-    with_groups,
+    option,
 )
 from keqa.errors import InputError
 
@@ -38,25 +39,18 @@ KS_LLM = "ks-llm"
 """The name of the other one."""
 
 
-@with_groups
 def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...",
-            help="What to reproduce: names of --list, YAML files of your own, paper or ks-llm; everything by default.",
-            show_default=False,
-        ),
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder of the run files, with which a stopped command resumes; temporary by default."
-        ),
-    ] = None,
-    as_json: AsJson = False,
     *,
+    names: list[str] | None = argument(
+        "[NAME]...",
+        "What to reproduce: names of --list, YAML files of your own, paper or ks-llm; everything by default.",
+        default=None,
+    ),
+    listed: bool = option("List what can be reproduced.", "--list", default=False),
+    out: Path | None = option(
+        "Folder of the run files, with which a stopped command resumes; temporary by default.", "-o"
+    ),
+    as_json: AsJson = False,
     models: Annotated[LanguageModels, Panel(PRESETS)],
     paper: PaperOptions,
     ks_llm: KSOptions,
@@ -102,7 +96,7 @@ def reproduce(
         return
     checked = _check(cases, out, quiet=as_json)
     if as_json:
-        show_figures([_figure(one) for one in checked])
+        show_json([_figure(one) for one in checked])
     if not all(one.reproduced for one in checked):
         raise typer.Exit(1)
 
@@ -170,13 +164,8 @@ def _formatted(one: Checked) -> Text:
 
 
 def _figure(one: Checked) -> dict[str, Any]:
+    of = one.figure
     return {
-        "case": one.case,
-        "figure": one.figure.name,
-        "expected": one.figure.expected,
-        "tolerance": one.figure.tolerance,
-        "measured": one.measured,
-        "difference": one.difference,
-        "reproduced": one.reproduced,
-        "problem": one.problem,
+        **{"case": one.case, "figure": of.name, "expected": of.expected, "tolerance": of.tolerance},
+        **{name: getattr(one, name) for name in ("measured", "difference", "reproduced", "problem")},
     }

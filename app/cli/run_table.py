@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from keqa.cli.console import results, show_figures, warn
+from keqa.cli.console import emit, warn
 from keqa.evaluation.compare import Row
 from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
@@ -91,11 +91,7 @@ def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
 
 def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
     """Print tables, or their unrounded values as JSON."""
-    if as_json:
-        show_figures({grid.name: grid.records for grid in grids})
-        return
-    for grid in grids:
-        results().print(Rendered(grid))
+    emit({grid.name: grid.records for grid in grids}, map(Rendered, grids), as_json=as_json)
 
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:

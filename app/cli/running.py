@@ -37,11 +37,7 @@ from keqa.storage.folders import check_writable
 
 
 def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
-    """The questions that the options name; what of the data cannot be used is reported.
-
-    Raises:
-        InputError: They contradict each other, or there are no such questions.
-    """
+    """The questions that the options name; what of the data cannot be used is reported."""
     if options.testbed == (options.questions is not None):
         raise InputError("give either --questions, a file or the name of a benchmark, or --testbed")
     if not options.testbed and method.retriever is not None:
@@ -71,11 +67,7 @@ def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:
 
 
 def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
-    """Refuse a setting that none of the methods has.
-
-    Raises:
-        InputError: There is one.
-    """
+    """Refuse a setting that none of the methods has."""
     known = set().union(*(takes(spec.method) for spec in specs))
     for name in settings:
         if name not in known:
@@ -88,19 +80,7 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
 def evaluate_methods(
     specs: Sequence[Spec], options: EvaluationOptions, *, held: Spec | None, leave_out: bool = False
 ) -> list[Row]:
-    """Ask methods the questions of a command; the rows are in the order of the methods.
-
-    Args:
-        specs: The methods.
-        options: Those of the command.
-        held: Which of the methods holds the risk, where the options give one.
-        leave_out: As for `rows_of`.
-
-    Raises:
-        InputError: Options contradict each other, there are no such questions, or a compiled program is of another
-            method.
-        KeqaError: As for `rows_of`.
-    """
+    """Ask methods the questions of a command; the rows are in the order of the methods."""
     options.risk.check()
     try:
         check_programs(specs, options.method.program)
@@ -134,23 +114,9 @@ def rows_of(
 ) -> list[Row]:
     """Ask every question of every method, with a bar for each; the rows are in the order of the methods.
 
-    Args:
-        specs: The methods.
-        questions: What they are asked.
-        models: The language models.
-        options: What the methods are made from.
-        run: Where the answers go.
-        settings: Arguments of the methods; those of the options where None.
-        leave_out: Whether a method that cannot be asked while others can is reported and left out; see
-            `keqa.evaluation.compare.compare`.
-        compared: Whether each is to be compared with methods that cannot say that the documents do not say it: unless
-            the user wants otherwise, such a method then guesses as its paper does.
-        prepare: Called with each method and its program before it is asked; what it returns is said above the bars.
-
-    Raises:
-        InputError: An option means nothing to any of the methods, or a run file is that of another run.
-        ConfigurationError: A key, model or setting is wrong, or a server cannot be asked.
-        TooManyFailuresError: Too many questions in succession failed.
+    With ``leave_out``, a method that cannot be asked while others can is reported and left out. Where methods are
+    ``compared``, KEQA guesses like those that cannot say that the documents do not say it, unless the user wants
+    otherwise. ``prepare`` is called with each before it is asked; what it returns is said above the bars.
     """
     settings = options.settings() if settings is None else settings
     refuse_foreign(settings, specs)

@@ -3,76 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from keqa.cli.console import status
-from keqa.cli.options import KeqaOptions, LanguageModels, NoToken, ProgramOptions, RiskOptions, with_groups
+from keqa.cli.options import KeqaOptions, LanguageModels, NoToken, ProgramOptions, RiskOptions, option
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
     from keqa.server.limits import Limits
 
-_server = partial(typer.Option, rich_help_panel="Server")
-_limit = partial(typer.Option, rich_help_panel="Limits")
-
 
 @dataclass(frozen=True)
 class ServerOptions:
     """Where the server listens, and to whom."""
 
-    host: Annotated[
-        str, _server(help="The address to listen on. Where other machines can reach it, a token is needed.")
-    ] = "127.0.0.1"
-    port: Annotated[int, _server(min=0, max=65535, help="The port; 0 for any that is free.")] = 8321
-    token_file: Annotated[
-        Path | None,
-        _server(help="A file with the token that requests must carry; or the variable KEQA_TOKEN.", show_default=False),
-    ] = None
-    allow_host: Annotated[
-        list[str] | None,
-        _server(
-            "--allow-host",
-            help="A further name by which the server is reached, such as that of a proxy before it; once for each.",
-            show_default=False,
-        ),
-    ] = None
-    documents: Annotated[
-        Path | None,
-        _server(
-            help="The folder that was indexed: sources on the page open their files, at their pages. Whoever may ask "
-            "may then read every document in it.",
-            show_default=False,
-        ),
-    ] = None
-    watch: Annotated[
-        bool,
-        _server(
-            "--watch",
-            help="Take up what keqa index changes in the index from the next question on; with --documents, bring the "
-            "index in step with that folder every few seconds, too.",
-        ),
-    ] = False
-    mcp: Annotated[
-        bool,
-        _server("--mcp", help="Speak MCP over standard input and output, for an agent that starts this command."),
-    ] = False
-    grace: Annotated[int, _server(min=0, help="Seconds that questions in work get when the server is stopped.")] = 30
+    panel = "Server"
+
+    host: str = option(
+        "The address to listen on. Where other machines can reach it, a token is needed.", default="127.0.0.1"
+    )
+    port: int = option("The port; 0 for any that is free.", default=8321, min=0, max=65535)
+    token_file: Path | None = option("A file with the token that requests must carry; or the variable KEQA_TOKEN.")
+    allow_host: list[str] | None = option(
+        "A further name by which the server is reached, such as that of a proxy before it; once for each."
+    )
+    documents: Path | None = option(
+        "The folder that was indexed: sources on the page open their files, at their pages. Whoever may ask may then "
+        "read every document in it."
+    )
+    watch: bool = option(
+        "Take up what keqa index changes in the index from the next question on; with --documents, bring the index in "
+        "step with that folder every few seconds, too.",
+        default=False,
+    )
+    mcp: bool = option(
+        "Speak MCP over standard input and output, for an agent that starts this command.", default=False
+    )
+    grace: int = option("Seconds that questions in work get when the server is stopped.", default=30, min=0)
 
 
 @dataclass(frozen=True)
 class LimitOptions:
     """What bounds the server."""
 
-    in_flight: Annotated[int, _limit(min=1, max=1000, help="Questions in work at once.")] = 8
-    waiting: Annotated[int, _limit(min=0, max=10_000, help="How many more may wait; others are refused.")] = 64
-    timeout: Annotated[float, _limit(min=1, help="Seconds that a question may take, its wait included.")] = 300
-    rate: Annotated[int, _limit(min=0, help="Requests a minute from one address; 0: any number.")] = 600
-    max_body: Annotated[int, _limit(min=1000, help="Bytes of a request.")] = 1_000_000
+    panel = "Limits"
+
+    in_flight: int = option("Questions in work at once.", default=8, min=1, max=1000)
+    waiting: int = option("How many more may wait; others are refused.", default=64, min=0, max=10_000)
+    timeout: float = option("Seconds that a question may take, its wait included.", default=300, min=1)
+    rate: int = option("Requests a minute from one address; 0: any number.", default=600, min=0)
+    max_body: int = option("Bytes of a request.", default=1_000_000, min=1000)
 
     @property
     def limits(self) -> Limits:
@@ -82,7 +64,6 @@ class LimitOptions:
         return Limits(self.in_flight, self.waiting, self.timeout, self.rate, self.max_body)
 
 
-@with_groups
 def serve(
     program: ProgramOptions,
     server: ServerOptions,

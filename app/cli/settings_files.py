@@ -45,15 +45,7 @@ _SECRET = ("key", "token", "password", "secret")
 
 @dataclass(frozen=True)
 class Setting:
-    """A value of a file.
-
-    Attributes:
-        command: The command that it is for, such as ``ask`` or ``index info``; empty where it is for all.
-        name: The option, as its parameter is called.
-        value: As the file has it.
-        place: The file.
-        trusted: Whether it may be used: it is harmless, or its file the user's own or trusted.
-    """
+    """A value of a file, for a command or for all (``""``); a stranger's is trusted where it is harmless."""
 
     command: str
     name: str
@@ -70,14 +62,7 @@ def user_file() -> Path:
 
 
 def settings(root: TyperGroup) -> list[Setting]:
-    """What the files set, those of the folder after the user's own.
-
-    Args:
-        root: All commands, whose options may be set.
-
-    Raises:
-        InputError: A file cannot be read, or sets what it may not.
-    """
+    """What the files set, those of the folder after the user's own."""
     own, here = user_file(), Path(NAME)
     if os.environ.get(VARIABLE) and not own.exists():
         raise InputError(f"{VARIABLE} names {own}, which is missing")
@@ -90,25 +75,14 @@ def settings(root: TyperGroup) -> list[Setting]:
 
 
 def trust() -> None:
-    """Trust the file of this folder as it is now; once it is changed or moved, it is a stranger's again.
-
-    Raises:
-        InputError: There is none, or it cannot be read.
-    """
+    """Trust the file of this folder as it is now; once it is changed or moved, it is a stranger's again."""
     mark = _mark(_bytes(Path(NAME)))
     private_folder(mark.parent)
     mark.touch(mode=0o600)
 
 
 def defaults(root: TyperGroup) -> dict[str, Any]:
-    """What the files set, as the defaults of the commands; see ``typer.Context.default_map``.
-
-    Args:
-        root: All commands.
-
-    Raises:
-        InputError: As for `settings`.
-    """
+    """What the files set, as the defaults of the commands; see ``typer.Context.default_map``."""
     made: dict[str, Any] = {}
     given = settings(root)
     for path, command in _commands(root):

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from keqa.cli.console import status
-from keqa.cli.options import NoToken
+from keqa.cli.options import NoToken, argument, option
 
 
 def view(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RUNS...", help="Run files, or folders of them; runs by default.", show_default=False),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write everything to this file instead, as a page that needs no server and no network.",
-            show_default=False,
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8322,
+    *,
+    runs: list[Path] | None = argument("RUNS...", "Run files, or folders of them; runs by default.", default=None),
+    html: Path | None = option("Write everything to this file instead, as a page that needs no server and no network."),
+    port: int = option("The port; 0 for any that is free.", default=8322, min=0, max=65535),
     no_token: NoToken = False,
 ) -> None:
     """Look at runs in a browser: methods side by side, and each question's stories next to each other.

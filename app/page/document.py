@@ -23,42 +23,20 @@ _SCRIPTS: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Document:
-    """A page.
-
-    Attributes:
-        text: The HTML, but for blocks.
-        policy: Its content security policy, for the header of a server; the text holds it as well.
-    """
+    """A page."""
 
     text: str
     policy: str
 
 
 def document(kind: Kind, title: str, data: Any = None, *, served: bool = False) -> Document:
-    """Make a page that is whole by itself.
-
-    Args:
-        kind: What it does.
-        title: Its title; any text.
-        data: What it shows, as JSON.
-        served: Whether it may ask the server that it came from; no other one is ever asked.
-    """
+    """Make a page that is whole by itself."""
     head, tail = _parts(kind, title, data, served=served)
     return Document(head + tail, _policy(kind, served=served))
 
 
 def document_parts(kind: Kind, title: str, data: Any, blocks: Iterable[bytes]) -> Iterator[str]:
-    """A page in parts, whose blocks are made one by one and are in memory one at a time.
-
-    Args:
-        kind: What it does.
-        title: Its title; any text.
-        data: What it shows at once, as JSON.
-        blocks: What it unpacks later: JSON under gzip; their ids are ``block-0``, ``block-1`` and so on.
-
-    Yields:
-        Its text.
-    """
+    """A page in parts, whose blocks are made one by one and are in memory one at a time."""
     head, tail = _parts(kind, title, data, served=False)
     yield head
     for number, block in enumerate(blocks):

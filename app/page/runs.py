@@ -50,14 +50,6 @@ class Runs:
     """The runs of some files. Stories stay in the files, and are read when they are wanted."""
 
     def __init__(self, files: Iterable[Path | str]) -> None:
-        """Read the files once.
-
-        Args:
-            files: Run files, or folders of them.
-
-        Raises:
-            InputError: There is no run file, or one is damaged.
-        """
         self._rows: list[_Row] = []
         self._runs = [_RunOf(path, read_header(path)) for path in run_files(files)]
         known: dict[tuple[str, str], int] = {}
@@ -88,16 +80,7 @@ class Runs:
         return {"runs": [self._brief(run) for run in self._runs], "questions": questions}
 
     def story(self, run: int, question: int) -> dict[str, Any]:
-        """The story of a question in a run; see `keqa.page.story.story_data`.
-
-        Args:
-            run: Its number, from 0.
-            question: Its place in the overview.
-
-        Raises:
-            KeyError: It was not asked there.
-            InputError: The file has changed since it was read.
-        """
+        """The story of a question in a run; see `keqa.page.story.story_data`."""
         if not 0 <= run < len(self._runs):
             raise KeyError(run)
         of = self._runs[run]
@@ -148,14 +131,7 @@ class Runs:
 
 
 def run_files(given: Iterable[Path | str]) -> list[Path]:
-    """The run files that are meant.
-
-    Args:
-        given: Run files, or folders of them, in which other files are passed over.
-
-    Raises:
-        InputError: A folder or file is missing, or there is no run file.
-    """
+    """The run files that are meant."""
     found: dict[Path, None] = {}
     for path in map(Path, given):
         if not path.is_dir():

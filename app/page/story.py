@@ -13,14 +13,7 @@ from keqa.programs.sources import disagreements_of, sources_of
 
 
 def story_data(record: QuestionRecord) -> dict[str, Any]:
-    """A story as a page shows it.
-
-    Args:
-        record: Of the question. Keys and addresses must not be in it any more.
-
-    Returns:
-        JSON with ``record``, ``sources`` and ``disagreements``, each of these a sentence.
-    """
+    """A story as a page shows it, of a record in which there are no keys and addresses any more."""
     return {
         "record": record.model_dump(mode="json"),
         "sources": [source.model_dump(mode="json") for source in sources_of(record)],
@@ -29,38 +22,19 @@ def story_data(record: QuestionRecord) -> dict[str, Any]:
 
 
 def story_page(record: QuestionRecord) -> str:
-    """A question's story as an HTML file of its own, which loads nothing.
-
-    Args:
-        record: As for `story_data`.
-    """
+    """A question's story as an HTML file of its own, which loads nothing."""
     return document("one", "KEQA", story_data(record)).text
 
 
 def check_place(path: Path) -> None:
-    """Refuse a place where no page can be written, before anything is paid for.
-
-    Args:
-        path: The file to be.
-
-    Raises:
-        InputError: Its folder is missing, or it is a folder itself.
-    """
+    """Refuse a place where no page can be written, before anything is paid for."""
     if path.is_dir() or not path.parent.is_dir():
         why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
         raise InputError(f"the page cannot be written to {path}: {why}")
 
 
 def write_page(path: Path, parts: Iterable[str]) -> None:
-    """Write a page as a file of its own.
-
-    Args:
-        path: The file; one that is there is replaced.
-        parts: Its text.
-
-    Raises:
-        InputError: It cannot be written.
-    """
+    """Write a page as a file of its own."""
     try:
         with path.open("w", encoding="utf-8") as stream:
             stream.writelines(parts)

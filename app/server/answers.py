@@ -42,15 +42,7 @@ class Answers:
     """
 
     def __init__(self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: Limits) -> None:
-        """Make the slots.
-
-        Args:
-            program: Answers.
-            retriever: What the program searches, for searches of their own; a `WatchedRetriever` is refreshed
-                before each question and search.
-            lms: See above.
-            limits: See above.
-        """
+        """Make the slots; a `WatchedRetriever` is refreshed before each question and search."""
         self._program, self._retriever = program, retriever
         self.lms, self.limits, self.metrics = list(lms), limits, Metrics()
         self._slots = asyncio.Semaphore(limits.in_flight)
@@ -59,39 +51,17 @@ class Answers:
     def check(
         self, question: object, answer_type: object = "short", choices: object = (), history: object = ()
     ) -> Question:
-        """A question that can be asked.
-
-        Raises:
-            InputError: It cannot.
-        """
+        """A question that can be asked."""
         return Question.check(question, answer_type, choices, self._program.max_question_chars, history)
 
     def refuse_if_full(self) -> None:
-        """Refuse before an answer is begun.
-
-        Raises:
-            TooBusyError: No more may wait.
-        """
+        """Refuse before an answer is begun."""
         if self._slots.locked() and self._waiting >= self.limits.waiting:
             self.metrics.questions.labels("refused").inc()
             raise TooBusyError("the server has as many questions as it takes; ask again in a few seconds")
 
     async def ask(self, asked: Question, hears: Hears | None = None) -> QuestionRecord:
-        """Answer a question.
-
-        Args:
-            asked: As `check` gave it.
-            hears: Takes what happens meanwhile, in another thread.
-
-        Returns:
-            The record of its answer, or of the finding that the documents do not say it.
-
-        Raises:
-            TooBusyError: No more may wait.
-            TookTooLongError: It was given up.
-            KeqaError: It has no answer, or cannot be asked.
-            Exception: A part of the program has a fault.
-        """
+        """Answer a question."""
         self.refuse_if_full()
         started, outcome = time.perf_counter(), "failed"
         try:
@@ -120,18 +90,7 @@ class Answers:
             self.metrics.question_seconds.observe(time.perf_counter() - started)
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """Search without a language model.
-
-        Args:
-            query: Any text.
-            k: How many passages, from 1 to `MOST_HITS`.
-
-        Raises:
-            InputError: The query is empty or too long, or `k` is out of its range.
-            TooBusyError: No more may wait.
-            TookTooLongError: It was given up.
-            KeqaError: The search failed.
-        """
+        """Search without a language model."""
         if not 1 <= k <= MOST_HITS:
             raise InputError(f"k must be from 1 to {MOST_HITS}, not {k}")
         text = self.check(query).question

@@ -47,14 +47,6 @@ def application(
 
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
     anywhere else.
-
-    Args:
-        answers: Answers questions and searches.
-        token: What a request must carry; None asks for none.
-        hosts: Further names by which the server may be reached; see `Guard`.
-        documents: The files that the page opens, where it may.
-        sync: Keeps the index in step with a folder meanwhile.
-        about: What answers, in a line; told to those who may ask.
     """
     tools, routes = mcp_server(answers), _Routes(answers, documents, about, secured=token is not None)
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
@@ -101,7 +93,6 @@ class _Routes:
         self._page = document("ask", "KEQA", data, served=True)
 
     async def chat(self, request: Request) -> Response:
-        """A chat completion, whole or as events."""
         _check_json(request)
         asked = ChatRequest.read(await request.body())
         question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history)
@@ -116,42 +107,34 @@ class _Routes:
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
 
     async def about(self) -> Response:
-        """What answers, which the page says above its question box."""
         return JSONResponse({"about": self._about})
 
     async def document(self, path: str) -> Response:
-        """A document, for a source that is opened."""
         if self._documents is None:
             raise ProblemError(Problem(404, "there is no such document"))
         return await asyncio.to_thread(self._documents.response, path)
 
     async def ask(self, request: Request) -> Response:
-        """A question of the page, as events."""
         _check_json(request)
         question = PageRequest.read(await request.body()).checked(self._answers)
         self._answers.refuse_if_full()
         return StreamingResponse(story_events(self._answers, question), media_type="text/event-stream")
 
     async def models(self) -> Response:
-        """The list of models."""
         return JSONResponse(models(self._begun))
 
     async def model(self, name: str) -> Response:
-        """One model."""
         if name != MODEL:
             raise ProblemError(no_model(name))
         return JSONResponse(model(self._begun))
 
     async def health(self) -> Response:
-        """That the server is there."""
         return JSONResponse({"status": "ok"})
 
     async def metrics(self) -> Response:
-        """What Prometheus reads."""
         return Response(self._answers.metrics.page(), media_type=CONTENT_TYPE_LATEST)
 
     async def failed(self, request: Request, error: Exception) -> Response:
-        """Why there is no answer."""
         problem = problem_of(error, self._answers.lms)
         return JSONResponse(problem.body, problem.status, problem.headers)
 

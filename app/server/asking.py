@@ -28,14 +28,7 @@ class _Turn(BaseModel):
 
 
 class PageRequest(BaseModel):
-    """What the page sends.
-
-    Attributes:
-        question: As for `keqa.KEQA`, and so are the others.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-        history: The questions before it.
-    """
+    """What the page sends."""
 
     question: str
     answer_type: str = "short"
@@ -44,19 +37,11 @@ class PageRequest(BaseModel):
 
     @classmethod
     def read(cls, body: bytes) -> PageRequest:
-        """The request in a body.
-
-        Raises:
-            ProblemError: It is none.
-        """
+        """The request in a body."""
         return read_body(cls, body)
 
     def checked(self, answers: Answers) -> Question:
-        """The question, which can be asked.
-
-        Raises:
-            InputError: It cannot.
-        """
+        """The question, which can be asked."""
         history = [turn.model_dump() for turn in self.history]
         return answers.check(self.question, self.answer_type, self.choices, history)
 
@@ -66,10 +51,6 @@ async def story_events(answers: Answers, question: Question) -> AsyncIterator[st
 
     Each is JSON with ``kind``, the name of its class in `keqa.programs.calls.progress`, its fields, and ``said``, a
     sentence. The last one is of the kind ``Answered`` or ``Failed``, with the record where there is one.
-
-    Args:
-        answers: Answers it.
-        question: As `Answers.check` gave it.
     """
     loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress]()
 

@@ -23,15 +23,7 @@ MODEL = "keqa"
 
 
 def read_body(kind: type[Read], body: bytes) -> Read:
-    """What a body holds.
-
-    Args:
-        kind: What it should hold.
-        body: JSON.
-
-    Raises:
-        ProblemError: It holds something else.
-    """
+    """What a body holds."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -80,11 +72,7 @@ class ChatRequest(BaseModel):
 
     @classmethod
     def read(cls, body: bytes) -> ChatRequest:
-        """The request in a body.
-
-        Raises:
-            ProblemError: It is none, or asks for what cannot be done.
-        """
+        """The request in a body."""
         found = read_body(cls, body)
         if found.model != MODEL:
             raise ProblemError(no_model(found.model))
@@ -102,11 +90,7 @@ class ChatRequest(BaseModel):
 
     @property
     def question(self) -> str:
-        """The last message of the user.
-
-        Raises:
-            ProblemError: There is none, or it is more than text.
-        """
+        """The last message of the user."""
         return _text(self.messages[self._last].content)
 
     @property
@@ -171,11 +155,7 @@ class Completion:
         self._id, self._created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
 
     def whole(self, record: QuestionRecord) -> dict[str, Any]:
-        """The answer in one piece.
-
-        Args:
-            record: Of the question; it has an answer, or the finding that the documents do not say it.
-        """
+        """The answer in one piece."""
         message = {"role": "assistant", "content": said(record), "refusal": None, **_beside(record)}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {**self._head("chat.completion"), "choices": [choice], "usage": usage(record)}
@@ -185,12 +165,7 @@ class Completion:
         return self._event({"role": "assistant", "content": ""})
 
     def answered(self, record: QuestionRecord, *, with_usage: bool) -> Iterator[str]:
-        """The events of an answer.
-
-        Args:
-            record: As for `whole`.
-            with_usage: Whether the usage is one of them.
-        """
+        """The events of an answer."""
         yield self._event({"content": said(record)})
         yield self._event(_beside(record), "stop")
         if with_usage:
@@ -223,20 +198,21 @@ def usage(record: QuestionRecord) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _beside(record: QuestionRecord) -> dict[str, Any]:
-    """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
-    sources = sources_of(record)
-    end = len(record.answer or "")
+def facts_of(record: QuestionRecord) -> dict[str, Any]:
+    """What is told beside an answer."""
     return {
-        "annotations": [_annotation(source, end) for source in sources],
-        "sources": [source.model_dump() for source in sources],
+        "sources": sources_of(record),
         "disagreements": [str(one) for one in disagreements_of(record)],
-        "explanation": record.explanation,
-        "answer_source": record.answer_source,
-        "confidence": record.confidence,
-        "guessed": record.guessed,
+        **{name: getattr(record, name) for name in ("explanation", "answer_source", "confidence", "guessed")},
         "unanswered": without_guess(record.unanswered),
     }
+
+
+def _beside(record: QuestionRecord) -> dict[str, Any]:
+    """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
+    facts, end = facts_of(record), len(record.answer or "")
+    shown = {"sources": [source.model_dump() for source in facts["sources"]]}
+    return {"annotations": [_annotation(source, end) for source in facts["sources"]], **facts, **shown}
 
 
 def _annotation(source: Source, end: int) -> dict[str, Any]:

@@ -22,27 +22,12 @@ class Documents:
     """A folder of documents that whoever may ask may also open."""
 
     def __init__(self, folder: Path) -> None:
-        """Take a folder.
-
-        Args:
-            folder: The one that was indexed.
-
-        Raises:
-            InputError: It is missing or no folder.
-        """
         if not folder.is_dir():
             raise InputError(f"--documents: there is no folder {folder}")
         self._root = folder.resolve()
 
     def response(self, path: str) -> FileResponse:
-        """A file of the folder.
-
-        Args:
-            path: Below the folder, as a source names it.
-
-        Raises:
-            ProblemError: There is none, it is hidden, lies elsewhere, or is of a kind that no document has.
-        """
+        """A file of the folder; none that is hidden, lies elsewhere, or is of a kind that no document has."""
         parts = PurePosixPath(path).parts
         kind = PurePosixPath(path).suffix.lower()
         plain = bool(parts) and not any(part.startswith(".") or "\\" in part or "\0" in part for part in parts)

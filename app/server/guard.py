@@ -10,14 +10,14 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
-import json
 import math
 import socket
 import time
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keqa.server.limits import Limits, RateLimiter
@@ -54,16 +54,7 @@ class Guard:
         token: str | None = None,
         hosts: Iterable[str] = (),
     ) -> None:
-        """Guard an application.
-
-        Args:
-            app: The application.
-            limits: What bounds a request.
-            metrics: Where requests are counted.
-            paths: The application's paths, by which requests are counted and logged; of another one nothing is kept.
-            token: What a request must carry; None asks for none.
-            hosts: Names by which the server may be reached, beside addresses, ``localhost`` and the machine's name.
-        """
+        # An address, ``localhost`` and the machine's own name reach it as well as the names in ``hosts``.
         self._app, self._limits, self._metrics = app, limits, metrics
         self._paths = frozenset(paths)
         self._digest = None if token is None else _digest(token.encode())
@@ -85,7 +76,7 @@ class Guard:
             body = await self._body(scope, receive)
             await self._until_gone(scope, body, receive, reply)
         except ProblemError as error:
-            await reply.refuse(error.problem)
+            await reply.refuse(scope, receive, error.problem)
         except _GoneError:
             pass
         except Exception as fault:
@@ -93,7 +84,8 @@ class Guard:
             if reply.complete:
                 return
             log_fault(fault)
-            await reply.refuse(Problem(500, "the server has a fault; its log says where", "server_error", "fault"))
+            problem = Problem(500, "the server has a fault; its log says where", "server_error", "fault")
+            await reply.refuse(scope, receive, problem)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             seconds = time.perf_counter() - started
@@ -112,28 +104,21 @@ class Guard:
             later = {"Retry-After": str(math.ceil(pause))}
             message = f"more than {self._limits.rate} requests a minute from one address"
             raise ProblemError(Problem(429, message, "requests", "rate_limit_exceeded", headers=later))
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        hosts = headers.get("host", [])
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_own(hosts[0]):
             message = "the server is not reached by this name: give it with --allow-host where it is its own"
             raise ProblemError(Problem(421, message, code="unknown_host"))
-        pages = [_place(origin) != hosts[0].lower() for origin in headers.get("origin", [])]
-        sites = [site not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])]
+        pages = [_place(origin) != hosts[0].lower() for origin in headers.getlist("origin")]
+        sites = [site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")]
         # Somebody may follow a link to the page, from anywhere.
-        follows = scope["path"] == PAGE and headers.get("sec-fetch-mode") == ["navigate"] and not pages
+        follows = scope["path"] == PAGE and headers.getlist("sec-fetch-mode") == ["navigate"] and not pages
         if any(pages) or (any(sites) and not follows):
             raise ProblemError(Problem(403, "no page of another site may ask this server", code="cross_site"))
-        if (
-            self._digest is not None
-            and scope["path"] not in (OPEN, PAGE)
-            and not self._knows(headers.get("authorization", []))
-        ):
-            message = (
-                "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is opened "
-            )
-            message += "at the address that the command printed"
+        secured = self._digest is not None and scope["path"] not in (OPEN, PAGE)
+        if secured and not self._knows(headers.getlist("authorization")):
+            message = "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is "
+            message += "opened at the address that the command printed"
             challenge = {"WWW-Authenticate": "Bearer"}
             raise ProblemError(Problem(401, message, code="invalid_api_key", headers=challenge))
 
@@ -160,12 +145,6 @@ class Guard:
         return same and scheme.lower() == "bearer"
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body.
-
-        Raises:
-            ProblemError: It is too large, or takes too long.
-            _GoneError: The client went away.
-        """
         most = self._limits.max_body
         too_large = ProblemError(
             Problem(413, f"the body may have {most:,} bytes", code="body_too_large", headers=_CLOSE)
@@ -232,18 +211,12 @@ class _GoneError(Exception):
 
 
 class _Reply:
-    """What is sent to a client.
-
-    Attributes:
-        status: Of the answer; 0 before it has begun.
-        complete: Whether all of it was sent.
-    """
+    """What is sent to a client."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.status, self.complete = send, 0, False
 
     async def send(self, message: Message) -> None:
-        """Send a part."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
@@ -251,19 +224,10 @@ class _Reply:
             self.complete = True
         await self._send(message)
 
-    async def refuse(self, problem: Problem) -> None:
+    async def refuse(self, scope: Scope, receive: Receive, problem: Problem) -> None:
         """Answer with a problem, unless an answer has begun."""
-        if self.status:
-            return
-        data = json.dumps(problem.body).encode()
-        headers: dict[str, Any] = {
-            "content-type": "application/json",
-            "content-length": str(len(data)),
-            **problem.headers,
-        }
-        lines = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        await self.send({"type": "http.response.start", "status": problem.status, "headers": lines})
-        await self.send({"type": "http.response.body", "body": data})
+        if not self.status:
+            await JSONResponse(problem.body, problem.status, problem.headers)(scope, receive, self.send)
 
 
 def _place(origin: str) -> str:

@@ -37,24 +37,11 @@ class RateLimiter:
     """A bucket for each address, which holds a minute's requests and fills up steadily."""
 
     def __init__(self, rate: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with full buckets.
-
-        Args:
-            rate: Requests a minute; 0: any number.
-            clock: Tells the time in seconds.
-        """
         self._rate, self._clock = rate, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str) -> float:
-        """Count a request.
-
-        Args:
-            address: Of the client. Those of one IPv6 network of 64 bits, which one client may have, are one.
-
-        Returns:
-            0.0 where it is within the rate, or else after how many seconds one will be.
-        """
+        """Count a request; the seconds to wait before one is within the rate. A network of IPv6 is one client."""
         if not self._rate:
             return 0.0
         client, now, each = _network(address), self._clock(), self._rate / 60

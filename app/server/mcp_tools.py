@@ -13,11 +13,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
-from keqa.programs.finding import said, without_guess
+from keqa.programs.finding import said
 from keqa.programs.records import PlacedText
-from keqa.programs.sources import Source, disagreements_of, sources_of
+from keqa.programs.sources import Source
 from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers
+from keqa.server.chat import facts_of
 from keqa.server.problems import problem_of
 from keqa.server.watching import FolderSync, in_step
 
@@ -107,16 +108,7 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
             record = await answers.ask(answers.check(question, answer_type, choices or []))
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None
-        return Answer(
-            answer=said(record),
-            explanation=record.explanation,
-            sources=sources_of(record),
-            disagreements=[str(one) for one in disagreements_of(record)],
-            answer_source=record.answer_source,
-            confidence=record.confidence,
-            guessed=record.guessed,
-            unanswered=without_guess(record.unanswered),
-        )
+        return Answer(answer=said(record), **facts_of(record))
 
     @server.tool(title="Search the documents", description="Find passages of the documents, best first.")
     async def search(

@@ -10,17 +10,7 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300)
 
 
 class Metrics:
-    """The counters of one server. Labels hold routes, roles and stages, and never what anybody asked.
-
-    Attributes:
-        requests: HTTP requests by method, path and status.
-        latency: Seconds until a request's answer was sent, by path.
-        questions: Questions by how they ended: ``answered``, ``unanswered`` (the documents do not say it), ``failed``,
-            ``refused``, ``timeout`` or ``cancelled``.
-        question_seconds: Seconds that questions took, their wait included.
-        in_work: Questions and searches in work.
-        waiting: Those that wait for their turn.
-    """
+    """The counters of one server. Labels hold routes, roles and stages, and never what anybody asked."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()

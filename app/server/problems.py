@@ -28,16 +28,7 @@ class TookTooLongError(KeqaError):
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a request has no answer, in the terms of OpenAI's errors.
-
-    Attributes:
-        status: HTTP status.
-        message: For whoever asked.
-        kind: OpenAI's type.
-        code: OpenAI's code.
-        param: The field of the request that it is about.
-        headers: Further headers of the answer.
-    """
+    """Why a request has no answer, in the terms of OpenAI's errors."""
 
     status: int
     message: str
@@ -66,12 +57,7 @@ _NOT_AGAIN = {"x-should-retry": "false"}
 
 
 def problem_of(error: Exception, lms: Sequence[Any]) -> Problem:
-    """What whoever asked learns about an error; what only the server's operator should know is logged.
-
-    Args:
-        error: What ended the question.
-        lms: Language models whose keys and addresses must not be in it.
-    """
+    """What whoever asked learns about an error; what only the server's operator should know is logged."""
     if isinstance(error, ProblemError):
         return error.problem
     if isinstance(error, TooBusyError):

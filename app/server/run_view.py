@@ -24,12 +24,7 @@ _RUNS, _STORY = "/runs.json", "/story"
 
 
 def run_view(runs: Runs, token: str | None = None) -> Guard:
-    """The application that shows runs; it reads the files of the runs, and nothing else, for a request.
-
-    Args:
-        runs: What is shown.
-        token: What a request for it must carry; None asks for none.
-    """
+    """The application that shows runs; it reads the files of the runs, and nothing else, for a request."""
     made = document("runs", "KEQA: runs", {"served": True}, served=True)
     overview = json.dumps(runs.overview(), separators=(",", ":")).encode()
 

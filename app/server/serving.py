@@ -33,20 +33,7 @@ _CACHED = 2000
 
 
 def token_for(host: str, file: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The token that requests must carry.
-
-    Args:
-        host: What the server is bound to.
-        file: A file that holds it; None where there is none.
-        environment: May hold it in `VARIABLE`; the file goes before.
-
-    Returns:
-        The token; None where none was given and the server is bound to this machine alone.
-
-    Raises:
-        InputError: The file cannot be read, or what was given is no token.
-        ConfigurationError: None was given, and other machines can reach the server.
-    """
+    """The token that requests must carry; none is needed where only this machine reaches the server."""
     given, place = environment.get(VARIABLE), VARIABLE
     if file is not None:
         place = str(file)
@@ -84,15 +71,7 @@ def is_local(host: str) -> bool:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port.
-
-    Args:
-        host: A name or an address of this machine.
-        port: 0 for any free one.
-
-    Raises:
-        ConfigurationError: It cannot be taken.
-    """
+    """Take a port."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.create_server(address[:2], family=family, backlog=BACKLOG)
@@ -105,16 +84,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
-    """The web server for an application.
-
-    Args:
-        app: The application.
-        limits: What bounds it.
-        grace: Seconds that questions in work get when it is stopped.
-
-    Returns:
-        A server; `uvicorn.Server.run` with sockets runs it until it is stopped by a signal or `should_exit`.
-    """
+    """The web server for an application."""
     # A connection may have a document open, and as many again as are taken at a time are about to be closed.
     files = (_raised_files() - _FILES - 2 * BACKLOG) // 2
     most = min(limits.in_flight + limits.waiting + _IDLE, max(files, _FEWEST))

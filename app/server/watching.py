@@ -21,26 +21,12 @@ class FolderSync:
     """Brings an index in step with a folder, whenever a file of it is new, changed or gone."""
 
     def __init__(self, address: str, folder: Path) -> None:
-        """Take an index and its folder.
-
-        Args:
-            address: As for `keqa.sync_folder`.
-            folder: Likewise.
-        """
         self._address, self._folder = address, folder
         self._seen: list[tuple[str, int, int]] | None = None
         self._problem = ""
 
     def look(self) -> bool:
-        """Look once; files are read only where their names, sizes or times are not those of the last look.
-
-        Returns:
-            Whether the index was changed.
-
-        Raises:
-            KeqaError: The folder or the index cannot be used now, or another process changes it; the next look tries
-                again.
-        """
+        """Look once; files are read only where their names, sizes or times are not those of the last look."""
         # First, so that what changes meanwhile is seen by the next look.
         now = self._listed()
         if now == self._seen:

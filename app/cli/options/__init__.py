@@ -9,15 +9,17 @@ from keqa.cli.options.groups import (
     Panel,
     Places,
     Server,
+    argument,
     as_command,
     flag_of,
     given,
     invocation,
+    option,
     refuse_empty,
     with_groups,
 )
 from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions, setting_of
-from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, server_of
+from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, lm_option, server_of
 from keqa.cli.options.presets import PRESETS, KSOptions, PaperOptions, PresetOptions
 from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, NoToken, QuestionOptions, RunOptions
 
@@ -44,10 +46,13 @@ __all__ = [
     "RiskOptions",
     "RunOptions",
     "Server",
+    "argument",
     "as_command",
     "flag_of",
     "given",
     "invocation",
+    "lm_option",
+    "option",
     "refuse_empty",
     "server_of",
     "setting_of",

@@ -1,7 +1,7 @@
-"""Groups of options: a command takes a group as one argument, and shows each of its fields as an option.
+"""Options and groups of them: a command takes a group as one argument, and shows each of its fields as an option.
 
-The argument is annotated with the group's class, a dataclass whose fields are annotated as options are; a group may be
-made of groups. The command that runs is kept without secrets and addresses, and without folders of this machine.
+The argument is annotated with the group's class, a dataclass whose fields are options; a group may be made of groups.
+The command that runs is kept without secrets and addresses, and without folders of this machine.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from pathlib import Path, PureWindowsPath
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
@@ -28,15 +28,9 @@ _invocation: ContextVar[str] = ContextVar("invocation", default="keqa")
 
 
 class MisplacedOptionError(InputError):
-    """An option means nothing where it stands; it is refused where the user typed it, and else passed over."""
+    """Options mean nothing where they stand: one is refused where the user typed it, and else passed over."""
 
     def __init__(self, message: str, *flags: str) -> None:
-        """Refuse options.
-
-        Args:
-            message: For the user.
-            *flags: The options, of which all that were not typed may be left out.
-        """
         super().__init__(message)
         self.flags = flags
 
@@ -59,16 +53,29 @@ Server = Places("")
 """Beside an option that is the address of a server."""
 
 
+def option(
+    help: str, *flags: str, default: Any = None, place: Places | None = None, shown: str | bool = True, **further: Any
+) -> Any:
+    """An option, as the default of a command's argument or of a group's field, from whose name its flag is made.
+
+    The panel of the help in which the options of a group stand is the class attribute ``panel`` of the group.
+    """
+    return _declared(typer.Option, default, place, help=help, flags=flags, show_default=shown, **further)
+
+
+def argument(metavar: str | None, help: str, *, default: Any = ..., place: Places | None = None) -> Any:
+    """An argument of a command, as the default of that of its function; it must be given where it has no default."""
+    return _declared(typer.Argument, default, place, help=help, metavar=metavar, show_default=False)
+
+
+def _declared(make: Callable[..., Any], default: Any, place: Places | None, **settings: Any) -> Any:
+    return field(default=default, metadata={"make": make, "place": place, "settings": settings})
+
+
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command each field of its groups as an option; it is called with the groups.
 
     `invocation` gives the command as it was given from then on.
-
-    Args:
-        command: A function whose arguments are annotated as options are, or with the class of a group.
-
-    Returns:
-        What Typer is given instead of it.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
@@ -79,8 +86,8 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             groups[name] = group
             panel = next((mark.title for mark in beside if isinstance(mark, Panel)), None)
             parameters |= {option.name: option for option in _options(group, panel)}
-        else:
-            parameters[name] = parameter.replace(annotation=hints[name])
+        elif hints[name] is not typer.Context:
+            parameters[name] = _parameter(name, hints[name], parameter.default, None)
 
     @wraps(command)
     def spread(context: typer.Context, **values: Any) -> None:
@@ -88,7 +95,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         typed = {name for name in values if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
         while True:
             _invocation.set(_written(command.__name__.removesuffix("_command"), parameters, values))
-            left = dict(values)
+            left = {**values, **{name: context for name, hint in hints.items() if hint is typer.Context}}
             made = {name: _made(group, left) for name, group in groups.items()}
             try:
                 return command(**left, **made)
@@ -116,24 +123,12 @@ def as_command(function: Callable[..., None], parameters: Iterable[inspect.Param
 
 
 def flag_of(name: str) -> str:
-    """The flag of an option.
-
-    Args:
-        name: The option, as the field of its group or the parameter of the command is called.
-    """
+    """The flag of an option, as the field of its group or the argument of the command is called."""
     return "--json" if name == "as_json" else f"--{name.replace('_', '-')}"
 
 
 def refuse_empty(flag: str, value: str | None) -> None:
-    """Refuse an option that was given and holds nothing: its default would be taken for it in silence.
-
-    Args:
-        flag: The option.
-        value: What it was given; None where it was not.
-
-    Raises:
-        InputError: It is empty.
-    """
+    """Refuse an option that was given and holds nothing: its default would be taken for it in silence."""
     if value is not None and not value.strip():
         raise InputError(f"{flag} is empty: give it a value, or leave it out")
 
@@ -142,12 +137,12 @@ def given(*groups: Any) -> dict[str, Any]:
     """The options of groups that are not what they are by default, by the names that they are written with."""
     found: dict[str, Any] = {}
     for group in groups:
-        for field in fields(group):
-            value = getattr(group, field.name)
+        for one in fields(group):
+            value = getattr(group, one.name)
             if is_dataclass(value):
                 found |= given(value)
-            elif value != field.default and value != []:
-                found[flag_of(field.name)] = value
+            elif value != one.default and value != []:
+                found[flag_of(one.name)] = value
     return found
 
 
@@ -159,11 +154,13 @@ def invocation() -> str:
 def _options(group: Any, panel: str | None) -> Iterator[inspect.Parameter]:
     """The options of a group, and of the groups that it is made of."""
     hints = get_type_hints(group, include_extras=True)
-    for field in fields(group):
-        if is_dataclass(hints[field.name]):
-            yield from _options(hints[field.name], panel)
+    for one in fields(group):
+        if is_dataclass(hints[one.name]):
+            yield from _options(hints[one.name], panel)
         else:
-            yield _option(field, hints[field.name], panel)
+            home = next(kind for kind in group.__mro__ if one.name in inspect.get_annotations(kind))
+            declared = one if one.metadata else one.default
+            yield _parameter(one.name, hints[one.name], declared, panel, home.__dict__.get("panel"))
 
 
 def _made(group: Any, values: dict[str, Any]) -> Any:
@@ -171,19 +168,29 @@ def _made(group: Any, values: dict[str, Any]) -> Any:
     hints = get_type_hints(group)
     return group(
         **{
-            field.name: _made(hints[field.name], values) if is_dataclass(hints[field.name]) else values.pop(field.name)
-            for field in fields(group)
+            one.name: _made(hints[one.name], values) if is_dataclass(hints[one.name]) else values.pop(one.name)
+            for one in fields(group)
         }
     )
 
 
-def _option(field: Field[Any], hint: Any, panel: str | None) -> inspect.Parameter:
-    kind, *beside = get_args(hint)
+def _parameter(name: str, hint: Any, default: Any, panel: str | None, usual: str | None = None) -> inspect.Parameter:
+    """What Typer is shown of an option, in the panel given, or else that of the option itself or its group."""
+    kind, *beside = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     panel = panel or next((mark.title for mark in beside if isinstance(mark, Panel)), None)
+    if isinstance(default, Field):
+        made, place, settings = (default.metadata[one] for one in ("make", "place", "settings"))
+        flags = settings.get("flags", ())
+        # Typer would give a switch a second flag, and takes no flag from the name where there is another.
+        if (flags or kind is bool) and not any(flag.startswith("--") for flag in flags):
+            flags = (flag_of(name), *flags)
+        own = {"rich_help_panel": usual, **{key: value for key, value in settings.items() if key != "flags"}}
+        beside = [made(*flags, **own), *([place] if place is not None else [])]
+        default = inspect.Parameter.empty if default.default is ... else default.default
     if panel is not None:
         beside = [_moved(one, panel) if isinstance(one, OptionInfo) else one for one in beside]
-    made: Any = Annotated[(kind, *beside)]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=made)
+    shown: Any = Annotated[(kind, *beside)] if beside else kind
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=shown)
 
 
 def _moved(option: OptionInfo, panel: str) -> OptionInfo:

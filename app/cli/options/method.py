@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from keqa.cli.options.groups import MisplacedOptionError, Panel, Places
+from keqa.cli.options.groups import MisplacedOptionError, Panel, Places, option
 from keqa.errors import InputError
 from keqa.programs.arguments import Limits, Threshold
 from keqa.programs.declared import KeqaSettings, about
@@ -46,28 +46,16 @@ class ProgramOptions:
     """The one program that a command asks, and the index that it searches."""
 
     index: Index = None
-    program: Annotated[
-        Path | None,
-        typer.Option(
-            "--program",
-            "-p",
-            help="A compiled program, whose settings hold where no option is given; testbed is the one that ships.",
-        ),
-    ] = None
+    program: Path | None = option(
+        "A compiled program, whose settings hold where no option is given; testbed is the one that ships.", "-p"
+    )
     embedder: Embedder = None
-    no_cache: Annotated[
-        bool,
-        typer.Option(
-            "--no-cache", help="Make every call again; by default DSPy's cache answers what was asked before."
-        ),
-    ] = False
+    no_cache: bool = option(
+        "Make every call again; by default DSPy's cache answers what was asked before.", default=False
+    )
 
     def check(self) -> None:
-        """Refuse an embedding model without its program.
-
-        Raises:
-            InputError: There is one.
-        """
+        """Refuse an embedding model without its program."""
         if self.embedder is not None and self.program is None:
             why = "--embedder needs --program: the compiled program whose embedding model it is"
             raise MisplacedOptionError(why, "--embedder")
@@ -81,8 +69,8 @@ def _options() -> list[tuple[str, Any, Any]]:
         kind, flag = one.kind or of, name.replace("_", "-")
         shown: dict[str, Any] = {"show_default": one.shown} if one.shown else {}
         if one.option and one.tuned:
-            option = _setting(f"--{flag}/--no-{flag}", help=one.option, **shown)
-            made.append((name, Annotated[bool | None, option], None))
+            both = _setting(f"--{flag}/--no-{flag}", help=one.option, **shown)
+            made.append((name, Annotated[bool | None, both], None))
         elif one.option and kind is bool:
             flag, name = (f"--no-{flag}", f"no_{name}") if getattr(KeqaSettings, name) else (f"--{flag}", name)
             made.append((name, Annotated[bool, _setting(flag, help=one.option)], False))
@@ -93,9 +81,9 @@ def _options() -> list[tuple[str, Any, Any]]:
     return made
 
 
-def setting_of(option: str) -> str:
+def setting_of(name: str) -> str:
     """The setting of KEQA that an option is for; ``no_pick`` is for ``pick``."""
-    return option.removeprefix("no_")
+    return name.removeprefix("no_")
 
 
 _Declared: Any = make_dataclass(
@@ -132,54 +120,39 @@ class KeqaOptions(_Declared):
 class MethodOptions(KeqaOptions):
     """What methods are made from: settings, passages and compiled programs."""
 
-    index: Annotated[Index, Panel("Method")] = None
-    retriever: Annotated[
-        Literal["bm25", "dense", "hybrid"] | None,
-        _setting(
-            help="What searches the testbed's encyclopedia; of your own corpus, the engine that keqa index was given.",
-            show_default="bm25",
-        ),
-    ] = None
-    program: Annotated[
-        list[Path] | None,
-        _setting(
-            "--program",
-            "-p",
-            help="A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of "
-            "it. Once for each method; testbed is the KEQA that ships.",
-            show_default=False,
-        ),
-    ] = None
-    embedder: Annotated[Embedder, Panel("Method")] = None
+    panel = "Method"
+
+    index: Annotated[Index, Panel(panel)] = None
+    retriever: Literal["bm25", "dense", "hybrid"] | None = option(
+        "What searches the testbed's encyclopedia; of your own corpus, the engine that keqa index was given.",
+        shown="bm25",
+    )
+    program: list[Path] | None = option(
+        "A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of it. "
+        "Once for each method; testbed is the KEQA that ships.",
+        "-p",
+        shown=False,
+    )
+    embedder: Annotated[Embedder, Panel(panel)] = None
 
 
 @dataclass(frozen=True)
 class RiskOptions:
     """The share of wrong answers that a program may give."""
 
-    risk: Annotated[
-        float | None,
-        _setting(
-            help='Answer only so that this share of the answers is wrong at most, else say "I do not know"; 0.1 is one '
-            "in ten. Needs --calibrated-on.",
-            show_default=False,
-        ),
-    ] = None
-    calibrated_on: Annotated[
-        Path | None,
-        _setting(
-            help="The run file of this program over questions like yours, made by keqa evaluate without --risk.",
-            show_default=False,
-        ),
-    ] = None
-    delta: Annotated[float, _setting(help="The chance that --risk does not hold.")] = 0.1
+    panel = "Method"
+
+    risk: float | None = option(
+        'Answer only so that this share of the answers is wrong at most, else say "I do not know"; 0.1 is one in ten. '
+        "Needs --calibrated-on.",
+    )
+    calibrated_on: Path | None = option(
+        "The run file of this program over questions like yours, made by keqa evaluate without --risk."
+    )
+    delta: float = option("The chance that --risk does not hold.", default=0.1)
 
     def check(self) -> None:
-        """Refuse one option without the other.
-
-        Raises:
-            InputError: A risk is not calibrated, or there is none to calibrate.
-        """
+        """Refuse one option without the other."""
         if self.risk is not None and self.calibrated_on is None:
             raise MisplacedOptionError(
                 "--risk needs --calibrated-on: the run file of this program over questions with known answers that it "
@@ -191,15 +164,7 @@ class RiskOptions:
             raise MisplacedOptionError(why, "--calibrated-on", "--delta")
 
     def hold(self, program: Program) -> str:
-        """Let a program hold the risk, where one is given.
-
-        Returns:
-            What is to be said before it is asked; empty where there is no risk.
-
-        Raises:
-            InputError: The run file is that of another program.
-            UnheldRiskError: No threshold holds the risk.
-        """
+        """Let a program hold the risk, where one is given; what is to be said before it is asked."""
         if self.risk is None or self.calibrated_on is None:
             return ""
         from keqa.evaluation.risk import hold_risk

@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from keqa.cli.options.groups import MisplacedOptionError, Places, Server, flag_of, refuse_empty
+from keqa.cli.options.groups import MisplacedOptionError, Places, Server, flag_of, option, refuse_empty
 
 if TYPE_CHECKING:
     import dspy
 
     from keqa.lms import Roles
 
-_model = partial(typer.Option, rich_help_panel="Language models")
 _TINY = "keqa/tiny"
 
 
-def server_of(option: str, panel: str = "Language models", **settings: Any) -> Any:
-    """The option for the address of the server of a language model.
+def lm_option(help: str, *flags: str, **further: Any) -> Any:
+    """The option for a language model."""
+    return option(help, *flags, place=Places("/"), **further)
 
-    Args:
-        option: Names the language model.
-        panel: The panel of the help that shows it.
-        **settings: As for ``typer.Option``.
-    """
-    return typer.Option(help=f"Address of the server of {option}.", rich_help_panel=panel, **settings)
+
+def server_of(flag: str, **further: Any) -> Any:
+    """The option for the address of the server of a language model, which another one names."""
+    return option(f"Address of the server of {flag}.", place=Server, **further)
 
 
 @dataclass(frozen=True)
 class LanguageModel:
     """A language model, and its server where it has one."""
 
-    lm: Annotated[
-        str | None,
-        _model(
-            "--lm",
-            "-m",
-            envvar="KEQA_LM",
-            help="Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
-            "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
-            show_default=False,
-        ),
-        Places("/"),
-    ] = None
-    api_base: Annotated[str | None, server_of("--lm", envvar="KEQA_API_BASE"), Server] = None
+    panel = "Language models"
+
+    lm: str | None = lm_option(
+        "Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
+        "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
+        "-m",
+        envvar="KEQA_LM",
+        shown=False,
+    )
+    api_base: str | None = server_of("--lm", envvar="KEQA_API_BASE")
 
     @property
     def name(self) -> str:
@@ -54,11 +46,7 @@ class LanguageModel:
         return self.lm or _TINY
 
     def check(self) -> None:
-        """Refuse an address without its model, which would be ignored in silence, and what is empty.
-
-        Raises:
-            InputError: There is one, or one of them is empty, as a variable that is not set is.
-        """
+        """Refuse an address without its model, which would be ignored in silence, and what is empty."""
         values = asdict(self)
         for model in [name for name in values if name.endswith("lm")]:
             address = f"{model[:-2]}api_base"
@@ -79,52 +67,39 @@ class LanguageModel:
 class LanguageModels(LanguageModel):
     """The language models of all roles: the options of `keqa.lms.build_roles`."""
 
-    consistency_lm: Annotated[
-        str | None,
-        _model(help="Judges whether two answers mean the same (D_s, and SlimPLM's and KBM's proxy); --lm by default."),
-        Places("/"),
-    ] = None
-    consistency_api_base: Annotated[str | None, server_of("--consistency-lm"), Server] = None
-    utility_lm: Annotated[
-        str | None, _model(help="Judges whether a passage helps (D_u); --lm by default."), Places("/")
-    ] = None
-    utility_api_base: Annotated[str | None, server_of("--utility-lm"), Server] = None
-    boundary_lm: Annotated[
-        str | None,
-        _model(help="Asked by a prompted or fine-tuned boundary model; --lm, or the one that was trained, by default."),
-        Places("/"),
-    ] = None
-    boundary_api_base: Annotated[str | None, server_of("--boundary-lm"), Server] = None
+    panel = "Language models"
+
+    consistency_lm: str | None = lm_option(
+        "Judges whether two answers mean the same (D_s, and SlimPLM's and KBM's proxy); --lm by default."
+    )
+    consistency_api_base: str | None = server_of("--consistency-lm")
+    utility_lm: str | None = lm_option("Judges whether a passage helps (D_u); --lm by default.")
+    utility_api_base: str | None = server_of("--utility-lm")
+    boundary_lm: str | None = lm_option(
+        "Asked by a prompted or fine-tuned boundary model; --lm, or the one that was trained, by default."
+    )
+    boundary_api_base: str | None = server_of("--boundary-lm")
 
     def check_listening(self) -> None:
-        """Find a server at which nobody listens, before anything is loaded.
-
-        Raises:
-            ConfigurationError: There is one.
-        """
+        """Find a server at which nobody listens, before anything is loaded."""
         from keqa.lms import address_for
         from keqa.lms.preflight import check_listening
 
-        own = (
-            (self.lm, self.api_base),
-            (self.consistency_lm, self.consistency_api_base),
-            (self.utility_lm, self.utility_api_base),
-            (self.boundary_lm, self.boundary_api_base),
+        values = asdict(self)
+        named = [(values[name], values[f"{name[:-2]}api_base"]) for name in values if name.endswith("lm")]
+        check_listening(
+            (model, address_for(model, at, self.name, self.api_base)) for model, at in named if model is not None
         )
-        named = [(model, address) for model, address in own if model is not None]
-        check_listening((model, address_for(model, at, self.name, self.api_base)) for model, at in named)
 
 
 @dataclass(frozen=True)
 class BoundaryLMOptions:
     """The language model of a boundary model by itself."""
 
-    boundary_lm: Annotated[
-        str | None,
-        _model(help="What is trained, or asked; keqa/tiny by default.", show_default=False),
-        Places("/"),
-    ] = None
-    boundary_api_base: Annotated[str | None, server_of("--boundary-lm"), Server] = None
+    panel = "Language models"
+
+    boundary_lm: str | None = lm_option("What is trained, or asked; keqa/tiny by default.")
+    boundary_api_base: str | None = server_of("--boundary-lm")
 
     @property
     def name(self) -> str:

@@ -27,11 +27,7 @@ from keqa.programs.registry import METHODS, Spec
 
 
 def estimate_plan(plan: Plan) -> Grid:
-    """Calls, tokens and price, from a rehearsal; no language model is asked.
-
-    Raises:
-        KeqaError: The index or the compiled program cannot be used.
-    """
+    """Calls, tokens and price, from a rehearsal; no language model is asked."""
     found: list[Estimate] = []
     options = plan.options
     with tempfile.TemporaryDirectory(prefix="keqa-") as folder, status().status("rehearsing…") as shown:

@@ -32,9 +32,6 @@ def learn(plan: Plan) -> Plan:
     """Build R and let baselines learn; the plan with what came of it. Everything finished is kept, and not done again.
 
     A baseline that cannot be asked, for the language model gives no token probabilities, has no row.
-
-    Raises:
-        KeqaError: The index, a language model or a folder cannot be used; what was finished before is kept.
     """
     if plan.training is None:
         return plan

@@ -22,17 +22,7 @@ UTILITY_REFERENCE = "utility reference R"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run, and with what.
-
-    Attributes:
-        experiments: The runs.
-        questions: By data set.
-        models: The language models of all roles.
-        options: Corpora, other language models of the task, and how to run.
-        out: Where run files go, a folder a data set.
-        training: What the utility reference is built from, and baselines learn from; None where nothing is learned.
-        program: Folder of the compiled program; None where KEQA has no utility reference.
-    """
+    """What is to be run, and with what; a ``program`` where KEQA has a utility reference."""
 
     experiments: list[Experiment]
     questions: dict[str, Questions]
@@ -52,11 +42,7 @@ class Plan:
         return self.options.dense_index if one.dense else self.options.index
 
     def models_of(self, other: int | None) -> LanguageModels:
-        """The language models of an experiment.
-
-        Args:
-            other: Position of another LM for the task; the discriminators that were named stay, where they are.
-        """
+        """The language models of an experiment, which may have another LM for the task; named discriminators stay."""
         models = self.models
         if other is None:
             return models
@@ -81,17 +67,7 @@ class Plan:
 
 
 def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -> Plan:
-    """The questions, drawn so that none is learned from and asked, and the runs that there are for them.
-
-    Args:
-        out: Where run files go.
-        models: The language models of all roles.
-        options: Those of the preset.
-
-    Raises:
-        InputError: A data set is none of the paper's, there are no training questions for it, or nothing would learn
-            from those that were named.
-    """
+    """The questions, drawn so that none is learned from and asked, and the runs that there are for them."""
     named = {one.partition(":")[0].strip().lower(): one for one in options.data or DATASETS}
     others = list(dict.fromkeys(options.other_lm or ()))
     building = options.program is None and not options.no_reference
@@ -127,11 +103,7 @@ def _sample_of(source: str, options: PaperOptions, training: Questions | None) -
 
 
 def check_models(plan: Plan) -> None:
-    """Build every language model, so that a wrong one is reported before the first question; a dry run asks none.
-
-    Raises:
-        ConfigurationError: A string names nothing usable, or a key or an address is missing that is needed.
-    """
+    """Build every language model, so that a wrong one is reported before the first question; a dry run asks none."""
     labelling = plan.options.labelling_lm
     if plan.options.dry_run:
         for model in (*models_by_role(plan.models).values(), *plan.others, *([labelling] if labelling else [])):
@@ -151,10 +123,6 @@ def check_models(plan: Plan) -> None:
 
 
 def models_by_role(models: LanguageModels) -> dict[str, str]:
-    """The model string of each role.
-
-    Args:
-        models: The language models of all roles.
-    """
+    """The model string of each role."""
     lm = str(models.lm)
     return {"task": lm, "consistency": models.consistency_lm or lm, "utility": models.utility_lm or lm}

@@ -13,13 +13,7 @@ if TYPE_CHECKING:
 
 
 def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *, as_json: bool) -> None:
-    """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`.
-
-    Raises:
-        InputError: There is no language model or index, a data set is none of the paper's, or there are no training
-            questions for it.
-        ConfigurationError: A key, model or setting is wrong.
-    """
+    """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     from keqa.cli.paper.estimate import estimate_plan
     from keqa.cli.paper.learning import learn
     from keqa.cli.paper.plan import check_models, plan_experiments

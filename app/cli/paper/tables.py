@@ -30,14 +30,7 @@ _TABLES = "tables"
 
 
 def measure(plan: Plan) -> list[Grid]:
-    """Run everything, write tables and figures, and put the paper's beside them.
-
-    Returns:
-        All tables.
-
-    Raises:
-        KeqaError: As for `keqa.cli.running.rows_of`.
-    """
+    """Run everything, write tables and figures, and put the paper's beside them."""
     found = [(one, path) for one in plan.experiments for path in _run(plan, one)]
     order = list(plan.questions)
     found.sort(key=lambda pair: (order.index(pair[0].dataset), *in_table_order(pair[1].stem)))

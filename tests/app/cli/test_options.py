@@ -1,7 +1,7 @@
 """Groups of options become options of a command, and the command is kept without secrets, addresses and folders."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 import typer
@@ -19,8 +19,10 @@ from keqa.cli.options import (
     PaperOptions,
     QuestionOptions,
     RunOptions,
+    argument,
     given,
     invocation,
+    option,
     with_groups,
 )
 from keqa.errors import InputError
@@ -33,10 +35,10 @@ seen = {}
 @app.command()
 @with_groups
 def ask(
-    question: Annotated[str, typer.Argument()],
-    program: Annotated[Path | None, typer.Option("--program", "-p")] = None,
-    index: Index = None,
     *,
+    question: str = argument("QUESTION", "Any."),
+    program: Path | None = option("A folder.", "-p"),
+    index: Index = None,
     models: LanguageModels,
     method: KeqaOptions,
 ) -> None:
@@ -46,9 +48,9 @@ def ask(
 @app.command()
 @with_groups
 def evaluate(
-    methods: Annotated[list[str], typer.Argument()],
-    as_json: AsJson = False,
     *,
+    methods: list[str] = argument("METHOD...", "Any."),
+    as_json: AsJson = False,
     questions: QuestionOptions,
     run: RunOptions,
     options: MethodOptions,
@@ -66,9 +68,9 @@ def compare(options: EvaluationOptions) -> None:
 @app.command("compile")
 @with_groups
 def compile_command(
-    train: Annotated[Path | None, typer.Argument()] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o")] = None,
     *,
+    train: Path | None = argument("TRAIN", "Pairs.", default=None),
+    out: Path | None = option("A folder.", "-o"),
     learning: LearningOptions,
 ) -> None:
     seen.update(command=invocation(), arguments=learning.arguments())
@@ -76,8 +78,20 @@ def compile_command(
 
 @app.command()
 @with_groups
-def reproduce(names: Annotated[list[str], typer.Argument()], *, paper: PaperOptions) -> None:
+def reproduce(*, names: list[str] = argument("NAME...", "Any."), paper: PaperOptions) -> None:
     seen.update(command=invocation())
+
+
+@app.command()
+@with_groups
+def declare(
+    *,
+    out: Path = option("Where.", "-o", default=...),
+    whole: bool = option("All of it.", default=False),
+    source: Literal["lm", "index"] = option("Whence.", "--from", default="lm", shown="memory"),
+    count: int = option("How many.", default=3, min=1, rich_help_panel="Elsewhere"),
+) -> None:
+    seen.update(out=out, whole=whole, source=source, count=count)
 
 
 def run(*typed):
@@ -154,6 +168,21 @@ def test_a_command_is_called_with_its_groups():
         "seed": 0,
         "in_flight": 8,
     }
+
+
+def test_an_option_is_declared_by_the_default_of_an_argument():
+    assert run("declare", "-o", "x", "--whole", "--from", "index") == {
+        "out": Path("x"),
+        "whole": True,
+        "source": "index",
+        "count": 3,
+    }
+    for typed in (["--whole"], ["-o", "x", "--no-whole"], ["-o", "x", "--count", "0"], ["-o", "x", "--source", "lm"]):
+        assert runner.invoke(app, ["declare", *typed]).exit_code == 2
+    shown = " ".join(runner.invoke(app, ["declare", "--help"], env={"COLUMNS": "200"}).stdout.split())
+    assert "[required]" in shown
+    assert "[default: (memory)]" in shown
+    assert shown.index("--from") < shown.index("Elsewhere") < shown.index("--count")
 
 
 def test_the_options_that_were_given_are_named():
