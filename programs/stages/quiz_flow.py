@@ -228,8 +228,10 @@ class QuizFlow:
         return str(answer), "passages"
 
     def _unread(self, error: CallError, quiz: Quiz, fields: dict[str, Any]) -> None:
-        """Record that no reply to passages could be used; a language model that is down says nothing of them."""
-        if not (self.program.declines and error.unusable):
+        """Record that no reply to passages could be used; an LM that is down, or mute, says nothing of them."""
+        mute = error.reply is not None and not error.reply.strip()
+        judged = any(one.verdict in ("helpful", "not helpful") for one in fields["passages"])
+        if not (self.program.declines and error.unusable) or (mute and not judged):
             raise error
         note("answer", error.cause, error.message, "found no answer in the passages", quiz.index)
         fields["support"] = _NO_REPLY

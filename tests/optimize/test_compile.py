@@ -302,9 +302,11 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
     assert any("Town3" in problem or "t3" in problem for problem in problems)
     written = {path.name: path.read_bytes().decode("utf-8", "replace") for path in (tmp_path / "work").iterdir()}
     assert len(written) == 3
-    for name, text in written.items():
-        found = [one for one in ("sk-very-secret", "10.9.8.7", "gw.corp") if one in text]
-        assert (found, "<secret> may not ask host <address> at <address>" in text) == ([], True), name
+    for secret in ("sk-very-secret", "10.9.8.7", "gw.corp"):
+        assert [name for name, text in written.items() if secret in text] == []
+    told = {name for name, text in written.items() if "<secret> may not ask host <address> at <address>" in text}
+    # The journal of calls holds what succeeded.
+    assert told == {*written} - {"calls.journal"}
 
 
 @pytest.mark.process
