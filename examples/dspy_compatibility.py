@@ -38,7 +38,6 @@ ROWS = [
     saving.nested_with_its_own_lms,
     saving.parent_save_and_load,
     saving.load_keeps_the_reference,
-    saving.save_program,
     streaming.streamify,
     streaming.streamify_async_with_a_local_lm,
     calling.majority,

@@ -34,7 +34,7 @@ from keqa.optimize.options import Options
 from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric
-from keqa.optimize.search_space import Knobs
+from keqa.optimize.search_space import values_to_try
 from keqa.optimize.split import Questions, Split, split
 from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
 from keqa.programs.keqa import KEQA
@@ -278,7 +278,7 @@ def _ready(program: Program, options: Options) -> Options:
             which = "that is left out" if tuned else f"only those of a KEQA are, not of a {type(program).__name__}"
             raise ConfigurationError(f"{name} weighs {weighed} where settings are tuned, and {which}: leave it out")
     if isinstance(program, KEQA) and options.tuning:
-        Knobs.of(program, options.grid)
+        values_to_try(program, options.grid)
     if builds_reference(program, options):
         return replace(options, embedder=empty_reference(program, options).embedder)
     if options.embedder is not None:

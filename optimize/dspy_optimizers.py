@@ -99,7 +99,7 @@ def tunable(program: Program, optimizer: str) -> list[str]:
         "examination.quiz": program.examine and not own,
         "examination.same": program.examine and optimizer == "gepa",
         "picking.judge": program.pick and optimizer == "gepa",
-        "selection.construct": program.select is not None,
+        "selection.construct": bool(program.select),
         "documents.answer": own,
         "answering.answer": not own,
         "summarizing.summarize": program.decompose,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from dspy.teleprompt import Teleprompter
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.training import TrainingOptions
-from keqa.optimize.dspy_optimizers import OPTIMIZERS, Budget, check_optimizer, check_own_optimizer, optimizer_settings
-from keqa.optimize.search_space import Grid
-from keqa.programs.reference.embedding import Embedder
+from keqa.optimize.dspy_optimizers import OPTIMIZERS, check_optimizer, check_own_optimizer, optimizer_settings
+from keqa.programs.arguments import EMBEDDER, InFlight, Probability, checked, number, whole
 
 COST_PER_CALL = 0.002
 """μ where none is given: of two programs that answer alike the one with fewer calls is taken, and a hundredth of the
@@ -21,12 +20,14 @@ COST_PER_RETRIEVAL = 0.02
 """λ where none is given: one search more for each question has to gain two hundredths of the metric. Without it a gate
 that searches for nearly everything is as good as one that knows what is known."""
 
-_FEWEST_TRIES, _MOST_TRIES = 5, 1_000
-
 UNREFLECTING = ("bootstrap", "finetune", "none")
 """The optimizers that need no language model to reflect."""
 
+_Demos = Annotated[int, whole(0, 1_000)]
+_Cost = Annotated[float, number("a number from 0", ge=0)]
 
+
+@checked
 @dataclass(frozen=True)
 class Options:
     """How to compile.
@@ -45,7 +46,8 @@ class Options:
         embedder: Finds its demonstrations; see `keqa.programs.reference.embedding.open_embedder`. That of the
             program's own reference where None, or ``hashing`` where it has none.
         tuning: Whether to tune the settings.
-        grid: The values to try.
+        grid: The values to try by setting, such as ``{"tries": (3, 5)}``; what is not in it is tried as
+            `keqa.optimize.search_space.GRID` has it.
         cost_per_retrieval: λ, what a search costs in the metric's units; None is `COST_PER_RETRIEVAL`.
         seed: Another seed draws other demonstrations.
         in_flight: Questions in work at once.
@@ -56,63 +58,43 @@ class Options:
         boundary_tries: Draws to each quiz that it is trained on.
     """
 
-    optimizer: str | Teleprompter = "bootstrap"
+    optimizer: Any = "bootstrap"
     reflection_lm: Any = None
-    budget: Budget | int = "light"
-    demos: int = 4
-    judge_demos: int = 8
-    sets: int = 4
-    threshold: float = 0.5
+    budget: Any = "light"
+    demos: _Demos = 4
+    judge_demos: _Demos = 8
+    sets: _Demos = 4
+    threshold: Probability = 0.5
     reference: bool = True
-    embedder: Embedder | str | None = None
+    embedder: Annotated[Any, EMBEDDER] | None = None
     tuning: bool = True
-    grid: Grid = field(default_factory=Grid)
-    cost_per_retrieval: float | None = None
+    grid: Mapping[str, Any] = field(default_factory=dict)
+    cost_per_retrieval: _Cost | None = None
     seed: int = 0
-    in_flight: int = 8
+    in_flight: InFlight = 8
     training: Mapping[str, Any] = field(default_factory=dict)
-    cost_per_call: float | None = None
+    cost_per_call: _Cost | None = None
     boundary: bool = True
-    boundary_tries: int = 10
+    boundary_tries: Annotated[int, whole(5, 1_000)] = 10
 
     def __post_init__(self) -> None:
-        if isinstance(self.optimizer, Teleprompter):
-            self._check_own_optimizer(self.optimizer)
+        own = isinstance(self.optimizer, Teleprompter)
+        if own:
+            check_own_optimizer(self.optimizer)
         elif self.optimizer not in UNREFLECTING:
             reflecting = check_optimizer(self.optimizer, self.reflection_lm, self.budget)
             object.__setattr__(self, "reflection_lm", reflecting)
-        elif self.reflection_lm is not None:
-            raise ConfigurationError(
-                f"reflection_lm is asked by {', '.join(OPTIMIZERS)}; {self.optimizer} asks none. Name one "
-                "of them as the optimizer, or leave reflection_lm out"
-            )
-        elif self.budget != "light":
-            raise ConfigurationError(
-                f"budget is that of {', '.join(OPTIMIZERS)}; {self.optimizer} has none. Name one of them as the "
-                "optimizer, or leave budget out"
-            )
-        if not isinstance(self.training, Mapping):
-            raise ConfigurationError(f"training must be options of training by name, not {self.training!r:.80}")
+        for name, given in (("reflection_lm", self.reflection_lm is not None), ("budget", self.budget != "light")):
+            if given and own:
+                raise ConfigurationError(f"give {name} to {self.optimizer_name}(...) itself, and leave it out here")
+            if given and self.optimizer in UNREFLECTING:
+                raise ConfigurationError(
+                    f"{name} is that of {', '.join(OPTIMIZERS)}, and {self.optimizer} has none. Name one of them as "
+                    f"the optimizer, or leave {name} out"
+                )
         if self.training and self.optimizer != "finetune":
             raise ConfigurationError(f"training is that of finetune; {self.optimizer_name} trains no language model")
         TrainingOptions.of({name: value for name, value in self.training.items() if name != "folder"})
-        if not isinstance(self.grid, Grid):
-            raise ConfigurationError(f"grid must be a keqa.optimize.search_space.Grid, not {self.grid!r}")
-        self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        if min(self.demos, self.judge_demos, self.sets) < 0 or self.in_flight < 1 or not 0 <= self.threshold <= 1:
-            raise ConfigurationError(
-                "demos, judge_demos and sets must not be negative, in_flight at least 1, the threshold from 0 to 1"
-            )
-        for name in ("cost_per_retrieval", "cost_per_call"):
-            cost = getattr(self, name)
-            if cost is not None and not 0 <= cost < float("inf"):
-                raise ConfigurationError(f"{name} must be a number from 0, not {cost}")
-        if not _FEWEST_TRIES <= self.boundary_tries <= _MOST_TRIES:
-            raise ConfigurationError(
-                f"boundary_tries must be from {_FEWEST_TRIES} to {_MOST_TRIES:,}, not {self.boundary_tries}"
-            )
 
     @property
     def retrieval_cost(self) -> float:
@@ -138,9 +120,3 @@ class Options:
     def optimizer_spec(self) -> Any:
         """What distinguishes the optimizer from others, as JSON."""
         return self.optimizer if isinstance(self.optimizer, str) else optimizer_settings(self.optimizer)
-
-    def _check_own_optimizer(self, optimizer: Teleprompter) -> None:
-        check_own_optimizer(optimizer)
-        if self.reflection_lm is not None or self.budget != "light":
-            name = type(optimizer).__name__
-            raise ConfigurationError(f"give reflection_lm and budget to {name}(...) itself, and leave them out here")

@@ -13,27 +13,13 @@ from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.optimize.asking import Trial
 from keqa.optimize.failures import Failed
 from keqa.optimize.metering import COUNTED
-from keqa.optimize.search_space import Point
+from keqa.optimize.search_space import BOUNDARY, GRID, Point
 from keqa.programs.arguments import fraction_text
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.settings import settings_of
-
-_SETTINGS = (
-    "tries",
-    "threshold",
-    "top_k",
-    "temperature",
-    "top_p",
-    "listwise",
-    "summarize_single",
-    "summarize_known",
-    "prefer_reliable",
-    "on_nothing_helpful",
-)
-"""What tuning may change besides the gate."""
+from keqa.programs.saving.values import settings_of
 
 
 @dataclass(frozen=True)
@@ -131,7 +117,7 @@ class Report:
             "boundary": self.boundary,
             "tuning_curve": [
                 {
-                    **asdict(point.settings),
+                    **point.settings,
                     "score": point.score,
                     "retrievals": point.retrievals,
                     "calls": point.calls,
@@ -169,7 +155,7 @@ def changed_settings(before: Program, after: Program) -> dict[str, Change]:
     if not isinstance(before, KEQA) or not isinstance(after, KEQA):
         return {}
     old, new = settings_of(before), settings_of(after)
-    changes = {name: Change(old[name], new[name]) for name in _SETTINGS}
+    changes = {name: Change(old[name], new[name]) for name in GRID if name != BOUNDARY}
     first, last = before.examination.gate, after.examination.gate
     changes["threshold"] = Change(_threshold(first.threshold), _threshold(last.threshold))
     return {"gate": Change(first.name, last.name), **changes}

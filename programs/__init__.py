@@ -1,10 +1,14 @@
-"""The composed program, its stages, and the methods it is compared with."""
+"""The composed program, its stages, and the methods it is compared with; each is loaded when it is named."""
 
-from keqa.programs.calls.batch import Outcome
-from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Gate, NeverRetrieveGate, VoteGate, Votes
-from keqa.programs.keqa import KEQA
-from keqa.programs.program import Program, UnansweredError
-from keqa.programs.records import QuestionRecord, QuizRecord
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keqa.programs.calls.batch import Outcome
+    from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Gate, NeverRetrieveGate, VoteGate, Votes
+    from keqa.programs.keqa import KEQA
+    from keqa.programs.program import Program, UnansweredError
+    from keqa.programs.records import QuestionRecord, QuizRecord
 
 __all__ = [
     "KEQA",
@@ -20,3 +24,13 @@ __all__ = [
     "VoteGate",
     "Votes",
 ]
+
+_HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "program"}
+_HOMES |= {"QuestionRecord": "records", "QuizRecord": "records"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'gates')}"), name)

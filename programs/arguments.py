@@ -1,11 +1,7 @@
-"""What the arguments of methods and gates may be: one schema for Python, the command line and saved programs.
+"""What the settings of methods and gates may be, as annotations: one schema for Python, options and saved programs.
 
-A constructor's own signature is the schema. Each argument is annotated with what it may be, such as `TopK`, and
-`checked` makes the class refuse anything else before any of its code runs::
-
-    @checked
-    class Mine(Program):
-        def __init__(self, retriever: Annotated[Retriever, RETRIEVER], *, top_k: TopK = 10) -> None: ...
+`keqa.programs.settings.Settings` reads a method's settings by them. `checked` makes any other class, such as a gate,
+refuse what the annotations of its constructor do not allow before any of its code runs.
 
 Types are strict: ``1.5``, ``"5"`` and ``True`` are no whole numbers, NaN and infinity no numbers. Every number has a
 least and a greatest value, so that neither a typing error nor a stranger's program asks for a million draws.
@@ -21,15 +17,12 @@ from dataclasses import InitVar, dataclass
 from fractions import Fraction
 from numbers import Rational
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, core_schema
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.adapters import adapted
-from keqa.retrievers.text import shown
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
 
@@ -39,7 +32,7 @@ _EXACT = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """What an argument may be where no type says it; it is written in an annotation as ``Annotated[TYPE, Kind(...)]``.
 
@@ -51,25 +44,42 @@ class Kind:
     allowed: str
     read: Callable[[Any], Any]
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """The schema that calls `read`."""
+        from pydantic_core import core_schema
+
         return core_schema.no_info_plain_validator_function(self.read)
 
 
-def whole(least: int, greatest: int) -> Any:
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """The limits of a number or text, written in an annotation like a `Kind`.
+
+    Attributes:
+        allowed: What is within them, as a message says it after "must be".
+        kind: ``int``, ``float`` or ``str``.
+        limits: As `pydantic_core.core_schema` calls them.
+    """
+
+    allowed: str
+    kind: Literal["int", "float", "str"]
+    limits: Mapping[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """The strict schema of the kind."""
+        from pydantic_core import core_schema
+
+        return getattr(core_schema, f"{self.kind}_schema")(strict=True, **self.limits)
+
+
+def whole(least: int, greatest: int) -> Limits:
     """Stands in an annotation for a whole number in a range, both ends included."""
-    allowed = f"a whole number from {least:,} to {greatest:,}"
-    return Field(strict=True, ge=least, le=greatest, description=allowed)
+    return Limits(f"a whole number from {least:,} to {greatest:,}", "int", {"ge": least, "le": greatest})
 
 
-def _number(least: float, greatest: float) -> Any:
-    allowed = f"a number from {least:g} to {greatest:,g}"
-    return Field(strict=True, ge=least, le=greatest, allow_inf_nan=False, description=allowed)
-
-
-def _above_zero(greatest: float) -> Any:
-    allowed = f"a number above 0 and at most {greatest:g}"
-    return Field(strict=True, gt=0, le=greatest, allow_inf_nan=False, description=allowed)
+def number(allowed: str, **limits: float) -> Limits:
+    """Stands in an annotation for a number, which is finite."""
+    return Limits(allowed, "float", {**limits, "allow_inf_nan": False})
 
 
 def exact(value: object) -> Fraction:
@@ -127,22 +137,22 @@ InFlight = Annotated[int, whole(1, 1_000)]
 Characters = Annotated[int, whole(1, 1_000_000)]
 """The length of a question."""
 
-Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63, description="a whole number of at most 64 bits")]
+Seed = Annotated[int, Limits("a whole number of at most 64 bits", "int", {"ge": -(2**63), "lt": 2**63})]
 """A seed."""
 
-Temperature = Annotated[float, _above_zero(10)]
+Temperature = Annotated[float, number("a number above 0 and at most 10", gt=0, le=10)]
 """A temperature at which samples differ."""
 
-TopP = Annotated[float, _above_zero(1)]
+TopP = Annotated[float, number("a number above 0 and at most 1", gt=0, le=1)]
 """The share of probability that is sampled from."""
 
-Probability = Annotated[float, _number(0, 1)]
+Probability = Annotated[float, number("a number from 0 to 1", ge=0, le=1)]
 """A probability."""
 
-Weight = Annotated[float, _number(0, 1_000)]
+Weight = Annotated[float, number("a number from 0 to 1,000", ge=0, le=1_000)]
 """A weight in a sum."""
 
-Word = Annotated[str, Field(strict=True, min_length=1, max_length=300, description="text of 1 to 300 characters")]
+Word = Annotated[str, Limits("text of 1 to 300 characters", "str", {"min_length": 1, "max_length": 300})]
 """A name or a word."""
 
 Threshold = _fraction("a number above 0 and at most 1, such as 0.8 or '4/5'", lambda fraction: 0 < fraction <= 1)
@@ -167,14 +177,19 @@ def _having(advice: Callable[[Any], str], *names: str, methods: bool = True) -> 
     return read
 
 
-def _named(value: Any) -> str:
-    return shown(value) if isinstance(value, str) else "'NAME'"
+def _adapted(value: Any) -> Any:
+    from keqa.retrievers.adapters import adapted
+
+    return value if value is None else adapted(value)
 
 
-RETRIEVER = Kind(
-    "an index, or another retriever or function that keqa.as_retriever takes",
-    lambda value: value if value is None else adapted(value),
-)
+def _shown(value: Any) -> str:
+    from keqa.retrievers.text import shown
+
+    return shown(value)
+
+
+RETRIEVER = Kind("an index, or another retriever or function that keqa.as_retriever takes", _adapted)
 """Stands in an annotation for a retriever, one of another make in the form that programs search.
 
 None passes as well: without one a method can be looked at, if not asked.
@@ -184,8 +199,8 @@ LMS = Kind(
     "an object with the language models task, consistency and utility",
     _having(
         lambda value: (
-            f"make them with keqa.build_roles({_named(value)}); a language model of DSPy's is given to all "
-            "roles with the program's set_lm"
+            f"make them with keqa.build_roles({_shown(value) if isinstance(value, str) else repr('NAME')}); a language "
+            "model of DSPy's is given to all roles with the program's set_lm"
         ),
         "task",
         "consistency",
@@ -207,11 +222,8 @@ _described = _having(
 def _read_gate(value: Any) -> Any:
     threshold = _described(_deciding(value)).threshold
     if not (threshold is None or isinstance(threshold, Rational)):
-        raise ValueError(f"its threshold has to be a Fraction or None, not {shown(threshold)}")
+        raise ValueError(f"its threshold has to be a Fraction or None, not {_shown(threshold)}")
     return value
-
-
-GATE = Kind("a gate, such as keqa.programs.gates.VoteGate()", _read_gate)
 
 
 def _function(value: Any) -> Any:
@@ -220,17 +232,14 @@ def _function(value: Any) -> Any:
     return value
 
 
+GATE = Kind("a gate, such as keqa.programs.gates.VoteGate()", _read_gate)
 EMBEDDER = Kind(
     "an embedder, or the name of one",
     lambda value: value if isinstance(value, str) else _having(lambda value: "", "embed")(value),
 )
-
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
-
 SIMILARITY = Kind("a function of triples and sentences", _function)
-
 CORRECTNESS = Kind("a function of an answer and its gold answers", _function)
-
 GOLDS = Kind(
     "a mapping from quizzes to gold answers, or a function",
     lambda value: value if isinstance(value, Mapping) else _function(value),
@@ -254,7 +263,7 @@ def checked(cls: type[T]) -> type[T]:
             written(self, *args, **kwargs)
             raise
         given = dict(list(bound.arguments.items())[1:])
-        bound.arguments.update(_read(written, given, type(self).__name__))
+        bound.arguments.update(check(written, given, type(self).__name__))
         written(*bound.args, **bound.kwargs)
 
     cls.__init__ = checking  # type: ignore[method-assign]
@@ -262,57 +271,58 @@ def checked(cls: type[T]) -> type[T]:
 
 
 def check(called: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> dict[str, Any]:
-    """Check arguments before anything is called with them.
+    """Some arguments of a class or function as its annotations have them, such as thresholds as exact fractions.
 
     Args:
         called: A class or function whose annotations say what its arguments may be.
         arguments: Some of its arguments, by name.
         of: Whose they are, as a message begins.
 
-    Returns:
-        The same arguments, thresholds as exact fractions.
-
     Raises:
         ConfigurationError: One is of another type or out of its range; the message says what is allowed.
     """
+    from pydantic import ValidationError
+
     function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]
-    return _read(inspect.unwrap(function), arguments, of)
-
-
-def _read(function: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> dict[str, Any]:
-    schema = _schema(function)
+    schema = _schema(inspect.unwrap(function))
     read = dict(arguments)
-    for name, value in arguments.items():
-        if name not in schema:
-            continue
-        adapter, allowed = schema[name]
+    for name in (name for name in arguments if name in schema):
+        hint, adapter = schema[name]
         try:
-            read[name] = adapter.validate_python(value)
+            read[name] = adapter.validate_python(arguments[name])
         except ValidationError as error:
-            advice = next(filter(None, map(_advice, error.errors())), "")
-            raise ConfigurationError(
-                f"{of}: {name} must be {allowed}, not {shown(value)}{f'; {advice}' if advice else ''}"
-            ) from None
+            raise refusal(error, hint, f"{of}: {name}", arguments[name]) from None
     return read
 
 
+def refusal(error: ValidationError, hint: Any, what: str, value: Any) -> ConfigurationError:
+    """What is said of a value that an annotation does not allow."""
+    ours = (one["ctx"]["error"] for one in error.errors() if one["type"] == "value_error")
+    advice = next(filter(None, map(str, ours)), "")
+    allowed = _allowed(hint)
+    said = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
+    return ConfigurationError(f"{what} must be {said}, not {_shown(value)}{f'; {advice}' if advice else ''}")
+
+
 @functools.cache
-def _schema(function: Callable[..., Any]) -> dict[str, tuple[TypeAdapter[Any], str]]:
-    """Of each annotated argument, what reads it and what it may be."""
+def _schema(function: Callable[..., Any]) -> dict[str, tuple[Any, TypeAdapter[Any]]]:
+    """Of each annotated argument, its annotation and what reads it."""
+    from pydantic import ConfigDict, TypeAdapter
+
     hints = get_type_hints(function, include_extras=True)
     hints.pop("return", None)
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     # An argument that a dataclass takes and does not keep.
     plain = {name: hint.type if isinstance(hint, InitVar) else hint for name, hint in hints.items()}
-    return {name: (TypeAdapter(hint, config=config), _one_of(_allowed(hint))) for name, hint in plain.items()}
+    return {name: (hint, TypeAdapter(hint, config=config)) for name, hint in plain.items()}
 
 
 def _allowed(hint: Any) -> list[str]:
     """What a value of a type may be, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        said = [one.description if isinstance(one, FieldInfo) else getattr(one, "allowed", None) for one in inner[1:]]
-        return [one for one in said if one] or _allowed(inner[0])
+        said = [one.allowed for one in inner[1:] if isinstance(one, Kind | Limits)]
+        return said or _allowed(inner[0])
     if origin in (Union, UnionType):
         return [one for part in inner for one in _allowed(part)]
     if origin is Literal:
@@ -322,11 +332,3 @@ def _allowed(hint: Any) -> list[str]:
     if hint is bool:
         return ["True", "False"]
     return ["text" if hint is str else getattr(hint, "__name__", str(hint))]
-
-
-def _one_of(parts: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
-def _advice(problem: Any) -> str:
-    return str(problem.get("ctx", {}).get("error", "")) if problem["type"] == "value_error" else ""

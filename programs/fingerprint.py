@@ -27,7 +27,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.prompts import whole_prompt
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.settings import OWN, settings_of
+from keqa.programs.saving.values import OWN, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.adapters import AdaptedRetriever

@@ -12,204 +12,151 @@ import dspy
 from keqa.data.question import Question
 from keqa.data.quiz_references import Quiz, resolvable, resolve
 from keqa.data.quiz_references import check as check_references
+from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
-from keqa.programs.arguments import (
-    GATE,
-    LMS,
-    REFERENCE,
-    RETRIEVER,
-    SIMILARITY,
-    Characters,
-    Count,
-    Seed,
-    Steps,
-    Temperature,
-    Threshold,
-    TopK,
-    TopP,
-    Tries,
-    Word,
-    Workers,
-    check,
-    checked,
-)
+from keqa.programs import settings as models
+from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import QuizFound
 from keqa.programs.calls.session import NoCopy, current, joined, note, report
-from keqa.programs.gates import Gate, VoteGate, as_fraction
+from keqa.programs.declared import WaysOut
+from keqa.programs.gates import Gate, VoteGate
 from keqa.programs.gates.registry import questions
-from keqa.programs.kept import Kept
-from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.saving.values import OWN
+from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.answering import Answering, Decomposition, Summarizing
 from keqa.programs.stages.documents import OwnDocuments
 from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.picking import Picking, Reference
-from keqa.programs.stages.quiz_flow import OnNothingHelpful, QuizFlow, Select
+from keqa.programs.stages.quiz_flow import QuizFlow
 from keqa.programs.stages.selection import Selection, Similarity
-from keqa.programs.stages.stage import RoleLMs
-from keqa.programs.unanswered import WaysOut, unanswered_of
+from keqa.programs.stages.stage import RoleLMs, Stage
+from keqa.programs.unanswered import unanswered_of
 from keqa.retrievers.base import Retriever
 
 _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
 
 
-@checked
 class KEQA(Program):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
 
     Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on; only what
-    a gate brings along (`optional`) comes and goes. Each argument of the constructor can be read and assigned as an
-    attribute, but for `workers`, which the questions being asked share.
+    a gate brings along (`optional`) comes and goes. Its settings are those of `keqa.programs.settings.KeqaSettings`:
+    arguments of the constructor, and attributes that can be assigned, but for `workers`, which the questions being
+    asked share.
     """
 
     method: ClassVar[str] = "keqa"
-
-    top_k, decompose, examine, pick = Kept(), Kept(), Kept(), Kept()
-    extract_sentences, on_nothing_helpful, look_first = Kept(), Kept(), Kept()
-    summarize_single, summarize_known = Kept(), Kept()
-    max_question_chars = Kept()
-    tries = Kept("examination")
-    temperature = Kept("examination")
-    top_p = Kept("examination")
-    seed = Kept("examination")
-    gate = Kept("examination")
-    listwise = Kept("picking")
-    prefer_reliable = Kept("picking")
-    reference = Kept("picking")
-    evidence_sentences = Kept("selection", "keep")
-    similarity = Kept("selection")
-    max_quizzes = Kept("decomposition")
+    Settings: ClassVar[type[models.Settings]] = KeqaSettings
+    settings: KeqaSettings
 
     def __init__(
         self,
         retriever: Annotated[Retriever, RETRIEVER] | None,
         *,
         lms: Annotated[RoleLMs, LMS] | None = None,
-        tries: Tries = 5,
-        threshold: Annotated[Fraction | float | str, Threshold] = "0.8",
-        top_k: TopK = 10,
-        temperature: Temperature = 1.0,
-        top_p: TopP | None = None,
-        decompose: bool = True,
-        examine: bool = True,
-        pick: bool = True,
-        listwise: bool = False,
-        prefer_reliable: bool = False,
-        gate: Annotated[Gate, GATE] | None = None,
-        select: bool | Select = False,
-        evidence_sentences: Count = 2,
-        similarity: Annotated[Similarity, SIMILARITY] | Word | None = None,
         reference: Annotated[Reference, REFERENCE] | None = None,
-        extract_sentences: Count | None = None,
-        on_nothing_helpful: OnNothingHelpful = "largest_cluster",
-        unanswered: WaysOut | None = None,
-        look_first: bool = True,
-        summarize_single: bool = False,
-        summarize_known: bool = False,
-        max_quizzes: Steps = 8,
-        max_question_chars: Characters = 8000,
-        workers: Workers = 16,
-        seed: Seed = 0,
-        demonstrations: bool = True,
+        **settings: Any,
     ) -> None:
         """Set up; the defaults are the paper's.
 
         Args:
             retriever: Where unknown knowledge comes from; with None the program has its memory only.
             lms: A language model for each role; ``dspy.settings.lm`` where None.
-            tries: N_c, tries at each quiz.
-            threshold: α, as an exact fraction: 0.8, "0.8" and "4/5" are the same.
-            top_k: Passages to search for.
-            temperature: Of the tries.
-            top_p: Of the tries, where set.
-            decompose: Off, the question is its own quiz (for data sets of one hop).
-            examine: Off, nothing is taken for known and every quiz is retrieved for.
-            pick: Off, all passages found are kept.
-            listwise: Judge the passages found for a quiz in one call, and not each in a call of its own; those that the
-                reply says nothing of are judged by themselves.
-            prefer_reliable: Whether passages of sources that seldom helped, or as old as such, by the labels of the
-                reference, are left out where others were judged helpful.
-            gate: Instead of KEQA's vote gate; `threshold` is then the gate's own affair.
-            select: True or ``beside`` adds evidence sentences and triples to the passages (KS-LLM), ``instead`` puts
-                them in the passages' place.
-            evidence_sentences: How many sentences to select.
-            similarity: Compares triples, or with `extract_sentences` the quiz, with sentences: by words where None, by
-                the embeddings of KS-LLM's equations 2 and 3 where it is the name of an embedder, such as
-                ``local/minilm`` (see `keqa.programs.reference.embedding.open_embedder`), or a function of your own.
             reference: The utility reference: from a quiz and a passage to demonstrations.
-            extract_sentences: Cut each passage that is kept down to so many sentences closest to the quiz (the paper's
-                KEQA w SE).
-            on_nothing_helpful: What answers where no passage is kept: the largest cluster of tries, a closed-book
-                answer, or the top passage. Without a cluster it is a closed-book answer. It is a guess, and only where
-                `unanswered` allows guesses.
-            unanswered: What is done where the documents do not say what was asked: ``say`` so, ``guess`` as the paper
-                does, or ``raise`` a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and
-                ``guess`` over those of the testbed or a benchmark, and without a retriever.
-            look_first: Unless guesses are wanted, search for a quiz before it is examined, and read it from the
-                passages without an examination where its names, numbers or words stand in them: what somebody's
-                documents speak of, a language model only seems to know. It has no effect beside a gate of your own,
-                such as a boundary model.
-            summarize_single: Summarize a question that is its own only quiz too, as the printed algorithm does and the
-                authors' code does not: the summary is what gives the answer its form. Without decomposition it has no
-                effect.
-            summarize_known: Where a quiz is blocked, conclude from those that are answered; only a question that these
-                do not settle is answered by itself.
-            max_quizzes: Further quizzes of a decomposition are left out.
-            max_question_chars: Longer questions are refused.
-            workers: How many calls to language models and retriever may be in flight, over all questions.
-            seed: Another seed draws other tries.
-            demonstrations: Whether predictors that learned none show the fixed demonstrations that ship to any language
-                model but the one that ships. Where there is a utility reference, the judge of utility is shown its
-                demonstrations only.
+            **settings: Those of `keqa.programs.settings.KeqaSettings`, such as ``tries=3``.
 
         Raises:
             ConfigurationError: Settings that cannot work.
         """
-        super().__init__(lms, workers, max_question_chars)
-        bound = self.bound
-        self.decomposition = Decomposition(max_quizzes, bound)
-        chosen = gate or VoteGate(as_fraction(threshold))
-        self.examination = Examination(tries, chosen, temperature, top_p, seed, bound)
-        self.picking = Picking(reference, bound, listwise)
-        self.picking.prefer_reliable = prefer_reliable
-        self.selection = Selection(evidence_sentences, similarity, bound)
+        parts = check(KEQA, {"retriever": retriever, "reference": reference}, type(self).__name__)
+        super().__init__(lms=lms, **settings)
+        bound, chosen = self.bound, self.settings
+        self.decomposition = Decomposition(chosen.max_quizzes, bound)
+        drawing = {name: getattr(chosen, name) for name in Examination.follows}
+        self.examination = Examination(gate=self._decides(), bound=bound, **drawing)
+        self.picking = Picking(parts["reference"], bound, chosen.listwise)
+        self.picking.prefer_reliable = chosen.prefer_reliable
+        self.selection = Selection(chosen.evidence_sentences, chosen.similarity, bound)
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
-        self.extract_sentences = extract_sentences
-        self._retriever = NoCopy(retriever)
-        self.top_k, self.on_nothing_helpful, self.look_first = top_k, on_nothing_helpful, look_first
-        self.decompose, self.examine, self.pick = decompose, examine, pick
-        self.demonstrations = demonstrations
-        self.summarize_single, self.summarize_known = summarize_single, summarize_known
-        self.select = select
+        self._retriever = NoCopy(parts["retriever"])
         self.documents: OwnDocuments | None = None
-        self.unanswered = unanswered
+        self.fit_documents()
         self.bind_lms(lms)
+
+    def _decides(self) -> Gate:
+        return self.settings.gate or VoteGate(self.settings.threshold)
+
+    def fit(self, before: models.Settings) -> None:
+        """Have the stages follow the settings."""
+        changed = [
+            name for name, value in self.settings if value is not (old := getattr(before, name)) and value != old
+        ]
+        for _, stage in self.named_sub_modules(Stage):
+            for name in changed:
+                if name in stage.follows:
+                    setattr(stage, name, getattr(self.settings, name))
+        if {"gate", "threshold"} & {*changed}:
+            self.examination.gate = self._decides()
+        self.fit_documents()
+
+    @property
+    def gate(self) -> Gate:
+        """What decides whether a quiz is known."""
+        return self.examination.gate
 
     @property
     def threshold(self) -> Fraction | None:
         """α of the gate, None where the gate has none; assigned, it is that of KEQA's vote gate."""
         return getattr(self.gate, "threshold", None)
 
-    @threshold.setter
-    def threshold(self, threshold: Fraction | float | str) -> None:
-        read = check(KEQA, {"threshold": threshold}, "KEQA")["threshold"]
-        self.gate = VoteGate(as_fraction(read))
+    @property
+    def similarity(self) -> Similarity:
+        """What compares sentences."""
+        return self.selection.similarity
 
     @property
-    def unanswered(self) -> WaysOut | None:
-        """What is done where the documents do not say what was asked; None where that goes by the retriever."""
-        found: WaysOut | None = vars(self)["unanswered"]
-        return found
+    def reference(self) -> Reference | None:
+        """The utility reference."""
+        return self.picking.reference
 
-    @unanswered.setter
-    def unanswered(self, way: WaysOut | None) -> None:
-        self.__dict__["unanswered"] = check(KEQA, {"unanswered": way}, "KEQA")["unanswered"]
-        self.fit_documents()
+    @reference.setter
+    def reference(self, reference: Reference | None) -> None:
+        self.picking.reference = check(KEQA, {"reference": reference}, type(self).__name__)["reference"]
+
+    def described(self) -> dict[str, Any]:
+        """As of every program, and whether there is a utility reference."""
+        found: Any = self.reference
+        if found is not None:
+            found = {"entries": len(found.entries)} if isinstance(found, UtilityReference) else OWN
+        return {**super().described(), "reference": found}
+
+    def take(self, saved: Any, *, whole: bool) -> None:
+        """As of every program; a utility reference is there where it was saved with one, and only there."""
+        super().take(saved, whole=whole)
+        then = saved["reference"]
+        if (then is None) == (self.reference is None):
+            return
+        if then is None:
+            found = "without a utility reference, and this program has one: load it into a program without"
+        elif then == OWN:
+            found = "with a utility reference that is code of your own: make the program with it, reference=…, before"
+        elif whole:
+            self.reference = UtilityReference()
+            return
+        else:
+            entries = then.get("entries") if isinstance(then, Mapping) else None
+            found = (
+                f"with a utility reference of {entries!a:.20} entries, and this program has none to load it into: make "
+                "the program with reference=UtilityReference(), of keqa.programs.reference.utility_reference, before"
+            )
+        raise ConfigurationError(f"the state was saved {found}")
 
     def bind_retriever(self, retriever: Any) -> None:
         """As for every program; what is done where nothing is found may go by the retriever."""
@@ -234,8 +181,9 @@ class KEQA(Program):
     @property
     def way_out(self) -> WaysOut:
         """What is done where the documents do not say what was asked; where that is not set, by the retriever."""
-        if self.unanswered is not None:
-            return self.unanswered
+        way: WaysOut | None = self.settings.unanswered
+        if way is not None:
+            return way
         retriever = self.given_retriever
         return "guess" if retriever is None or not getattr(retriever, "own_documents", True) else "say"
 
@@ -243,52 +191,6 @@ class KEQA(Program):
     def declines(self) -> bool:
         """Whether nothing is answered that neither the language model knows nor the documents say."""
         return self.way_out != "guess"
-
-    @property
-    def select(self) -> Select | None:
-        """How KS-LLM's evidence is used; None where it is not selected."""
-        found: Select | None = vars(self)["select"]
-        return found
-
-    @select.setter
-    def select(self, select: bool | Select) -> None:
-        read = check(KEQA, {"select": select or False}, "KEQA")["select"]
-        self.__dict__["select"] = "beside" if read is True else read or None
-
-    @property
-    def demonstrations(self) -> bool:
-        """Whether predictors that learned none show the fixed demonstrations."""
-        return bool(vars(self)["demonstrations"])
-
-    @demonstrations.setter
-    def demonstrations(self, shown: bool) -> None:
-        self.__dict__["demonstrations"] = check(KEQA, {"demonstrations": shown}, "KEQA")["demonstrations"]
-        for predictor in self.predictors():
-            if isinstance(predictor, Predictor):
-                predictor.fixed = shown
-
-    @property
-    def workers(self) -> int:
-        """How many calls may be in flight; given to the constructor."""
-        return self.bound.workers
-
-    @property
-    def retriever(self) -> Any:
-        """As `given_retriever`; assigned as by `bind_retriever`."""
-        return self.given_retriever
-
-    @retriever.setter
-    def retriever(self, retriever: Any) -> None:
-        self.bind_retriever(retriever)
-
-    @property
-    def lms(self) -> RoleLMs | None:
-        """The language model of each role, None where ``dspy.settings.lm`` answers; assigned as by `bind_lms`."""
-        return self._lms.value
-
-    @lms.setter
-    def lms(self, lms: RoleLMs | None) -> None:
-        self.bind_lms(check(KEQA, {"lms": lms}, "KEQA")["lms"])
 
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:

@@ -114,21 +114,16 @@ class LearnedQuestions:
 NOTHING = LearnedQuestions()
 """That of a program that has learned from no question."""
 
-UNKNOWN = LearnedQuestions(complete=False)
-"""That of a program that does not say."""
-
 
 def learned_from_json(value: Any) -> LearnedQuestions:
     """Read what `LearnedQuestions.as_json` gave, which may come from a stranger.
 
     Args:
-        value: None in a program that was saved before it was kept.
+        value: From a saved program.
 
     Raises:
         ConfigurationError: It is damaged.
     """
-    if value is None:
-        return UNKNOWN
     if not isinstance(value, Mapping) or set(value) != _PARTS or not isinstance(value["complete"], bool):
         raise ConfigurationError(f"what it learned from has {', '.join(sorted(_PARTS))} and nothing else")
     demonstrations = value["demonstrations"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 import copyreg
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+import json
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Self
 
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from keqa.errors import ConfigurationError
@@ -23,14 +23,35 @@ from keqa.programs.demonstrations import fixed_for
 
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
-_MAX_VALUES = 100_000
 _MAX_DEPTH = 8
-
-# DSPy writes these with every predictor; they say nothing unless there is something in them.
-_EMPTY = ("traces", "train", "lm")
 _CUSTOM_TYPES = (CUSTOM_TYPE_START_IDENTIFIER, CUSTOM_TYPE_END_IDENTIFIER)
+_EMPTY = ("traces", "train", "lm", "fields")
 _AUGMENTED = "augmented"
 """DSPy's note that a demonstration was bootstrapped."""
+
+_Demos = Annotated[list[dict[str, Any]], Field(max_length=_MAX_DEMOS)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _FieldState(_Strict):
+    prefix: str
+    description: str
+
+
+class _SignatureState(_Strict):
+    instructions: str
+    fields: list[_FieldState]
+
+
+class PredictorState(_Strict):
+    """What a predictor's state may hold."""
+
+    signature: _SignatureState
+    demos: _Demos
+    fields: dict[str, Any] = Field(default_factory=dict)
 
 
 class Predictor(dspy.Predict):
@@ -143,64 +164,55 @@ def checked_states(
         ConfigurationError: There is a part that the module cannot have; or see `checked_state`.
     """
     named_values(state, f"the state of {owner}")
-    signatures = {name: part.signature for name, part in parts.items() if isinstance(part, dspy.Predict)}
+    signatures = {**optional, **{name: one.signature for name, one in parts.items() if isinstance(one, dspy.Predict)}}
     # DSPy notes in "metadata" which versions wrote a file; nothing else is read from there.
-    unknown = sorted(set(state) - {*parts, *optional, "metadata"})
-    if unknown:
+    given = {name: part for name, part in state.items() if name != "metadata"}
+    if unknown := sorted(given.keys() - {*parts, *optional}):
         raise ConfigurationError(f"a {owner} has no part {unknown[0][:80]!a}")
-    found: dict[str, Any] = {}
-    for name in state:
-        signature = signatures.get(name) or optional.get(name)
-        if name != "metadata":
-            found[name] = state[name] if signature is None else checked_state(state[name], signature, name)
-    return found
+    return {
+        name: checked_state(part, signatures[name], name) if name in signatures else part
+        for name, part in given.items()
+    }
 
 
 def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
-    """A predictor's state with what may be in it, and nothing else.
-
-    Args:
-        state: From anywhere.
-        signature: Of the predictor.
-        name: What messages call the predictor.
-
-    Returns:
-        A new state for ``dspy.Predict.load_state``.
+    """A predictor's state, from anywhere, with what may be in it, and nothing else, for ``dspy.Predict.load_state``.
 
     Raises:
         ConfigurationError: It holds something else, by name, or is of other types or larger than any of KEQA's.
     """
-    named_values(state, name)
-    _refuse_unknown(state, {"signature", "demos", "fields", *_EMPTY}, f"the predictor {name}")
-    filled = [part for part in _EMPTY if state.get(part)]
-    if filled:
-        raise ConfigurationError(f"the predictor {name} may not hold {filled[0]!r}: a language model is not saved")
-    missing = [part for part in ("signature", "demos") if part not in state]
-    if missing:
-        raise ConfigurationError(f"the predictor {name} has no {missing[0]!r}")
-    size = _Size(name)
-    demos = _demos(state["demos"], signature, name)
-    checked = {
-        "signature": _prompt(state["signature"], signature, name),
-        "demos": demos,
-        **{part: None if part == "lm" else [] for part in _EMPTY},
-    }
-    if state.get("fields"):
-        checked["fields"] = _decisions(state["fields"], signature, name)
-    size.add(checked)
-    for demo in demos:
-        for field in signature.fields.keys() & dict(demo).keys():
-            what = f"{field} in a demonstration of {name}"
-            _check_demo_value(demo[field], signature.fields[field].annotation, what)
-    return checked
+    what = f"the predictor {name}"
+    # DSPy writes some parts with every predictor, and nothing into them.
+    plain = {part: value for part, value in named_values(state, what).items() if value or part not in _EMPTY}
+    if isinstance(plain.get("demos"), list):
+        plain["demos"] = [dict(one) if isinstance(one, dspy.Example) else one for one in plain["demos"]]
+    _refuse_large(plain, what)
+    try:
+        found = PredictorState.model_validate(plain).model_dump()
+    except ValidationError as error:
+        first = error.errors()[0]
+        *where, last = map(str, first["loc"])
+        if first["type"] == "extra_forbidden":
+            inside = f", in {'.'.join(where)}," if where else ""
+            raise ConfigurationError(f"{what}{inside} may not hold {last[:80]!a}") from None
+        raise ConfigurationError(f"{what}: {'.'.join([*where, last])[:80]!a}: {first['msg']}") from None
+    if len(found["signature"]["fields"]) != len(signature.fields):
+        count = len(found["signature"]["fields"])
+        raise ConfigurationError(f"the signature of {name} has {count} fields, not {len(signature.fields)}")
+    if any(marker in json.dumps(found["signature"]) for marker in _CUSTOM_TYPES):
+        raise ConfigurationError(f"the signature of {name} holds markers of DSPy's, which no prompt has")
+    for demo in found["demos"]:
+        if unknown := sorted(demo.keys() - {*signature.fields, _AUGMENTED}):
+            raise ConfigurationError(f"a demonstration of {name} may not hold {unknown[0][:80]!a}")
+        for field in demo.keys() & signature.fields.keys():
+            _check_shown(demo[field], signature.fields[field].annotation, f"{field} in a demonstration of {name}")
+    _check_decisions(found["fields"], signature, name)
+    empty: dict[str, Any] = {part: None if part == "lm" else [] for part in _EMPTY if part != "fields"}
+    return {**empty, **{part: value for part, value in found.items() if value or part != "fields"}}
 
 
 def named_values(value: Any, what: str) -> Mapping[str, Any]:
     """A value from anywhere as the named values that it has to be.
-
-    Args:
-        value: From anywhere.
-        what: What messages call it.
 
     Raises:
         ConfigurationError: It is something else.
@@ -226,36 +238,7 @@ def shown(demos: Iterable[Any], signature: type[dspy.Signature]) -> list[Any]:
     ]
 
 
-def _prompt(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
-    named_values(state, f"the signature of {name}")
-    _refuse_unknown(state, {"instructions", "fields"}, f"the signature of {name}")
-    fields = state.get("fields")
-    if not isinstance(state.get("instructions"), str) or not isinstance(fields, list):
-        raise ConfigurationError(f"the signature of {name} has no instructions, or no fields")
-    if len(fields) != len(signature.fields):
-        raise ConfigurationError(f"the signature of {name} has {len(fields)} fields, not {len(signature.fields)}")
-    for field in fields:
-        named_values(field, f"a field of {name}")
-        _refuse_unknown(field, {"prefix", "description"}, f"a field of {name}")
-        if not all(isinstance(field.get(part), str) for part in ("prefix", "description")):
-            raise ConfigurationError(f"a field of {name} has no prefix, or no description")
-    texts = [state["instructions"], *(text for field in fields for text in field.values())]
-    if any(marker in text for marker in _CUSTOM_TYPES for text in texts):
-        raise ConfigurationError(f"the signature of {name} holds markers of DSPy's, which no prompt has")
-    return {"instructions": state["instructions"], "fields": [dict(field) for field in fields]}
-
-
-def _demos(demos: Any, signature: type[dspy.Signature], name: str) -> list[Any]:
-    if not isinstance(demos, list) or len(demos) > _MAX_DEMOS:
-        raise ConfigurationError(f"the demonstrations of {name} are no list of at most {_MAX_DEMOS:,}")
-    for demo in demos:
-        given = demo.toDict() if isinstance(demo, dspy.Example) else demo
-        named_values(given, f"a demonstration of {name}")
-        _refuse_unknown(given, {*signature.fields, _AUGMENTED}, f"a demonstration of {name}")
-    return list(demos)
-
-
-def _check_demo_value(value: Any, annotation: Any, what: str) -> None:
+def _check_shown(value: Any, annotation: Any, what: str) -> None:
     """Refuse a value that a prompt cannot show: it is text, or of its field's type."""
     if value is None or isinstance(value, str | int | float):
         return
@@ -265,54 +248,28 @@ def _check_demo_value(value: Any, annotation: Any, what: str) -> None:
         raise ConfigurationError(f"{what} is not of its type") from error
 
 
-def _decisions(fields: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
-    """Thresholds and the like of decisions; what they may be, DSPy checks."""
+def _check_decisions(fields: Mapping[str, Any], signature: type[dspy.Signature], name: str) -> None:
+    """Refuse thresholds and the like of decisions that DSPy would."""
     from dspy.adapters.decision_state import DecisionState
 
-    named_values(fields, f"the fields of {name}")
-    _Size(name).add(fields)
     try:
         DecisionState(signature, fields)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigurationError(f"the fields of {name} cannot be used: {error}") from error
-    return dict(fields)
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: set[str], what: str) -> None:
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise ConfigurationError(f"{what} may not hold {unknown[0][:80]!a}: only {', '.join(sorted(known))}")
+def _refuse_large(state: Mapping[str, Any], what: str) -> None:
+    """Refuse what is not plain, or too much."""
+    try:
+        written = json.dumps(state, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        raise ConfigurationError(f"{what} holds a value that is no plain text, number or list") from None
+    if len(written) > _MAX_CHARS:
+        raise ConfigurationError(f"{what} holds more than {_MAX_CHARS:,} characters")
+    if any(_depth(value) > _MAX_DEPTH for value in state.values()):
+        raise ConfigurationError(f"{what} holds values nested deeper than {_MAX_DEPTH} levels")
 
 
-class _Size:
-    """Counts what a state holds, and refuses what is not plain or too much."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.values = self.chars = 0
-
-    def add(self, value: Any, depth: int = 0) -> None:
-        """Count a value and all in it."""
-        self.values += 1
-        if isinstance(value, dspy.Example):
-            value = value.toDict()
-        if isinstance(value, str):
-            self.chars += len(value)
-        elif isinstance(value, Mapping):
-            self._all([*value, *value.values()], depth)
-        elif isinstance(value, Sequence):
-            self._all(value, depth)
-        elif not (
-            value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
-        ):
-            raise ConfigurationError(f"the predictor {self.name} holds a value that is no plain text, number or list")
-        if self.values > _MAX_VALUES or self.chars > _MAX_CHARS:
-            raise ConfigurationError(
-                f"the predictor {self.name} holds more than {_MAX_CHARS:,} characters or {_MAX_VALUES:,} values"
-            )
-
-    def _all(self, values: Sequence[Any], depth: int) -> None:
-        if depth == _MAX_DEPTH:
-            raise ConfigurationError(f"the predictor {self.name} holds values nested deeper than {_MAX_DEPTH} levels")
-        for value in values:
-            self.add(value, depth + 1)
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)

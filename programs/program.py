@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import warnings
+import inspect
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,30 +11,37 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import dspy
+from dspy.predict.parameter import Parameter
 
 from keqa.data.question import AnswerType, Question
 from keqa.errors import ConfigurationError, NotInDocumentsError, StageError
 from keqa.lms.factory import Roles
 from keqa.lms.relay import relayed, relayed_from_thread
-from keqa.programs.arguments import LMS, Characters, Workers, check, checked
+from keqa.programs import settings as models
+from keqa.programs.arguments import LMS, RETRIEVER, check
 from keqa.programs.calls.batch import Outcome, answer_many
 from keqa.programs.calls.cache import is_rollout, rollout_of
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
 from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking
+from keqa.programs.declared import WaysOut
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.predictor_state import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
+from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.sources import with_supporting_sentences
 from keqa.programs.stages.answering import FollowUp
 from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
-from keqa.programs.unanswered import WaysOut
+from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import question_asked
 
 if TYPE_CHECKING:
     from keqa.programs.abstention import Abstention
+
+SETTINGS = "settings"
+"""The name of the settings in a program's state."""
 
 
 class UnansweredError(StageError):
@@ -71,30 +78,81 @@ class RecordBuilder:
     guessed: bool = False
 
 
-@checked
 class Program(Stage):
     """Answers questions; subclasses say how in `solve`. Safe to call from many threads at once.
 
     Attributes:
         method: Its name in records.
+        Settings: What it is set up with: arguments of the constructor, and attributes that can be read and assigned.
+        settings: Its own.
         learned: The questions that it learned from. While one of them is asked, neither the demonstrations nor the
             utility labels that come from it are shown.
-        demonstrations: Whether predictors without demonstrations of their own show the fixed ones, see
-            `keqa.programs.demonstrations`; `bind_lms` passes it on to them.
         abstention: Withholds answers that are too probably wrong, where the program is to hold a risk; see
             `keqa.evaluation.risk.hold_risk`. It is neither saved nor loaded: it holds for the language models and the
             retriever that it was calibrated with.
     """
 
     method: ClassVar[str]
+    Settings: ClassVar[type[models.Settings]] = models.Settings
+    settings: models.Settings
     learned: LearnedQuestions = NOTHING
-    demonstrations: bool = True
     abstention: Abstention | None = None
 
-    def __init__(self, lms: Annotated[RoleLMs, LMS] | None, workers: Workers, max_question_chars: Characters) -> None:
-        super().__init__(CallLimiter(workers))
-        self.max_question_chars = max_question_chars
-        self._lms = NoCopy(lms)
+    def __init__(self, *, lms: Annotated[RoleLMs, LMS] | None = None, **settings: Any) -> None:
+        given = check(Program, {"lms": lms}, type(self).__name__)
+        self.__dict__["settings"] = self.Settings.read(settings, type(self).__name__)
+        super().__init__(CallLimiter(self.settings.workers))
+        self._lms: NoCopy[Any] = NoCopy(given["lms"])
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the settings among the arguments of the constructor."""
+        super().__init_subclass__(**kwargs)
+        _, *own = inspect.signature(cls.__init__).parameters.values()
+        if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD:
+            names = {one.name for one in own}
+            own[-1:] = [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.annotation)
+                for name, one in cls.Settings.model_fields.items()
+                if name not in names
+            ]
+        cls.__signature__ = inspect.Signature(own)
+
+    def __getattr__(self, name: str) -> Any:
+        settings = self.__dict__.get("settings")
+        if settings is None or name not in type(settings).model_fields:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(settings, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.Settings.model_fields and "settings" in self.__dict__:
+            self.change(**{name: value})
+        else:
+            super().__setattr__(name, value)
+
+    def change(self, **changes: Any) -> None:
+        """Give settings other values, and the program the parts that it is then made of; assigning one is the same.
+
+        Raises:
+            ConfigurationError: A value cannot work; the program is what it was.
+        """
+        if changes.get("workers", self.settings.workers) != self.settings.workers:
+            raise AttributeError("the number of workers is given to the constructor")
+        had, before = dict(self.__dict__), self.settings
+        self.__dict__["settings"] = before.changed(changes, type(self).__name__)
+        try:
+            self.fit(before)
+        except Exception:
+            after = self.settings
+            self.__dict__.clear()
+            self.__dict__.update(had)
+            self.fit(after)
+            raise
+        for predictor in self.predictors():
+            if isinstance(predictor, Predictor):
+                predictor.fixed = self.demonstrations
+
+    def fit(self, before: models.Settings) -> None:
+        """Have the parts that the settings ask for, where they were others before."""
 
     @property
     def way_out(self) -> WaysOut:
@@ -372,16 +430,35 @@ class Program(Stage):
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickled, as by ``save_program=True``, it leaves its retriever and language models behind; see `Absent`."""
-        from keqa.programs.saving.state import reduced
+        """Refuse to be pickled, as by ``save_program=True``."""
+        raise ConfigurationError(
+            "a program is not pickled: keqa.save(program, folder) keeps all of it, and program.save('x.json') its state"
+        )
 
-        return reduced(self)
+    @property
+    def lms(self) -> RoleLMs | None:
+        """The language model of each role, None where ``dspy.settings.lm`` answers; assigned as by `bind_lms`."""
+        found: RoleLMs | None = self._lms.value
+        return found
+
+    @lms.setter
+    def lms(self, lms: RoleLMs | None) -> None:
+        self.bind_lms(check(Program, {"lms": lms}, type(self).__name__)["lms"])
 
     @property
     def given_retriever(self) -> Any:
         """The retriever as it was given; None where there is none."""
-        held: NoCopy[Any] = getattr(self, "_retriever", NoCopy(None))
+        held: NoCopy[Any] = self.__dict__.get("_retriever", NoCopy(None))
         return held.value
+
+    @property
+    def retriever(self) -> Any:
+        """As `given_retriever`; assigned as by `bind_retriever`."""
+        return self.given_retriever
+
+    @retriever.setter
+    def retriever(self, retriever: Any) -> None:
+        self.bind_retriever(retriever)
 
     def bind_retriever(self, retriever: Any) -> None:
         """Search somewhere else from now on.
@@ -392,15 +469,12 @@ class Program(Stage):
         Raises:
             ConfigurationError: It is none, or the method searches nothing.
         """
-        if not hasattr(self, "_retriever"):
+        if "retriever" not in inspect.signature(type(self)).parameters:
             raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
-        found = check(type(self), {"retriever": retriever}, type(self).__name__)["retriever"]
-        self._retriever: NoCopy[Any] = NoCopy(found)
+        self._retriever = NoCopy(check(_searches, {"retriever": retriever}, type(self).__name__)["retriever"])
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
-        from keqa.programs.saving.state import SETTINGS, SavedSettings
-
         return [(SETTINGS, SavedSettings(self)), *super().named_parameters()]
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
@@ -409,8 +483,7 @@ class Program(Stage):
         An optional predictor that the state says nothing about starts empty.
 
         Args:
-            state: What `dump_state` gave, from anywhere. One that says nothing of settings, as those of earlier
-                versions, leaves them as they are, with a warning.
+            state: What `dump_state` gave, from anywhere.
             allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
 
         Raises:
@@ -418,24 +491,73 @@ class Program(Stage):
                 your own that this program lacks. The program is what it was before.
             KeyError: A predictor is missing.
         """
-        from keqa.programs.saving.state import SETTINGS
-
-        found = named_values(state, f"the state of {type(self).__name__}")
-        if SETTINGS not in found:
-            message = "the state says nothing of the program's settings, as those of earlier versions: they stay"
-            warnings.warn(message, UserWarning, stacklevel=2)
+        found = dict(named_values(state, f"the state of {type(self).__name__}"))
+        settings = found.pop(SETTINGS, None)
         for program in (self.deepcopy(), self):
-            program._load(found)
+            program.take(settings, whole=True)
+            program.load_parts(found)
 
-    def _load(self, state: Mapping[str, Any]) -> None:
-        from keqa.programs.saving.state import SETTINGS, take
-
-        if SETTINGS in state:
-            take(self, state[SETTINGS], whole=True)
-        parts = {name: part for name, part in self.named_parameters() if name != SETTINGS}
+    def load_parts(self, state: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> None:
+        """Load the states of some parts, or of all but the settings; see `load_state`."""
+        parts = parts or {name: part for name, part in self.named_parameters() if name != SETTINGS}
         empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
-        given = {name: part for name, part in {**empty, **state}.items() if name != SETTINGS}
-        checked = checked_states(given, parts, self.optional, type(self).__name__)
+        checked = checked_states({**empty, **state}, parts, self.optional, type(self).__name__)
         with keeping_lms(self):
             for name, part in parts.items():
                 part.load_state(checked[name])
+
+    def described(self) -> dict[str, Any]:
+        """The settings as they are saved: of which class, and their values as JSON."""
+        return {"method": type(self).__name__, "values": settings_of(self)}
+
+    def take(self, saved: Any, *, whole: bool) -> None:
+        """Set the program up as a saved one was; language models, retriever and the number of workers stay.
+
+        Args:
+            saved: What `described` gave, from anywhere.
+            whole: Whether predictors and a utility reference may be added, as the whole state is about to be loaded;
+                within a user's module DSPy loads those parts only that were there before.
+
+        Raises:
+            ConfigurationError: It holds what it may not, or wants parts that the program lacks.
+        """
+        own = self.described()
+        if set(named_values(saved, "what a state says of settings")) != set(own):
+            raise ConfigurationError(f"the settings of a state have {', '.join(own)} and nothing else")
+        if saved["method"] != own["method"]:
+            raise ConfigurationError(f"the state is that of a {saved['method']!a:.80}, and this is a {own['method']!a}")
+        values = named_values(saved["values"], "the settings of a state")
+        given = {name: getattr(self, name) for name, value in own["values"].items() if value == OWN == values.get(name)}
+        before = {name: predictor.signature for name, predictor in self.named_predictors()}
+        found = read_values(self.Settings, values, given, method=type(self).__name__)
+        self.change(**{**found, "workers": self.workers})
+        after = {name: predictor.signature for name, predictor in self.named_predictors()}
+        added = sorted(name for name in {*before, *after} if before.get(name) is not after.get(name))
+        if added and not whole:
+            raise ConfigurationError(
+                f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
+                "same settings, such as gate=… or reason=…, before its state is loaded"
+            )
+
+
+def _searches(retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
+    """What a retriever may be."""
+
+
+class SavedSettings(Parameter):
+    """A program's settings as a parameter of DSPy's: written with its state, and taken over from one."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def reset(self) -> None:
+        """Stay: an optimizer that starts afresh has not found the settings."""
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The settings as they are whenever they are saved."""
+        return self._program.described()
+
+    def load_state(self, state: Mapping[str, Any]) -> SavedSettings:
+        """Set the program up as a saved one was; its predictors stay the same objects."""
+        self._program.take(state, whole=False)
+        return self

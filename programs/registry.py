@@ -227,7 +227,7 @@ def check_arguments(spec: Spec) -> None:
         InputError: That is so; the message says what is allowed.
     """
     method = spec.method
-    cls = load_class(method.target) if method.gate is None else method.gate
+    cls: Any = load_class(method.target) if method.gate is None else method.gate
     known = takes(method) if method.gate is None else set(arguments_of(cls)) - _OF_GATES
     unknown = sorted(set(spec.arguments) - known)
     if unknown:
@@ -235,27 +235,72 @@ def check_arguments(spec: Spec) -> None:
     from keqa.programs.arguments import check
 
     try:
-        check(cls, spec.arguments, spec.label)
+        if method.gate is None:
+            cls.Settings.read(spec.arguments, spec.label)
+        else:
+            check(cls, spec.arguments, spec.label)
     except ConfigurationError as error:
         raise InputError(str(error)) from error
 
 
 def takes(method: Method) -> set[str]:
     """The names of the settings that a method has."""
-    without = {"lms", "retriever", "reference", "gate", *method.fixed}
+    without = {"gate", *method.fixed}
     # KEQA's threshold is that of its vote; any other gate has a threshold of its own, on a scale of its own.
     without |= {"threshold"} if method.gate not in (None, VoteGate) else set()
-    return set(arguments_of(load_class(method.target))) - without
+    cls: Any = load_class(method.target)
+    return set(cls.Settings.model_fields) - without
+
+
+def compilable(method: Method) -> bool:
+    """Whether a method is compiled by itself; the others are made from a compiled KEQA."""
+    return method.name == "keqa" or (method.kind == "baseline" and method.learned is None and not method.masked)
+
+
+def name_of(program: Any) -> str:
+    """What a program is called where methods are named, such as ``keqa`` or ``rag-cot``.
+
+    Raises:
+        ConfigurationError: It is of a class that cannot be saved.
+    """
+    fitting = [
+        method
+        for method in METHODS.values()
+        if compilable(method)
+        and load_class(method.target) is type(program)
+        # Fixed demonstrations are a setting of the program, whatever the method goes without.
+        and all(getattr(program, name) == value for name, value in method.fixed.items() if name != "demonstrations")
+    ]
+    if not fitting:
+        raise ConfigurationError(
+            f"only a KEQA can be saved, or one of keqa.programs.baselines, not a {type(program).__name__}: register a "
+            "class of your own with keqa.programs.registry.register_method before"
+        )
+    return max(fitting, key=lambda method: len(method.fixed)).name
+
+
+def class_of_saved(name: str) -> Callable[..., Any]:
+    """The class of the programs that are saved under a name.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if name not in METHODS or not compilable(METHODS[name]):
+        raise ConfigurationError(
+            f"unknown method {name!a:.80}: it is one of another version of KEQA, or of your own, which is registered "
+            "before a program is loaded"
+        )
+    return load_class(METHODS[name].target)
 
 
 def arguments_of(cls: Callable[..., Any]) -> list[str]:
-    """The names of a class's arguments; DSPy's modules hide them from `inspect.signature`."""
-    return list(inspect.signature(cls.__init__).parameters)[1:]
+    """The names of a class's arguments."""
+    return list(inspect.signature(cls).parameters)
 
 
 def required(cls: Callable[..., Any]) -> list[str]:
     """The names of the arguments that a class is not made without."""
-    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    parameters = inspect.signature(cls).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind not in kinds]
 

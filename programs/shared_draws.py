@@ -84,7 +84,7 @@ class SharedDraws:
         """
         twin: KEQA = program.deepcopy()
         if gate is not None:
-            twin.examination.gate = gate
+            twin.change(gate=gate)
         if asks(twin.gate) == "probabilities" and not self.probabilities:
             raise ConfigurationError(f"the gate '{twin.gate.name}' needs SharedDraws(probabilities=True)")
         twin.examination.shared = NoCopy(self)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
 from keqa.programs.records import FoundQuiz, MissingQuiz, QuizRecord, Unanswered, UnansweredKind
 from keqa.programs.subjects import language_of
-
-WaysOut = Literal["say", "guess", "raise"]
-"""What a program does where the documents do not say what was asked: says so, answers as its paper does, or raises."""
 
 _LONGEST = 200
 # Of each language: what begins the message, what begins that of sources that contradict each other, the three kinds,

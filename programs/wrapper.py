@@ -18,7 +18,7 @@ class ModuleWrapper(dspy.Module, Generic[M]):
 
     Within a module of somebody's its predictors have the names that those of the inner module would have there, so that
     a state that was saved with one is loaded with the other. What it has not itself is the inner module's: attributes
-    are read and set there. Pickled, it is the inner module alone.
+    are read and set there.
 
     Attributes:
         program: The module inside.
@@ -90,14 +90,6 @@ class ModuleWrapper(dspy.Module, Generic[M]):
         new = type(self).__new__(type(self))
         new.__dict__.update(self.__dict__)
         return new
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """What is kept beside the module may know keys and places of this machine."""
-        return _itself, (self.program,)
-
-
-def _itself(module: Any) -> Any:
-    return module
 
 
 def program_within(given: Any, caller: str) -> Program:

@@ -249,8 +249,7 @@ def read_training(text: str | None) -> dict[str, Any]:
 
 def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
     from keqa.cli.running import refuse_foreign
-    from keqa.programs.registry import parse_spec
-    from keqa.programs.saving.methods import compilable
+    from keqa.programs.registry import compilable, parse_spec
 
     spec = parse_spec(method)
     name = spec.method.name

@@ -5,18 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
 from typing import Any
 
 from keqa.cli.console import warn, warn_of_many
 from keqa.cli.opening import check_roles, open_retriever
 from keqa.cli.options import (
     EvaluationOptions,
+    KeqaOptions,
     LanguageModels,
     MethodOptions,
     MisplacedOptionError,
     QuestionOptions,
     RunOptions,
+    flag_of,
     invocation,
+    setting_of,
 )
 from keqa.cli.progress import Bars
 from keqa.errors import InputError
@@ -67,8 +71,7 @@ def refuse_foreign(settings: Mapping[str, Any], specs: Sequence[Spec]) -> None:
     known = set().union(*(takes(spec.method) for spec in specs))
     for name in settings:
         if name not in known:
-            flag = f"no-{name}" if name in ("decompose", "examine", "look_first", "pick") else name
-            flag = f"--{flag.replace('_', '-')}"
+            flag = next(flag_of(one.name) for one in fields(KeqaOptions) if setting_of(one.name) == name)
             raise MisplacedOptionError(
                 f"{flag} means nothing to {', '.join(spec.label for spec in specs)}: leave it out", flag
             )

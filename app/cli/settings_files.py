@@ -11,7 +11,7 @@ import hashlib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from keqa.cli.options.method import KeqaOptions
 from keqa.errors import InputError
 from keqa.storage.private import private_folder
 from keqa.storage.untrusted import open_regular
@@ -34,11 +35,10 @@ _MOST_DOTS = 64
 """In a line: the parser takes quadratic time for keys of many parts."""
 _HARMLESS = frozenset(
     """
-    max_tokens timeout no_cache index program retriever tries threshold temperature top_k k no_decompose no_examine
-    no_pick select unanswered no_look_first answer_type split sample seed limit in_flight stop_after_outages waiting
-    grace port language
+    max_tokens timeout no_cache index program retriever k answer_type split sample seed limit in_flight
+    stop_after_outages waiting grace port language
     """.split()
-)
+) | {one.name for one in fields(KeqaOptions)}
 _PATHS = ("index", "program")
 _SECRET = ("key", "token", "password", "secret")
 

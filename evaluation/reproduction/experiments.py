@@ -14,8 +14,7 @@ from keqa.errors import InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reproduction.compare_with_paper import DENSE
 from keqa.evaluation.reproduction.published import DATASETS, TABLE_1
-from keqa.programs.registry import METHODS, Method, Spec, parse_spec, takes
-from keqa.programs.saving.methods import compilable
+from keqa.programs.registry import METHODS, Method, Spec, compilable, parse_spec, takes
 
 SAMPLE = 500
 """Questions of each data set (section 4.1)."""

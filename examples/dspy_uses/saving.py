@@ -1,7 +1,6 @@
 """Being saved and loaded, by itself and as a part of a module with language models of its own."""
 
 import tempfile
-import threading
 
 import dspy
 
@@ -35,20 +34,3 @@ def load_keeps_the_reference() -> None:
         saved.save(f"{folder}/state.json")
         loaded.load(f"{folder}/state.json")
     expect((loaded.top_k, len(getattr(loaded.picking.reference, "entries", ()))), (3, 1))
-
-
-def save_program() -> None:
-    """save_program."""
-
-    class Index:
-        """As an open index, it holds what cannot be pickled."""
-
-        def __init__(self) -> None:
-            self.lock = threading.Lock()
-
-        def search(self, query: str, k: int = 10) -> list[keqa.Hit]:
-            return []
-
-    with tempfile.TemporaryDirectory() as folder:
-        keqa.KEQA(Index()).save(folder, save_program=True)
-        dspy.load(folder, allow_pickle=True)

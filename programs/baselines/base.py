@@ -2,13 +2,13 @@
 
 # Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import dspy
+from dspy.primitives.module import set_attribute_by_name
 
 from keqa.data.question import Question
-from keqa.programs.arguments import LMS, RETRIEVER, Characters, Steps, TopK, Workers, check
+from keqa.programs.arguments import Steps, TopK
 from keqa.programs.baselines.reading import (
     Reply,
     asked_inputs,
@@ -22,75 +22,34 @@ from keqa.programs.baselines.reading import (
 )
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.replies import text_of
-from keqa.programs.calls.session import NoCopy
-from keqa.programs.kept import become
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import Program, RecordBuilder
+from keqa.programs.prompts import prompt_of
 from keqa.programs.records import AnswerSource, PassageVerdict
-from keqa.programs.stages.stage import RoleLMs
-from keqa.retrievers.base import Hit, Retriever
+from keqa.programs.settings import Settings
+from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ExtendReasoning, ReasonFromMemory, ReasonWithKnowledge
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Baseline(Program):
-    """A method that KEQA is compared with; the fields that it adds are its settings, and `set_up` makes its parts.
+    """A method that KEQA is compared with; `set_up` makes its parts.
 
     Attributes:
-        lms: An argument only: a language model for each role; ``dspy.settings.lm`` where None.
-        max_question_chars: Longer questions are refused.
-        demonstrations: Whether predictors that learned none show the fixed demonstrations that ship to any language
-            model but the one that ships.
-        workers: An argument only: how many calls may be in flight, over all questions.
+        Settings: Its settings are the annotated fields of a class ``Settings(Baseline.Settings)`` in its own.
     """
 
-    lms: InitVar[Annotated[RoleLMs, LMS] | None] = None
-    max_question_chars: Characters = 8000
-    demonstrations: bool = True
-    workers: InitVar[Workers] = 16
+    class Settings(Settings):
+        """Those of every method."""
 
-    def __post_init__(self, lms: Any, workers: int, *retriever: Any) -> None:
+    def __init__(self, *, lms: Any = None, **settings: Any) -> None:
         """Set up.
 
         Raises:
             ConfigurationError: Settings that cannot work.
         """
-        super().__init__(lms, workers, self.max_question_chars)
-        if retriever:
-            self._retriever = NoCopy(*retriever)
+        super().__init__(lms=lms, **settings)
         self.set_up()
         self.bind_lms(lms)
-        self._is_made = True
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; language models and a retriever are bound, and a setting changes the parts made from it."""
-        if name == "retriever":
-            self.bind_retriever(value)
-        elif name == "lms":
-            self.bind_lms(check(Baseline, {name: value}, type(self).__name__)[name])
-        elif name == "workers":
-            raise AttributeError("the number of workers is given to the constructor")
-        elif "_is_made" in vars(self) and name in {one.name for one in fields(self)}:
-            self._assign(name, value)
-        else:
-            super().__setattr__(name, value)
-
-    def _assign(self, name: str, value: Any) -> None:
-        """Give a setting another value, and the program the parts that it is then made of."""
-        # A subclass may have a constructor without this argument.
-        owner = next(one for one in type(self).__mro__ if name in vars(one).get("__annotations__", {}))
-        read = check(owner, {name: value}, type(self).__name__)[name]
-        before, after = self._made_anew(), self._made_anew({name: read})
-        become(self, before, after)
-
-    def _made_anew(self, changed: Mapping[str, Any] | None = None) -> Self:
-        """The program with the parts that its settings ask for, and nothing that it learned or was given."""
-        twin = object.__new__(type(self))
-        kept = {name: value for name, value in vars(self).items() if not isinstance(value, dspy.Module)}
-        twin.__dict__.update({**kept, **(changed or {})})
-        del twin.__dict__["_is_made"]
-        twin.set_up()
-        return twin
 
     def set_up(self) -> None:
         """Make the predictors and stages that the settings ask for.
@@ -100,18 +59,55 @@ class Baseline(Program):
         """
         raise NotImplementedError
 
+    def fit(self, before: Any) -> None:
+        """Make the parts anew; a predictor whose prompt is the same stays the same object, with what it learned."""
+        then, now = self._fresh(before), self._fresh(self.settings)
+        had, prompts = dict(self.named_predictors()), dict(then.named_predictors())
+        lms = {id(one.lm): one.lm for one in had.values()}
+        for name in then.__dict__.keys() - now.__dict__.keys():
+            self.__dict__.pop(name, None)
+        self.__dict__.update(now.__dict__)
+        for name, new in self.named_predictors():
+            if name in had and name in prompts and prompt_of(prompts[name].signature) == prompt_of(new.signature):
+                set_attribute_by_name(self, name, had[name])
+            elif name in had:
+                new.lm = had[name].lm
+            elif self.lms is None and len(lms) == 1:
+                (new.lm,) = lms.values()
+        if self.lms is not None and dict(self.named_predictors()).keys() - had.keys():
+            self.bind_lms(self.lms)
 
-@dataclass(kw_only=True, eq=False, repr=False)
+    def _fresh(self, settings: Any) -> Self:
+        """The program with the parts that some settings ask for, and nothing that it learned."""
+        twin = object.__new__(type(self))
+        own = {name: value for name, value in self.__dict__.items() if not isinstance(value, dspy.Module)}
+        twin.__dict__.update({**own, "settings": settings})
+        twin.set_up()
+        return twin
+
+
 class SearchingBaseline(Baseline):
     """A method that searches.
 
     Attributes:
-        retriever: The first argument: where the passages come from; with None nothing can be asked.
         top_k: Passages to search for.
     """
 
-    retriever: InitVar[Annotated[Retriever | None, RETRIEVER]] = field(kw_only=False)
-    top_k: TopK = 10
+    class Settings(Baseline.Settings):
+        """Those of every method that searches."""
+
+        top_k: TopK = 10
+
+    def __init__(self, retriever: Any, *, lms: Any = None, **settings: Any) -> None:
+        """Set up.
+
+        Args:
+            retriever: Where the passages come from; with None nothing can be asked.
+            lms: A language model for each role; ``dspy.settings.lm`` where None.
+            **settings: See `Settings`.
+        """
+        self.bind_retriever(retriever)
+        super().__init__(lms=lms, **settings)
 
     async def search(self, query: str, number: int) -> list[Hit]:
         """Search; a search that fails is not one that found nothing, and nothing replaces its passages.
@@ -127,7 +123,6 @@ class SearchingBaseline(Baseline):
             return await searched(self._retriever.value, query, self.top_k, number)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ChainBaseline(SearchingBaseline):
     """A method that reasons sentence by sentence, and has a reader with a chain of thought of its own.
 
@@ -137,7 +132,10 @@ class ChainBaseline(SearchingBaseline):
 
     roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
 
-    max_steps: Steps = 8
+    class Settings(SearchingBaseline.Settings):
+        """Those of every chain."""
+
+        max_steps: Steps = 8
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
@@ -160,7 +158,6 @@ class ChainBaseline(SearchingBaseline):
         return first_sentence(text_of(said.thought))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExaminingBaseline(SearchingBaseline):
     """A method that decides of the whole question whether it is known, and answers from memory or from passages.
 
@@ -169,7 +166,10 @@ class ExaminingBaseline(SearchingBaseline):
             compare` and `keqa evaluate` leave it out on benchmarks of one hop.
     """
 
-    reason: bool = True
+    class Settings(SearchingBaseline.Settings):
+        """Those of every method that examines."""
+
+        reason: bool = True
 
     def set_up(self) -> None:
         """Make the predictors that answer; see `Baseline.set_up`."""

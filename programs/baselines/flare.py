@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Probability, TopK, checked
+from keqa.programs.arguments import Probability, TopK
 from keqa.programs.baselines.base import ChainBaseline
 from keqa.programs.baselines.reading import (
     Collected,
@@ -48,8 +47,6 @@ def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
     return query if re.search(r"\w", query) else ""
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class FLARE(ChainBaseline):
     """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
 
@@ -70,10 +67,13 @@ class FLARE(ChainBaseline):
 
     method: ClassVar[str] = "flare"
 
-    theta: Probability = 0.8
-    beta: Probability = 0.4
-    top_k: TopK = 2
-    first_retrieval: bool = True
+    class Settings(ChainBaseline.Settings):
+        """Those that it adds."""
+
+        theta: Probability = 0.8
+        beta: Probability = 0.4
+        top_k: TopK = 2
+        first_retrieval: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""

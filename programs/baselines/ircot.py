@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Count, TopK, checked
+from keqa.programs.arguments import Count, TopK
 from keqa.programs.baselines.base import ChainBaseline
 from keqa.programs.baselines.reading import Collected, answer_from, concluded, search_record
 from keqa.programs.calls.errors import CallError
@@ -14,8 +13,6 @@ from keqa.programs.calls.session import note
 from keqa.programs.program import RecordBuilder, UnansweredError
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class IRCoT(ChainBaseline):
     """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
 
@@ -31,8 +28,11 @@ class IRCoT(ChainBaseline):
 
     method: ClassVar[str] = "ircot"
 
-    top_k: TopK = 4
-    max_passages: Count = 15
+    class Settings(ChainBaseline.Settings):
+        """Those that it adds."""
+
+        top_k: TopK = 4
+        max_passages: Count = 15
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Share, Temperature, Tries, checked, fraction_text
+from keqa.programs.arguments import Share, Temperature, Tries, fraction_text
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import asked_inputs, unanswered, unread, verdicts
 from keqa.programs.boundary.light import LightModel
@@ -29,8 +28,6 @@ from keqa.signatures import JudgeKnowledge
 _UNSETTLED = "judged again with them: they do not settle it"
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class KBM(ExaminingBaseline):
     """Answers from memory what a boundary model says is known, and searches for the rest (KBM, section 2.4).
 
@@ -53,13 +50,16 @@ class KBM(ExaminingBaseline):
     method: ClassVar[str] = "kbm"
     roles: ClassVar[Mapping[str, str]] = {"judge": "consistency", "recall": "task", "read": "task"}
 
-    model: Annotated[Any, MODEL] | None = None
-    of: Literal["mastery", "certainty"] = "mastery"
-    threshold: Annotated[Fraction, Share] = Fraction(1, 2)
-    rejudge: bool = False
-    reason: bool = False
-    tries: Tries = 5
-    temperature: Temperature = 1.0
+    class Settings(ExaminingBaseline.Settings):
+        """Those that it adds."""
+
+        model: Annotated[Any, MODEL] | None = None
+        of: Literal["mastery", "certainty"] = "mastery"
+        threshold: Annotated[Fraction, Share] = Fraction(1, 2)
+        rejudge: bool = False
+        reason: bool = False
+        tries: Tries = 5
+        temperature: Temperature = 1.0
 
     def set_up(self) -> None:
         """See `Baseline.set_up`.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import dspy
 
 from keqa.data.question import Question
 from keqa.lms.tokens import cut_to_tokens
-from keqa.programs.arguments import Count, Word, checked, whole
+from keqa.programs.arguments import Count, Word, whole
 from keqa.programs.baselines.base import SearchingBaseline
 from keqa.programs.baselines.evidence import (
     Distance,
@@ -43,16 +43,12 @@ DocumentTokens = Annotated[int, whole(1, 100_000)]
 """The length of a document."""
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class Standard(ClosedBook):
     """Answers from memory: the baseline without a document, which is `ClosedBook` under the paper's name."""
 
     method: ClassVar[str] = "standard"
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class DocumentReader(SearchingBaseline):
     """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
 
@@ -67,8 +63,11 @@ class DocumentReader(SearchingBaseline):
     method: ClassVar[str] = "standard-doc"
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
 
-    document_tokens: DocumentTokens = 300
-    reason: bool = False
+    class Settings(SearchingBaseline.Settings):
+        """Those that it adds."""
+
+        document_tokens: DocumentTokens = 300
+        reason: bool = False
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
@@ -107,8 +106,6 @@ def beginning(hits: Sequence[Hit], lm: object, tokens: int) -> list[Hit]:
     return kept
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class KSLLM(SearchingBaseline):
     """Writes triples from memory, selects the sentences nearest to them, and answers from triples and sentences.
 
@@ -134,11 +131,14 @@ class KSLLM(SearchingBaseline):
     method: ClassVar[str] = "ks-llm"
     roles: ClassVar[Mapping[str, str]] = {"expand": "task", "answer": "task"}
 
-    evidence_sentences: Count = 2
-    similarity: Word | None = None
-    distance: Distance = "euclidean"
-    pooling: Pooling | None = None
-    form: Form = "KS-LLM"
+    class Settings(SearchingBaseline.Settings):
+        """Those that it adds."""
+
+        evidence_sentences: Count = 2
+        similarity: Word | None = None
+        distance: Distance = "euclidean"
+        pooling: Pooling | None = None
+        form: Form = "KS-LLM"
 
     def set_up(self) -> None:
         """See `Baseline.set_up`.

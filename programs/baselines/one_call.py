@@ -2,13 +2,11 @@
 
 # Annotations are evaluated here, as in `keqa.programs.baselines.base`.
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import checked
 from keqa.programs.baselines.base import Baseline, SearchingBaseline
 from keqa.programs.baselines.reading import answer_from, conclude, from_memory, unanswered
 from keqa.programs.predictor_state import Predictor
@@ -16,7 +14,6 @@ from keqa.programs.program import RecordBuilder
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class OneCallBaseline(Baseline):
     """A method that answers in one call, at once or after a chain of thought.
 
@@ -28,7 +25,10 @@ class OneCallBaseline(Baseline):
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
     asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]]
 
-    reason: bool = False
+    class Settings(Baseline.Settings):
+        """Those that it adds."""
+
+        reason: bool = False
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
@@ -36,8 +36,6 @@ class OneCallBaseline(Baseline):
         self.answer = Predictor(after_reasoning if self.reason else at_once)
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class ClosedBook(OneCallBaseline):
     """Answers from memory."""
 
@@ -51,13 +49,14 @@ class ClosedBook(OneCallBaseline):
         conclude(story, reply, "closed_book")
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
     """Searches with the question and answers from all that was found, whatever the LM knows (Lewis et al., 2020)."""
 
     method: ClassVar[str] = "always retrieve"
     asks = (AnswerWithKnowledge, ReasonWithKnowledge)
+
+    class Settings(OneCallBaseline.Settings, SearchingBaseline.Settings):
+        """Those that it adds."""
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Search once and answer; see `Program.solve`."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Steps, TopK, checked
+from keqa.programs.arguments import Steps, TopK
 from keqa.programs.baselines.base import SearchingBaseline
 from keqa.programs.baselines.reading import (
     Collected,
@@ -57,8 +57,6 @@ class _Trail:
     failed: CallError | None = None
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class ReAct(SearchingBaseline):
     """Chooses at each turn a search or to finish, then answers from the whole trajectory.
 
@@ -76,8 +74,11 @@ class ReAct(SearchingBaseline):
     method: ClassVar[str] = "react"
     roles: ClassVar[Mapping[str, str]] = {"act": "task", "answer": "task"}
 
-    top_k: TopK = 3
-    max_steps: Steps = 7
+    class Settings(SearchingBaseline.Settings):
+        """Those that it adds."""
+
+        top_k: TopK = 3
+        max_steps: Steps = 7
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""

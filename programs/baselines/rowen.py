@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
@@ -12,7 +11,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
-from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, checked, fraction_text
+from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, fraction_text
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import Collected, Reply, from_memory, unread, verdicts
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
@@ -63,8 +62,6 @@ class Rephrasing(Stage):
         return text_of(said.rephrased)
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class Rowen(ExaminingBaseline):
     """Rephrases the question, compares the answers, and repairs an inconsistent one with retrieved passages.
 
@@ -106,13 +103,16 @@ class Rowen(ExaminingBaseline):
         "read": "task",
     }
 
-    language: Word | None = "Chinese"
-    cross_model: bool = False
-    cross_model_weight: Annotated[Fraction, Threshold] = Fraction(1)
-    rephrasings: Steps = 6
-    min_consistency: Annotated[Fraction, Threshold] = Fraction(1, 2)
-    temperature: Temperature = 1.0
-    seed: Seed = 0
+    class Settings(ExaminingBaseline.Settings):
+        """Those that it adds."""
+
+        language: Word | None = "Chinese"
+        cross_model: bool = False
+        cross_model_weight: Annotated[Fraction, Threshold] = Fraction(1)
+        rephrasings: Steps = 6
+        min_consistency: Annotated[Fraction, Threshold] = Fraction(1, 2)
+        temperature: Temperature = 1.0
+        seed: Seed = 0
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize
-from keqa.programs.arguments import Steps, TopK, checked
+from keqa.programs.arguments import Steps, TopK
 from keqa.programs.baselines.base import SearchingBaseline
 from keqa.programs.baselines.reading import Collected, answer_from, search_record, unanswered
 from keqa.programs.calls.ask import ask
@@ -39,8 +39,6 @@ class _Chain:
     records: list[QuizRecord] = field(default_factory=list)
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class SearChain(SearchingBaseline):
     """Plans the queries that lead to an answer, each with its own; retrieval corrects and completes them.
 
@@ -64,9 +62,12 @@ class SearChain(SearchingBaseline):
     method: ClassVar[str] = "searchain"
     roles: ClassVar[Mapping[str, str]] = {"plan": "task", "same": "consistency", "answer": "task"}
 
-    top_k: TopK = 3
-    max_rounds: Steps = 5
-    max_queries: Steps = 8
+    class Settings(SearchingBaseline.Settings):
+        """Those that it adds."""
+
+        top_k: TopK = 3
+        max_rounds: Steps = 5
+        max_queries: Steps = 8
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""

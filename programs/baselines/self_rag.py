@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.arguments import TopK, Weight, checked
+from keqa.programs.arguments import TopK, Weight
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import Reply, from_passages, unread
 from keqa.programs.calls.ask import ask
@@ -96,8 +96,6 @@ class Reflection(Stage):
             return 0.0
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class SelfRAG(ExaminingBaseline):
     """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
 
@@ -121,10 +119,13 @@ class SelfRAG(ExaminingBaseline):
     method: ClassVar[str] = "self-rag"
     roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("retrieve", "recall", "read"), "task")
 
-    top_k: TopK = 5
-    relevance_weight: Weight = 1.0
-    support_weight: Weight = 1.0
-    usefulness_weight: Weight = 0.5
+    class Settings(ExaminingBaseline.Settings):
+        """Those that it adds."""
+
+        top_k: TopK = 5
+        relevance_weight: Weight = 1.0
+        support_weight: Weight = 1.0
+        usefulness_weight: Weight = 0.5
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""

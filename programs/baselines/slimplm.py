@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from keqa.data.question import Question, clean
-from keqa.programs.arguments import Steps, checked
+from keqa.programs.arguments import Steps
 from keqa.programs.baselines.base import ExaminingBaseline
 from keqa.programs.baselines.reading import Collected, from_memory, unread, verdicts
 from keqa.programs.calls.ask import ask
@@ -20,8 +19,6 @@ from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeHeuristicAnswer, ReasonFromMemory, RewriteQueries
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class SlimPLM(ExaminingBaseline):
     """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
 
@@ -44,7 +41,10 @@ class SlimPLM(ExaminingBaseline):
         ("recall", "read"), "task"
     )
 
-    max_queries: Steps = 5
+    class Settings(ExaminingBaseline.Settings):
+        """Those that it adds."""
+
+        max_queries: Steps = 5
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""

@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
 from keqa.programs.reference.index import Entry, entry_from, entry_values
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.saving.values import must_be_named
 from keqa.retrievers.text import shown
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
@@ -27,24 +29,39 @@ OWNED = frozenset({PROGRAM, _ENTRIES, _VECTORS})
 # Far beyond what a compilation writes, and well within the memory.
 _LIMITS = {PROGRAM: 32 << 20, _ENTRIES: 256 << 20, _VECTORS: 2 << 30}
 _MOST_ENTRIES = 500_000
-_PARTS: dict[str, Any] = {
-    "format": str,
-    "version": int,
-    "method": str,
-    "keqa": str | None,
-    "dspy": str | None,
-    "created": str,
-    "settings": dict,
-    "reference": dict | None,
-    "learned": dict | None,
-    "files": dict,
-    "signatures": dict,
-    "predictors": dict,
-    "about": dict,
-}
-_METHOD = re.compile(r"[a-z0-9_-]{1,60}")
 _SHIPPED = "testbed"
-_KEQA = "keqa"
+
+
+class _Reference(BaseModel):
+    """A utility reference without its entries; it checks its values itself."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    embedder: str
+    k: Any
+    least: Any
+    variant: Any
+    form: Any = None
+
+
+class ProgramFile(BaseModel):
+    """What ``program.json`` holds."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: Literal["keqa-program"]
+    version: Literal[1]
+    method: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,60}$")]
+    keqa: str | None
+    dspy: str | None
+    created: str
+    settings: dict[str, Any]
+    reference: _Reference | None
+    learned: dict[str, Any]
+    files: dict[str, Any]
+    signatures: dict[str, Any]
+    predictors: dict[str, Any]
+    about: dict[str, Any]
 
 
 def folder_of(folder: str | Path) -> Path:
@@ -59,25 +76,15 @@ def folder_of(folder: str | Path) -> Path:
 
 
 def place_of(folder: str | Path) -> Path:
-    """The folder that is named; ``testbed`` is the program that ships, unless there is another one of that name.
-
-    Raises:
-        InputError: What is given names no folder.
-    """
+    """The folder that is named; ``testbed`` is the program that ships, unless there is another one of that name."""
     named = folder_of(folder)
     if str(named) == _SHIPPED and not (named / PROGRAM).exists():
         return Path(str(files("keqa.testbed"))) / "program"
     return named
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """What ``program.json`` says; its parts are of the right kind, and there is none that is not known.
-
-    Args:
-        folder: Of the program, which may be a stranger's.
-
-    Returns:
-        Its parts; ``method`` is always there, KEQA where none is named.
+def read(folder: Path) -> ProgramFile:
+    """What ``program.json`` of a folder says, which may be a stranger's.
 
     Raises:
         InputError: There is no saved program.
@@ -91,29 +98,27 @@ def read(folder: Path) -> dict[str, Any]:
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise InputError(f"{path} does not describe a compiled program")
     if type(state.get("version")) is not int or state["version"] != FORMAT_VERSION:
+        writer = state.get("keqa")
+        known = isinstance(writer, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", writer)
         raise ConfigurationError(
             f"{path} has format version {state.get('version')!a:.40}, this version of KEQA reads {FORMAT_VERSION}. "
-            f"Use the version that wrote it (keqa {_version(state.get('keqa'))}), or compile the program again"
+            f"Use the version that wrote it (keqa {writer if known else 'unknown'}), or compile the program again"
         )
-    # Programs were KEQA's alone before their folders named a method.
-    state = {"method": _KEQA, "reference": None, "learned": None, **state}
-    unknown = sorted(set(state) - set(_PARTS))
-    if unknown:
-        raise ConfigurationError(f"{path} may not hold {unknown[0][:80]!a}, only {', '.join(sorted(_PARTS))}")
-    wrong = [name for name, kind in _PARTS.items() if not isinstance(state.get(name), kind)]
-    if "method" not in wrong and not _METHOD.fullmatch(state["method"]):
-        wrong.append("method")
-    if wrong:
-        raise ConfigurationError(f"{path} is damaged: {', '.join(wrong)} cannot be used")
-    strange = sorted(set(state["files"]) - {_ENTRIES, _VECTORS})
-    if strange:
+    try:
+        found = ProgramFile.model_validate(state)
+    except ValidationError as error:
+        *where, last = map(str, error.errors()[0]["loc"])
+        if error.errors()[0]["type"] == "extra_forbidden":
+            raise ConfigurationError(f"{path} may not hold {last[:80]!a}{' in ' + where[0] if where else ''}") from None
+        raise ConfigurationError(f"{path} is damaged: {'.'.join([*where, last])} cannot be used") from None
+    if strange := sorted(found.files.keys() - {_ENTRIES, _VECTORS}):
         raise ConfigurationError(
             f"{path} names the file {strange[0][:80]!a}: beside it lie {_ENTRIES} and {_VECTORS}, nothing else"
         )
-    return state
+    return found
 
 
-def reference_in(folder: Path, state: Mapping[str, Any], embedder: Embedder | str | None) -> UtilityReference | None:
+def reference_in(folder: Path, state: ProgramFile, embedder: Embedder | str | None) -> UtilityReference | None:
     """The utility reference of a program.
 
     Args:
@@ -125,113 +130,69 @@ def reference_in(folder: Path, state: Mapping[str, Any], embedder: Embedder | st
         ConfigurationError: A file is not the one that was saved, the embedder is another one, or the program names one
             that the user does not.
     """
-    if state["reference"] is None:
+    if state.reference is None:
         return None
-    path = folder / PROGRAM
-    settings, found = state["reference"], state["files"]
-    named = {"embedder", "k", "least", "variant"}
-    if set(settings) - {"form"} != named or not isinstance(settings["embedder"], str):
-        raise ConfigurationError(
-            f"{path} is damaged: reference has embedder, k, least, variant and maybe form, nothing else"
-        )
-    if _ENTRIES not in found:
-        raise ConfigurationError(f"{path} is damaged: it has a reference and does not name {_ENTRIES}")
-    entries = _entries(folder / _ENTRIES, _checked(folder, _ENTRIES, found))
-    reference = UtilityReference(**{**settings, "embedder": _embedder(folder, settings["embedder"], found, embedder)})
+    if _ENTRIES not in state.files:
+        raise ConfigurationError(f"{folder / PROGRAM} is damaged: it has a reference and does not name {_ENTRIES}")
+    path, entries = folder / _ENTRIES, list[Entry]()
+    for number, value in parse_jsonl(_checked(folder, _ENTRIES, state.files), path, max_depth=1):
+        if len(entries) == _MOST_ENTRIES:
+            raise ConfigurationError(f"{path} has more than {_MOST_ENTRIES:,} entries, the most that are read")
+        entries.append(entry_from(value, f"{path}, line {number},"))
+    settings = state.reference.model_dump(exclude_unset=True)
+    settings["embedder"] = _embedder(folder, state.reference.embedder, state.files, embedder)
     vectors = None
-    if _VECTORS in found:
-        vectors = parse_npy(_checked(folder, _VECTORS, found), folder / _VECTORS, (None, None))
-    return reference.fit(entries, vectors)
+    if _VECTORS in state.files:
+        vectors = parse_npy(_checked(folder, _VECTORS, state.files), folder / _VECTORS, (None, None))
+    return UtilityReference(**settings).fit(entries, vectors)
 
 
-def written(reference: UtilityReference | None) -> dict[str, bytes]:
-    """The files of a utility reference, by name."""
-    if reference is None:
-        return {}
-    found = {_ENTRIES: b"".join(as_json(entry_values(entry)) + b"\n" for entry in reference.entries)}
-    if reference.embedder.name != HASHING and reference.entries:
-        stream = io.BytesIO()
-        np.save(stream, reference.vectors(), allow_pickle=False)
-        found[_VECTORS] = stream.getvalue()
+def written(state: Mapping[str, Any], reference: UtilityReference | None) -> dict[str, bytes]:
+    """The files of a program by name, which `read` and `reference_in` can read.
+
+    Args:
+        state: What ``program.json`` holds, but for the digests of the other files.
+        reference: The utility reference.
+
+    Raises:
+        ConfigurationError: A file would be larger, or a value in it stranger, than what is read.
+    """
+    found: dict[str, bytes] = {}
+    if reference is not None:
+        found[_ENTRIES] = b"".join(_as_json(entry_values(entry)) + b"\n" for entry in reference.entries)
+        if reference.embedder.name != HASHING and reference.entries:
+            stream = io.BytesIO()
+            np.save(stream, reference.vectors(), allow_pickle=False)
+            found[_VECTORS] = stream.getvalue()
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
+    found = {PROGRAM: _as_json({**state, "files": digests}, indent=2) + b"\n", **found}
+    for name, content in found.items():
+        if len(content) > _LIMITS[name]:
+            raise ConfigurationError(f"the program cannot be saved: {name} would have {len(content):,} bytes")
+    ProgramFile.model_validate(parse_json(found[PROGRAM], f"the program cannot be saved: {PROGRAM}"))
     return found
 
 
-def check_readable(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Refuse to save what could not be loaded again.
-
-    Args:
-        files: Content by name.
-
-    Returns:
-        What ``program.json`` would be read as.
-
-    Raises:
-        ConfigurationError: A file is larger, or a value in it stranger, than `read` and `reference_in` take.
-    """
-    for name, content in files.items():
-        if len(content) > _LIMITS[name]:
-            raise ConfigurationError(f"the program cannot be saved: {name} would have {len(content):,} bytes")
-    state: dict[str, Any] = parse_json(files[PROGRAM], f"the program cannot be saved: {PROGRAM}")
-    return state
-
-
-def finite(value: Any) -> Any:
-    """A value with null for the numbers that JSON has not, such as the mean of nothing."""
-    return json.loads(json.dumps(value), parse_constant=lambda name: None)
-
-
-def must_be_named(part: str, name: Any) -> str:
-    """What is said where a program names a model that the user has not named.
-
-    Args:
-        part: What the model is for.
-        name: What the program calls it.
-    """
-    return (
-        f"it names the embedding model {name!a:.100} for {part}. What a file names is not fetched from a hub or opened "
-        "from a folder: if you want this model, name it yourself, with --embedder NAME or "
-        "keqa.load(…, embedder=NAME), where NAME is a model of the hub or the folder that it lies in"
-    )
-
-
-def as_json(value: Any, indent: int | None = None) -> bytes:
-    """A value as a line of JSON."""
+def _as_json(value: Any, indent: int | None = None) -> bytes:
     # A language model may reply with half a surrogate pair; escaped, it is the same character in JSON.
     return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
 
 
-def _version(found: Any) -> str:
-    """A version as a message may show it."""
-    return found if isinstance(found, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", found) else "unknown"
-
-
-def _entries(path: Path, content: bytes) -> list[Entry]:
-    entries: list[Entry] = []
-    for number, value in parse_jsonl(content, path, max_depth=1):
-        if len(entries) == _MOST_ENTRIES:
-            raise ConfigurationError(f"{path} has more than {_MOST_ENTRIES:,} entries, the most that are read")
-        entries.append(entry_from(value, f"{path}, line {number},"))
-    return entries
-
-
-def _embedder(folder: Path, saved: str, files: Mapping[str, Any], given: Embedder | str | None) -> Embedder:
+def _embedder(folder: Path, saved: str, digests: Mapping[str, Any], given: Embedder | str | None) -> Embedder:
     """The embedder that was given, or the one that a program names where that is built in.
 
     A model of the hub would be fetched with the user's token, and a folder opened, because a stranger's file says so.
     """
-    if isinstance(given, str):
-        # A name stands for the model of that name only; another part of the program may be meant by it.
-        if is_built_in(saved):
-            return open_embedder(saved)
-        given = open_embedder(given)
-    if given is None:
-        if not is_built_in(saved):
-            raise ConfigurationError(must_be_named("the utility reference", saved))
+    # A name stands for the model of that name only; another part of the program may be meant by it.
+    if is_built_in(saved) and (given is None or isinstance(given, str)):
         return open_embedder(saved)
+    if given is None:
+        raise ConfigurationError(must_be_named("the utility reference", saved))
+    opened = open_embedder(given) if isinstance(given, str) else given
     # What is saved was made by the embedder, so `fit` finds out by that whether this is the one, whatever its name.
-    if _VECTORS not in files and portable(given.name) != saved:
+    if _VECTORS not in digests and portable(opened.name) != saved:
         raise ConfigurationError(f"{folder} was compiled with the embedder {saved!a:.100}, not this one")
-    return given
+    return opened
 
 
 def _checked(folder: Path, name: str, digests: Mapping[str, Any]) -> bytes:

@@ -14,38 +14,37 @@ One ships with the package, compiled on the testbed for the model that ships wit
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import dspy
-
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import LearnedQuestions, learned_from_json
-from keqa.programs.predictor_state import checked_state, shown
-from keqa.programs.prompts import Prompts, drift, prompts_of
+from keqa.programs.predictor_state import checked_states
+from keqa.programs.program import SETTINGS
+from keqa.programs.prompts import Prompts, drift, prompt_of, prompts_of
 from keqa.programs.record_redaction import lms_asked
 from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.registry import arguments_of, class_of_saved, name_of
 from keqa.programs.saving.files import (
     FORMAT,
     FORMAT_VERSION,
     OWNED,
     PROGRAM,
-    as_json,
-    check_readable,
-    finite,
+    ProgramFile,
     folder_of,
     place_of,
     read,
     reference_in,
     written,
 )
-from keqa.programs.saving.methods import arguments_from, expected, made, name_of, set_up
+from keqa.programs.saving.values import read_values, settings_of
+from keqa.programs.stages.stage import detached
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.storage.folders import check_writable, publish
 from keqa.storage.redaction import without_secrets
@@ -95,37 +94,43 @@ def save(program: Program | ModuleWrapper[Any], folder: str | Path, **about: Any
         return
     program = program_within(program, "keqa.save")
     place = folder_of(folder)
-    name, reference, prompts = _savable(program)
-    files = written(reference)
+    prompts = check_savable(program)
+    reference: Any = program.reference if isinstance(program, KEQA) else None
+    predictors = dict(program.named_predictors())
+    parts = {name: detached(predictor).dump_state() for name, predictor in predictors.items()}
+    checked_states(parts, predictors, {}, type(program).__name__)
     state = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
-        "method": name,
+        "method": name_of(program),
         "keqa": version("keqa"),
         "dspy": version("dspy"),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": set_up(program),
+        SETTINGS: settings_of(program),
         "reference": None if reference is None else reference.settings(),
         "learned": program.learned.as_json(),
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "signatures": prompts,
-        "predictors": {name: _found(predictor) for name, predictor in program.named_predictors()},
-        "about": finite(without_secrets(about, lms_asked(program))),
+        "predictors": parts,
+        # With null for the numbers that JSON has not, such as the mean of nothing.
+        "about": json.loads(json.dumps(without_secrets(about, lms_asked(program))), parse_constant=lambda name: None),
     }
-    files = {PROGRAM: as_json(state, indent=2) + b"\n", **files}
-    readable = check_readable(files)
-    for part, predictor in program.named_predictors():
-        checked_state(readable["predictors"][part], predictor.signature, part)
-    publish(place, files, owned=OWNED)
+    publish(place, written(state, reference), owned=OWNED)
 
 
-def check_savable(program: Program) -> None:
-    """Refuse a program that `save` would refuse, before work is put into it.
+def check_savable(program: Program) -> Prompts:
+    """Refuse a program that `save` would refuse, before work is put into it, and give the prompts of its code.
 
     Raises:
         ConfigurationError: The program has parts that a saved one cannot have.
     """
-    _savable(program)
+    name_of(program)
+    if isinstance(program, KEQA) and not isinstance(program.reference, UtilityReference | None):
+        raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
+    own = prompts_of(program)
+    # The prompts of KEQA do not depend on its settings, which might open models.
+    prompts = _expected(_made(type(program), {} if isinstance(program, KEQA) else dict(program.settings)), own)
+    _refuse(drift(prompts, own, instructions=False), "cannot be saved: ")
+    return prompts
 
 
 def check_place(folder: str | Path) -> None:
@@ -159,7 +164,7 @@ def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
         return
     replaced = "would be replaced: name another folder, or say that it shall be, with --force or overwrite=True"
     try:
-        found = read(folder)["about"].get(SOURCES)
+        found = read(folder).about.get(SOURCES)
     except KeqaError as error:
         raise InputError(f"{folder} holds a program that cannot be read, and {replaced} ({error})") from error
     then = found if isinstance(found, dict) else {}
@@ -170,11 +175,7 @@ def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
 
 
 def check_apart(folder: str | Path, work: str | Path) -> None:
-    """Refuse to keep finished work where a program is saved: a program's folder holds nothing else.
-
-    Args:
-        folder: Of the program.
-        work: Of the finished work.
+    """Refuse to keep finished work in the folder of a program, which holds nothing else.
 
     Raises:
         InputError: One is the other, or the work lies in it.
@@ -243,12 +244,13 @@ def load(
         check(UtilityReference, {"embedder": embedder}, "keqa.load")
     folder = place_of(folder)
     state = read(folder)
-    name = state["method"]
-    if method not in (None, name):
-        raise InputError(f"{folder} holds a compiled {name}, not {method}: give a program that was compiled for that")
+    if method not in (None, state.method):
+        raise InputError(
+            f"{folder} holds a compiled {state.method}, not {method}: give a program that was compiled for that"
+        )
     where = f"{folder / PROGRAM}, with {', '.join(settings)} as given," if settings else f"{folder / PROGRAM}"
     try:
-        program = _loaded(folder, state, settings, retriever, lms, embedder)
+        return _loaded(folder, state, settings, retriever, lms, embedder)
     except ConfigurationError as error:
         if type(error) is not ConfigurationError or str(folder) in str(error):
             raise
@@ -256,81 +258,62 @@ def load(
     # Whatever a stranger wrote there, it is the program that is wrong and not the code that reads it.
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ConfigurationError(f"{where} is damaged, or a setting is wrong: {error!r:.200}") from error
-    program.bind_lms(lms)
-    return program
 
 
 def about(folder: str | Path) -> dict[str, Any]:
     """What a saved program says about itself, without loading it.
 
     Args:
-        folder: As for `load`.
+        folder: As for `load`, which says as well what is raised.
 
     Returns:
         What `save` was given, and ``method``, ``created``, ``keqa`` and ``settings``.
-
-    Raises:
-        InputError: There is no saved program.
-        ConfigurationError: It is damaged or was written by a newer version.
     """
     state = read(place_of(folder))
-    return {**state["about"], **{name: state[name] for name in ("method", "created", "keqa", "settings")}}
+    return {**state.about, **{name: getattr(state, name) for name in ("method", "created", "keqa", SETTINGS)}}
 
 
 def learned_of(folder: str | Path) -> LearnedQuestions:
-    """The questions that a saved program learned from, without loading it.
-
-    Args:
-        folder: As for `load`.
-
-    Raises:
-        InputError: There is no saved program.
-        ConfigurationError: It is damaged or was written by a newer version.
-    """
-    return learned_from_json(read(place_of(folder))["learned"])
-
-
-def _savable(program: Program) -> tuple[str, UtilityReference | None, Prompts]:
-    """The method, the reference and the prompts of a program that can be saved."""
-    name = name_of(program)
-    reference = program.picking.reference if isinstance(program, KEQA) else None
-    if not isinstance(reference, UtilityReference | None):
-        raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
-    own = prompts_of(program)
-    prompts = expected(name, set_up(program), own)
-    _refuse(drift(prompts, own, instructions=False), "cannot be saved: ")
-    return name, reference, prompts
+    """The questions that a saved program learned from, without loading it; see `about`."""
+    return learned_from_json(read(place_of(folder)).learned)
 
 
 def _loaded(
     folder: Path,
-    state: Mapping[str, Any],
+    state: ProgramFile,
     given: Mapping[str, Any],
     retriever: Retriever | None,
     lms: RoleLMs | None,
     embedder: Embedder | str | None,
 ) -> Program:
     """The program that a folder describes, its files and prompts checked."""
-    name, then, found = state["method"], state["signatures"], state["predictors"]
-    arguments = arguments_from(name, state["settings"], given, embedder if isinstance(embedder, str) else None)
-    _refuse(drift(then, expected(name, arguments, then)), f"{folder} was compiled for other prompts: ")
-    stray = sorted(set(found) - set(then))
-    if stray:
+    cls: Any = class_of_saved(state.method)
+    named = embedder if isinstance(embedder, str) else None
+    settings = read_values(cls.Settings, state.settings, given, named, state.method)
+    program = _made(cls, settings, retriever, lms)
+    _refuse(drift(state.signatures, _expected(program, state.signatures)), f"{folder} was compiled for other prompts: ")
+    if stray := sorted(state.predictors.keys() - state.signatures.keys()):
         raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
-    program = made(name, arguments, retriever, lms, reference_in(folder, state, embedder))
-    for part, predictor in program.named_predictors():
-        if part in found or part not in program.optional:
-            predictor.load_state(checked_state(found[part], predictor.signature, part))
-    program.learned = learned_from_json(state["learned"])
+    if (reference := reference_in(folder, state, embedder)) is not None:
+        program.reference = reference
+    program.load_parts(state.predictors, dict(program.named_predictors()))
+    program.learned = learned_from_json(state.learned)
     return program
 
 
-def _found(predictor: dspy.Predict) -> dict[str, Any]:
-    """What an optimizer may have found for a predictor, without its language model."""
-    twin = dspy.Predict(predictor.signature)
-    twin.demos, twin.fields = shown(predictor.demos, predictor.signature), predictor.fields
-    state: dict[str, Any] = twin.dump_state(json_mode=True)
-    return state
+def _made(
+    cls: Any, settings: Mapping[str, Any], retriever: Retriever | None = None, lms: RoleLMs | None = None
+) -> Program:
+    searches = {"retriever": retriever} if "retriever" in arguments_of(cls) else {}
+    program: Program = cls(**searches, lms=lms, **settings)
+    return program
+
+
+def _expected(fresh: Program, there: Mapping[str, Any]) -> Prompts:
+    """The prompts that the code has for a method, of optional predictors those that are there."""
+    extra = {name: prompt_of(signature) for name, signature in fresh.optional.items() if name in there}
+    own = prompts_of(fresh)
+    return {name: prompt for name, prompt in own.items() if name in there or name not in fresh.optional} | extra
 
 
 def _refuse(changed: list[str], what: str) -> None:

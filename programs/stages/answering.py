@@ -64,6 +64,7 @@ class Decomposition(Stage):
 
     roles: ClassVar[Mapping[str, str]] = {"decompose": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
+    follows = ("max_quizzes",)
 
     decompose: dspy.Predict
 

@@ -82,6 +82,7 @@ class Examination(Stage):
     """
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
+    follows = ("tries", "temperature", "top_p", "seed")
 
     shared: NoCopy[Any] = NoCopy(None)
     _gate: NoCopy[Gate]

@@ -72,6 +72,7 @@ class Picking(Stage):
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
+    follows = ("listwise", "prefer_reliable")
 
     def __init__(
         self, reference: Reference | None = None, bound: CallLimiter | None = None, listwise: bool = False

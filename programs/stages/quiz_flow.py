@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import BeforeValidator
+from typing import TYPE_CHECKING, Any
 
 from keqa.data.question import AnswerType, Question
 from keqa.data.quiz_references import Quiz, place_of
@@ -39,17 +37,6 @@ from keqa.retrievers.base import Hit, Passage
 if TYPE_CHECKING:
     from keqa.programs.keqa import KEQA
 
-
-def _no_way_to_guess(value: object) -> object:
-    if value == "abstain":
-        raise ValueError("to have no guess for an answer, say unanswered='say'")
-    return value
-
-
-OnNothingHelpful = Annotated[
-    Literal["largest_cluster", "closed_book", "top_passage"], BeforeValidator(_no_way_to_guess)
-]
-Select = Literal["beside", "instead"]
 
 _UNANSWERED = "left the quiz unanswered"
 _NO_REPLY = "no reply could be used"

@@ -144,20 +144,21 @@ class Selection(Stage):
     """Constructs triples for a quiz and selects the sentences closest to them."""
 
     roles: ClassVar[Mapping[str, str]] = {"construct": "task"}
+    follows = ("evidence_sentences", "similarity")
 
     def __init__(
-        self, keep: int = 2, similarity: Similarity | str | None = None, bound: CallLimiter | None = None
+        self, evidence_sentences: int = 2, similarity: Similarity | str | None = None, bound: CallLimiter | None = None
     ) -> None:
         """Set up.
 
         Args:
-            keep: How many sentences to select; 2 in the paper.
+            evidence_sentences: How many sentences to select; 2 in the paper.
             similarity: Compares triples with sentences; see `similarity_of`.
             bound: How many calls may be in flight.
         """
         super().__init__(bound)
         self.construct = Predictor(ConstructTriples)
-        self.keep = keep
+        self.evidence_sentences = evidence_sentences
         self.similarity = similarity
 
     @property
@@ -206,4 +207,4 @@ class Selection(Stage):
         if not wanted or not candidates:
             return []
         # An embedding model takes its time, in which other questions' calls shall not wait.
-        return await in_thread(lambda: closest(wanted, candidates, self.keep, self.similarity))
+        return await in_thread(lambda: closest(wanted, candidates, self.evidence_sentences, self.similarity))

@@ -35,11 +35,13 @@ class Stage(dspy.Module):
     Attributes:
         roles: The role of each predictor, by attribute name.
         signatures: The signature of each predictor that it has whatever its settings, by attribute name.
+        follows: The settings of a program that attributes of the same name have the values of.
         bound: How many calls may be in flight; shared with the program that the stage is a part of.
     """
 
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
+    follows: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
         """Set up.
@@ -83,7 +85,7 @@ class Stage(dspy.Module):
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The state that DSPy saves, without endpoints and keys."""
-        return {name: _detached(part).dump_state(json_mode=json_mode) for name, part in self.named_parameters()}
+        return {name: detached(part).dump_state(json_mode=json_mode) for name, part in self.named_parameters()}
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Load a saved state, which may come from a stranger; the language models stay as they are bound.
@@ -121,7 +123,7 @@ def keeping_lms(module: dspy.Module) -> Iterator[None]:
             predictor.lm = lm
 
 
-def _detached(parameter: Any) -> Any:
+def detached(parameter: Any) -> Any:
     """A predictor without its language model and with what its prompt shows; any other parameter as it is."""
     if not isinstance(parameter, dspy.Predict):
         return parameter

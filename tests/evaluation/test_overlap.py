@@ -17,7 +17,7 @@ from keqa.evaluation.questions import Questions
 from keqa.evaluation.reports import entries_of, tables
 from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
-from keqa.programs.learned import NOTHING, UNKNOWN
+from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.folder import save
 
@@ -70,7 +70,7 @@ def test_an_allowed_overlap_is_in_the_header_and_in_every_table(asked, tmp_path)
 
 
 def test_what_nobody_kept_is_called_unknown(asked, tmp_path):
-    asked(UNKNOWN)
+    asked(LearnedQuestions(complete=False))
     run = read_run(tmp_path / "run.jsonl")
     assert (run.header.learned_from, run.header.learned_unknown) == ([], True)
     [grid, *_] = tables(entries_of([run]))

@@ -15,14 +15,14 @@ from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.optimize.boundary.train import learn
 from keqa.optimize.compile import compile_program
 from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.search_space import Grid
+from keqa.optimize.search_space import BOUNDARY, GRID
 from keqa.programs import KEQA
 from keqa.programs.boundary.model import root_digest
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.learned import NOTHING, demonstration_digest
 from keqa.programs.reference.embedding import HashingEmbedder
 
-SMALL = Grid(("1",), tries=(), top_ks=(1,), temperatures=(), top_ps=(), switches=(), nothing_helpful=())
+SMALL = {name: () for name in GRID if name != BOUNDARY} | {"threshold": ("1",), "top_k": (1,)}
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_compiling_learns_demonstrations_reference_and_settings(setting, compile
     assert report.gain.excludes_zero
     assert report.spent.calls == calls > 100
     assert report.spent.prompt_tokens == 10 * report.spent.calls
-    assert [point.settings.top_k for point in report.curve] == [2, 2, 1]
+    assert [point.settings["top_k"] for point in report.curve] == [2, 2, 1]
     assert report.curve[0].objective == pytest.approx(0.9)
     assert world.program.answering.answer.demos == []
     assert found.program.answering.answer.lm is world.lm
@@ -179,7 +179,7 @@ def test_options_that_cannot_work_are_refused_before_any_call(setting):
     # What would be passed over in silence.
     wrong += [{"tuning": False, "cost_per_call": 0.1}]
     wrong += [{"tuning": False, "cost_per_retrieval": 0.3}, {"reference": False, "embedder": "hashing"}]
-    wrong += [{"budget": "heavy"}, {"grid": {"tries": [3]}}]
+    wrong += [{"budget": "heavy"}, {"grid": {"pick": [True]}}]
     for options in wrong:
         with pytest.raises(ConfigurationError):
             compile_program(world.program, world.train, world.val, **options)
@@ -253,8 +253,8 @@ class Sub(KEQA):
 @pytest.mark.parametrize(
     "options",
     [
-        {"grid": Grid(thresholds=("2",))},
-        {"grid": Grid(top_ps=(2.0,))},
+        {"grid": {"threshold": ("2",)}},
+        {"grid": {"top_p": (2.0,)}},
         pytest.param({"embedder": "/nowhere/model"}, marks=pytest.mark.process),
         {"reflection_lm": "a model"},
     ],
@@ -405,7 +405,7 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     assert told["held_out"]["mastery"]["auroc"] == 1.0
     assert report.settings["gate"].after == "boundary model"
     best = max(report.curve, key=lambda point: point.objective)
-    own = max((point for point in report.curve if not point.settings.boundary), key=lambda point: point.objective)
+    own = max((point for point in report.curve if not point.settings["boundary"]), key=lambda point: point.objective)
     assert (best.score, best.retrievals) == (own.score, own.retrievals)
     assert best.calls < own.calls
     # Nothing of a validation question is in it.

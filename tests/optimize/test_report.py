@@ -18,7 +18,7 @@ from keqa.optimize.report import (
     PredictorChange,
     Report,
 )
-from keqa.optimize.search_space import Grid, Point, Settings
+from keqa.optimize.search_space import Point
 from keqa.optimize.split import Split
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
@@ -33,7 +33,7 @@ REPORT = Report(
     reference={"helpful": 3, "harmful": 2},
     settings={"tries": Change(5, 3)},
     trials=[Trial("the program as it is", 0.0, (0.0, 0.0)), Trial("gepa", 1.0, (1.0, 1.0))],
-    curve=[Point(Settings("4/5", 3, 5, 1.0, None), 0.5, 1.5, 0.2, (0.5, 0.5))],
+    curve=[Point({"threshold": "4/5", "tries": 3, "boundary": False}, 0.5, 1.5, 0.2, (0.5, 0.5))],
     cost_per_retrieval=0.2,
     before=(0.0, 0.0),
     after=(1.0, 1.0),
@@ -77,15 +77,7 @@ def test_a_report_as_json():
             {
                 "threshold": "4/5",
                 "tries": 3,
-                "top_k": 5,
-                "temperature": 1.0,
-                "top_p": None,
-                "summarize_single": False,
-                "summarize_known": False,
-                "on_nothing_helpful": "largest_cluster",
                 "boundary": False,
-                "listwise": False,
-                "prefer_reliable": False,
                 "score": 0.5,
                 "retrievals": 1.5,
                 "calls": 0.0,
@@ -157,7 +149,7 @@ def test_what_a_program_is_compiled_from(setting):
         "cost_per_retrieval": 0.1,
         "seed": 3,
         "optimizer": "none",
-        "grid": Grid(tries=(7,)),
+        "grid": {"tries": (7,)},
         "embedder": "another",
     }.items():
         assert changed(options=Options(**{name: value})) == how, name
@@ -198,7 +190,7 @@ def test_a_reference_is_set_up_as_the_programs_own(setting):
         ({"tuning": False, "cost_per_retrieval": 0.3}, "tuned, and that is left out: leave it out"),
         ({"reference": False, "embedder": "hashing"}, "in the utility reference, and none is built: leave it out"),
         ({"demo": 3}, "^keqa.compile: .*demo"),
-        ({"grid": Grid(top_ps=(2.0,))}, "top_ps"),
+        ({"grid": {"top_p": (2.0,)}}, "top_p"),
     ],
 )
 def test_what_would_be_passed_over_is_refused_before_anything_is_begun(setting, tmp_path, options, told):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.optimize.search_space import Grid, Knobs, Settings, has_tunable_threshold
+from keqa.optimize.search_space import GRID, has_tunable_threshold, own_choice, values_to_try
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 
-# No switch, and what answers where nothing helps as it is.
-LAST: tuple[tuple[Any, ...], ...] = ((), ("largest_cluster",), ())
-GRID = Grid(("0.5", "4/5", "1"), (2, 3), (1, 2), (0.5, 1.0), (None, 0.9), (), (), ())
+SOME = {"threshold": ("0.5", "4/5", "1"), "tries": (2, 3), "top_k": (1, 2), "temperature": (0.5, 1.0)}
 
 
 @pytest.fixture
@@ -30,29 +27,41 @@ def program(retriever):
     return make
 
 
-def test_the_grid_as_it_is():
-    assert Grid() == Grid(("0.4", "0.6", "0.8", "1"), (3, 5), (2, 3, 5, 10), (0.7, 1.0), (None, 0.9))
+def test_what_is_tried_where_nothing_is_said():
+    assert {
+        "tries": (3, 5),
+        "threshold": ("0.4", "0.6", "0.8", "1"),
+        "temperature": (0.7, 1.0),
+        "top_k": (2, 3, 5, 10),
+        **dict.fromkeys(("listwise", "summarize_single", "summarize_known", "prefer_reliable"), (False, True)),
+        "top_p": (None, 0.9),
+        "on_nothing_helpful": ("largest_cluster", "closed_book"),
+        "boundary_threshold": ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
+    } == GRID
 
 
 def test_the_programs_own_values_come_first_and_none_twice(program):
-    own = Settings("2/3", 3, 2, 1.0, None)
-    found = Knobs.of(program(), GRID)
-    tried = (("2/3", "1/2", "4/5", "1/1"), (3, 2), (2, 1), (1.0, 0.5), (None, 0.9))
-    assert found == Knobs(*tried, *LAST, own=own)
+    found = values_to_try(program(), SOME)
+    assert [found[name] for name in ("threshold", "tries", "top_k", "temperature", "top_p")] == [
+        ("2/3", "1/2", "4/5", "1/1"),
+        (3, 2),
+        (2, 1),
+        (1.0, 0.5),
+        (None, 0.9),
+    ]
+    assert (found["listwise"], found["prefer_reliable"]) == ((False, True), (False,))
+    assert own_choice(program())["threshold"] == "2/3"
 
 
-def test_knobs_that_are_not_used_keep_their_value(program):
-    alone = Knobs(("2/3",), (3,), (2, 1), (1.0,), (None,), *LAST, own=Settings("2/3", 3, 2, 1.0, None))
-    assert Knobs.of(program(examine=False), GRID) == alone
-    searchless = Knobs.of(program(searching=False), GRID)
-    assert (searchless.top_ks, searchless.tries) == ((2,), (3, 2))
-    always = Knobs.of(program(gate=AlwaysRetrieveGate()), GRID)
-    assert always == Knobs((None,), (3,), (2, 1), (1.0,), (None,), *LAST, own=Settings(None, 3, 2, 1.0, None))
-
-
-def test_a_gate_that_cannot_be_made_again_keeps_its_threshold(program, plain_gate):
-    found = Knobs.of(program(gate=plain_gate("1/2")), GRID)
-    assert (found.own.threshold, found.thresholds, found.tries) == (None, (None,), (3, 2))
+def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
+    unexamined = values_to_try(program(examine=False, decompose=False), SOME)
+    assert (unexamined["tries"], unexamined["threshold"], unexamined["top_k"]) == ((3,), ("2/3",), (2, 1))
+    assert unexamined["summarize_single"] == (False,)
+    searchless = values_to_try(program(searching=False), SOME)
+    assert (searchless["top_k"], searchless["listwise"], searchless["tries"]) == ((2,), (False,), (3, 2))
+    assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)
+    # A gate that cannot be made again keeps its threshold.
+    assert values_to_try(program(gate=plain_gate("1/2")), SOME)["threshold"] == (None,)
 
 
 @dataclass(frozen=True)
@@ -69,26 +78,22 @@ def test_whose_threshold_may_be_tuned(plain_gate):
         assert not has_tunable_threshold(gate)
 
 
-@pytest.mark.parametrize("grid", [Grid(tries=(1,), top_ks=(1,), temperatures=(0.01,), top_ps=(0.01, 1.0))])
-def test_limits_may_be_reached(program, grid):
-    assert Knobs.of(program(), grid).top_ps == (None, 0.01, 1.0)
-
-
 @pytest.mark.parametrize(
     ("grid", "told"),
     [
-        (Grid(tries=(0,)), "^tries and top_ks must be at least 1"),
-        (Grid(top_ks=(0,)), "^tries and top_ks must be at least 1"),
-        (Grid(temperatures=(0.0,)), "the temperatures of tries above 0$"),
-        (Grid(temperatures=(-1.0,)), "the temperatures of tries above 0$"),
-        (Grid(top_ps=(0.0,)), "^the top_ps of tries must be above 0"),
-        (Grid(top_ps=(1.5,)), "^the top_ps of tries must be above 0"),
-        (Grid(thresholds=("1", "3/2")), "^a threshold must be a number above 0 and at most 1"),
+        ({"tries": (0,)}, "grid: tries must be a whole number from 1"),
+        ({"top_k": (0,)}, "grid: top_k must be a whole number from 1"),
+        ({"temperature": (0.0,)}, "grid: temperature must be a number above 0"),
+        ({"top_p": (1.5,)}, "grid: top_p must be a number above 0 and at most 1"),
+        ({"threshold": ("1", "3/2")}, "grid: threshold must be a number above 0 and at most 1"),
+        ({"boundary_threshold": ("2",)}, "boundary_threshold must be a number from 0 to 1"),
+        ({"pick": (True,)}, "grid must be values by setting"),
+        ((3,), "grid must be values by setting"),
     ],
 )
 def test_values_that_cannot_work_are_refused(program, grid, told):
     with pytest.raises(ConfigurationError, match=told):
-        Knobs.of(program(), grid)
+        values_to_try(program(), grid)
 
 
 @dataclass(frozen=True)
@@ -100,10 +105,8 @@ class Low(VoteGate):
             raise ValueError("too high")
 
 
-@pytest.mark.parametrize("thresholds", [("1",), ("0.4", "1")])
-def test_a_threshold_that_a_gate_does_not_take_is_refused(program, thresholds):
+def test_a_threshold_that_a_gate_does_not_take_is_refused(program):
     gate = Low(Fraction(1, 2))
-    assert Knobs.of(program(gate=gate), Grid(thresholds=("0.4",))).thresholds == ("1/2", "2/5")
-    told = r"^the gate 'votes' cannot be given the threshold 1/1 \(too high\): give Grid\(thresholds=\(\)\)"
-    with pytest.raises(ConfigurationError, match=told):
-        Knobs.of(program(gate=gate), Grid(thresholds=thresholds))
+    assert values_to_try(program(gate=gate), {"threshold": ("0.4",)})["threshold"] == ("1/2", "2/5")
+    with pytest.raises(ConfigurationError, match=r"'votes' cannot be given the threshold 1/1 \(too high\): give grid="):
+        values_to_try(program(gate=gate), {"threshold": ("0.4", "1")})

@@ -18,7 +18,6 @@ from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking, Origins
 from keqa.optimize.failures import TooManyFailuresError
 from keqa.optimize.reference import UtilityEntry
-from keqa.optimize.search_space import Grid, Settings
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
@@ -28,9 +27,24 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 from keqa.storage.journal import Journal
 
-# The knobs that the first compilations had.
-plain = partial(Grid, switches=(), nothing_helpful=())
-NOTHING = plain(thresholds=(), tries=(), top_ks=(), temperatures=(), top_ps=())
+SWITCHES = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
+
+
+def grid_of(*drawn, switches=SWITCHES, **others):
+    """Values to try: those of how tries are drawn in their order, and which switches are tried."""
+    made = dict(zip(("threshold", "tries", "top_k", "temperature", "top_p"), drawn, strict=False))
+    return made | {name: () for name in SWITCHES if name not in switches} | others
+
+
+def choice(threshold, tries, top_k, temperature, top_p, **others):
+    own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
+    off = dict.fromkeys((*SWITCHES, "boundary"), False)
+    return own | off | {"on_nothing_helpful": "largest_cluster"} | others
+
+
+# The values that the first compilations had.
+plain = partial(grid_of, switches=(), on_nothing_helpful=())
+NOTHING = plain(threshold=(), tries=(), top_k=(), temperature=(), top_p=())
 
 
 @pytest.fixture
@@ -49,7 +63,7 @@ def tuned(journal):
 
 def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tuned):
     world = setting(val=2)
-    grid = plain(thresholds=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_ks=(), temperatures=(), top_ps=())
+    grid = plain(threshold=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_k=(), temperature=(), top_p=())
     found = tuned(world, grid=grid)
     # α of 2/3, 2/5, 3/5, 4/5 and 1, each with N of 3, 2 and 5, over two questions of two quizzes: 5 draws a quiz.
     assert len(found.curve) == 15
@@ -62,11 +76,11 @@ def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tun
 
 def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
     for point in found.curve:
         settings = point.settings
         again = setting(
-            val=3, tries=settings.tries, threshold=settings.threshold, top_k=settings.top_k
+            val=3, tries=settings["tries"], threshold=settings["threshold"], top_k=settings["top_k"]
         ).program.answer_many([example.question for example in world.val])
         records = [outcome.record for outcome in again]
         assert point.retrievals == sum(record.cost.retrievals for record in records) / 3
@@ -75,19 +89,19 @@ def test_each_point_is_what_the_program_itself_does_with_these_settings(setting,
 @pytest.mark.slow
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
-        grid = plain(thresholds=("1/5",), tries=(), top_ks=(), temperatures=(), top_ps=())
+        grid = plain(threshold=("1/5",), tries=(), top_k=(), temperature=(), top_p=())
         return tuned(setting(tries=5, threshold="4/5"), grid=grid, cost_per_retrieval=cost).best
 
     # The spouse is not known: from memory a guess that is wrong, from passages the surname.
-    assert (chosen(0.0).settings.threshold, chosen(0.0).retrievals) == ("4/5", 1.0)
-    assert (chosen(0.9).settings.threshold, chosen(0.9).retrievals) == ("1/5", 0.0)
+    assert (chosen(0.0).settings["threshold"], chosen(0.0).retrievals) == ("4/5", 1.0)
+    assert (chosen(0.9).settings["threshold"], chosen(0.9).retrievals) == ("1/5", 0.0)
     assert chosen(0.0).objective == pytest.approx(2 / 3)
 
 
 def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     world = setting()
-    found = tuned(world, grid=plain(thresholds=("0.6",), tries=(3,), top_ks=(3,), temperatures=(0.5,), top_ps=()))
-    assert found.best.settings == Settings("2/3", 3, 2, 1.0, None)
+    found = tuned(world, grid=plain(threshold=("0.6",), tries=(3,), top_k=(3,), temperature=(0.5,), top_p=()))
+    assert found.best.settings == choice("2/3", 3, 2, 1.0, None)
     assert found.program.examination.gate.threshold == world.program.examination.gate.threshold
     assert type(found.program.examination) is type(world.program.examination)
 
@@ -104,12 +118,12 @@ def test_a_second_run_makes_no_call(setting, tuned):
 @pytest.mark.slow
 def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
     always = setting(val=1, gate=AlwaysRetrieveGate())
-    assert {point.settings.threshold for point in tuned(always).curve} == {None}
+    assert {point.settings["threshold"] for point in tuned(always).curve} == {None}
     without = setting(val=1, examine=False)
-    assert {(p.settings.tries, p.settings.threshold) for p in tuned(without).curve} == {(3, "2/3")}
+    assert {(p.settings["tries"], p.settings["threshold"]) for p in tuned(without).curve} == {(3, "2/3")}
     memory = setting(val=1)
     memory.program._retriever.value = None
-    assert {point.settings.top_k for point in tuned(memory).curve} == {2}
+    assert {point.settings["top_k"] for point in tuned(memory).curve} == {2}
 
 
 @dataclass(frozen=True)
@@ -123,20 +137,20 @@ class Strict(VoteGate):
 
 def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
     world = setting(gate=plain_gate("4/5"))
-    found = tuned(world, grid=plain(thresholds=("0.5",), tries=(5,), top_ks=(), temperatures=(), top_ps=()))
-    assert [(point.settings.threshold, point.settings.tries) for point in found.curve] == [(None, 3), (None, 5)]
+    found = tuned(world, grid=plain(threshold=("0.5",), tries=(5,), top_k=(), temperature=(), top_p=()))
+    assert [(point.settings["threshold"], point.settings["tries"]) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
 
 
 def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
     world = setting(gate=Strict())
     with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
-        tuned(world, grid=plain(thresholds=("0.5",)))
+        tuned(world, grid=plain(threshold=("0.5",)))
     assert world.engine.calls == []
-    assert tuned(world, grid=NOTHING).best.settings.threshold == "4/5"
+    assert tuned(world, grid=NOTHING).best.settings["threshold"] == "4/5"
 
 
-ALPHAS = plain(thresholds=("1/4", "1/2"), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+ALPHAS = plain(threshold=("1/4", "1/2"), tries=(5,), top_k=(), temperature=(), top_p=())
 
 
 def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
@@ -145,7 +159,7 @@ def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(set
     world.program.examination.confidence.state.demos = [shown]
     found = tuned(world, grid=ALPHAS)
     # α of 4/5 and 1/2 retrieves for the spouse, for whom 30 is stated; α of 1/4 for nobody.
-    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:3]] == [
+    assert [(point.settings["threshold"], point.retrievals) for point in found.curve[:3]] == [
         ("4/5", 1.0),
         ("1/4", 0.0),
         ("1/2", 1.0),
@@ -162,7 +176,10 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
     world = setting(val=2, gate=ProbabilityGate())
     world.engine.probability = 0.4
     found = tuned(world, grid=ALPHAS)
-    assert [(point.settings.threshold, point.retrievals) for point in found.curve[:2]] == [("1/2", 2.0), ("1/4", 0.0)]
+    assert [(point.settings["threshold"], point.retrievals) for point in found.curve[:2]] == [
+        ("1/2", 2.0),
+        ("1/4", 0.0),
+    ]
     # The mayor, and the spouse of whoever was taken for the mayor: from memory, and from passages.
     assert world.engine.count["AnswerQuiz"] == 2 * 3 * 5
     calls = len(world.engine.calls)
@@ -174,10 +191,10 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
     "options",
     [
         {"cost_per_retrieval": -1.0},
-        {"grid": plain(thresholds=("2",))},
+        {"grid": plain(threshold=("2",))},
         {"grid": plain(tries=(0,))},
-        {"grid": plain(temperatures=(0.0,))},
-        {"grid": plain(top_ps=(1.5,))},
+        {"grid": plain(temperature=(0.0,))},
+        {"grid": plain(top_p=(1.5,))},
     ],
 )
 def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
@@ -244,15 +261,15 @@ def test_a_forged_call_is_refused(setting, journal, tuned):
 @pytest.mark.slow
 def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(thresholds=("1",), tries=(5,), top_ks=(1,), temperatures=(), top_ps=()))
+    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
     for point in found.curve:
         chosen = point.settings
-        again = setting(val=3, tries=chosen.tries, threshold=chosen.threshold, top_k=chosen.top_k)
+        again = setting(val=3, **{name: chosen[name] for name in ("tries", "threshold", "top_k")})
         records = [outcome.record for outcome in again.program.answer_many([one.question for one in world.val])]
         assert point.calls == sum(record.cost.samples for record in records) / 3
 
     def tries(cost):
-        grid = plain(thresholds=(), tries=(5,), top_ks=(), temperatures=(), top_ps=())
+        grid = plain(threshold=(), tries=(5,), top_k=(), temperature=(), top_p=())
         return tuned(setting(tries=3, threshold="4/5"), grid=grid, cost_per_call=cost)
 
     dear = tries(0.01)
@@ -261,11 +278,11 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
 
 
 def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
-    grid = Grid((), (), (), (), ())
+    grid = grid_of((), (), (), (), ())
     found = tuned(setting(val=1), grid=grid)
-    tried = [(s.listwise, s.summarize_single, s.summarize_known) for s in (one.settings for one in found.curve)]
+    tried = [tuple(one.settings[name] for name in SWITCHES[:3]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
-    assert [one.settings.on_nothing_helpful for one in found.curve[4:]] == ["closed_book"]
+    assert [one.settings["on_nothing_helpful"] for one in found.curve[4:]] == ["closed_book"]
     # Among equals the program's own settings stay.
     assert found.best is found.curve[0]
     whole = tuned(setting(val=1, decompose=False, examine=False, pick=False), grid=grid)
@@ -285,7 +302,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
         return reply(name, inputs, config)
 
     world.engine.reply = whole
-    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=()))
+    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=()))
     assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
     assert found.program.summarize_single
     assert not world.program.summarize_single
@@ -293,7 +310,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
 
 def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
     world = setting(val=2)
-    grid = Grid((), (), (), (), (), switches=("listwise",), nothing_helpful=())
+    grid = grid_of((), (), (), (), (), switches=("listwise",), on_nothing_helpful=())
     found = tuned(world, grid=grid, cost_per_call=0.01)
     own, listed = found.curve
     assert (listed.score, listed.retrievals, own.calls - listed.calls) == (own.score, own.retrievals, 1.0)
@@ -331,9 +348,9 @@ def labelled(herald, atlas):
 def test_reliable_sources_are_preferred_where_that_scores_better(setting, tuned, listwise):
     world = setting(val=2, reference=labelled(2, 30), listwise=listwise)
     world.program.bind_retriever(TwoPapers())
-    found = tuned(world, grid=Grid((), (), (), (), (), nothing_helpful=(), switches=("prefer_reliable",)))
+    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=(), switches=("prefer_reliable",)))
     own, preferred = found.curve
-    assert [one.settings.prefer_reliable for one in found.curve] == [False, True]
+    assert [one.settings["prefer_reliable"] for one in found.curve] == [False, True]
     assert (own.score, preferred.score) == (pytest.approx(0.0), pytest.approx(2 / 3))
     assert found.best is preferred
     assert found.program.picking.prefer_reliable
@@ -361,10 +378,10 @@ class Mayors:
 def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probability):
     world = setting(val=3)
     world.engine.probability = probability
-    grid = plain((), (), (), (), (), boundary_thresholds=("0.7", "0.8"))
+    grid = plain((), (), (), (), (), boundary_threshold=("0.7", "0.8"))
     found = tuned(world, grid=grid, cost_per_call=0.01, boundary=Mayors())
     own, known, unknown = found.curve
-    assert [(one.settings.boundary, one.settings.threshold) for one in found.curve] == [
+    assert [(one.settings["boundary"], one.settings["threshold"]) for one in found.curve] == [
         (False, "2/3"),
         (True, "7/10"),
         (True, "4/5"),
@@ -380,5 +397,10 @@ def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probabili
     assert known.calls == sum(outcome.record.cost.samples for outcome in again) / 3
 
 
-WALK = Grid(("1",), (5,), (4,), (0.5,), (0.9,), ("summarize_single",), ("closed_book",), ("0.5", "0.9"))
+WALK = grid_of(
+    *(("1",), (5,), (4,), (0.5,), (0.9,)),
+    switches=("summarize_single",),
+    on_nothing_helpful=("closed_book",),
+    boundary_threshold=("0.5", "0.9"),
+)
 LARGEST, CLOSED = "largest_cluster", "closed_book"

@@ -17,7 +17,6 @@ from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.learned import (
     NOTHING,
-    UNKNOWN,
     LearnedQuestions,
     demonstration_digest,
     learned_from_json,
@@ -53,12 +52,11 @@ def test_what_is_learned_later_is_added():
     assert [name for name, _ in more.train] == ["t1", "t2"]
     assert [name for name, _ in more.validation] == ["v1"]
     assert more.demonstrations == {"d": ("e",)}
-    assert not UNKNOWN.and_from([question("t1", "Who?")], []).complete
+    assert not LearnedQuestions(complete=False).and_from([question("t1", "Who?")], []).complete
 
 
 def test_it_is_written_and_read_again():
     assert learned_from_json(LEARNED.as_json()) == LEARNED
-    assert learned_from_json(None) == UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_saved_state_is_json_without_endpoints_and_makes_any_ablation_the_progra
     other = KEQA(retriever("text"), lms=lms, examine=False, select=True, tries=9)
     other.load(tmp_path / "program.json")
     assert other.summarizing.summarize.demos[0]["answer"] == "a"
-    assert (other.examine, other.select, other.examination.tries) == (True, None, 5)
+    assert (other.examine, other.select, other.examination.tries) == (True, False, 5)
     assert other.summarizing.summarize.lm is lms.task
     assert program.summarizing.summarize.lm is lms.task
 

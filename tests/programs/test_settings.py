@@ -8,7 +8,6 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate, baselines
-from keqa.programs.arguments import Characters, TopK, Workers, checked
 from keqa.programs.baselines import ClosedBook, Rowen
 from keqa.programs.gates import (
     ConfidenceGate,
@@ -18,9 +17,7 @@ from keqa.programs.gates import (
     PromptGate,
     RandomGate,
 )
-from keqa.programs.program import Program
-from keqa.programs.saving.methods import arguments_from
-from keqa.programs.settings import OWN, arguments, settings_of
+from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity
 
 EVERY = {
@@ -53,7 +50,7 @@ EVERY = {
 
 
 def there_and_back(program: KEQA, **given) -> KEQA:
-    return KEQA(None, **arguments(json.loads(json.dumps(settings_of(program))), given))
+    return KEQA(None, **read_values(KEQA.Settings, json.loads(json.dumps(settings_of(program))), given))
 
 
 PARTS = {"gate": CertaintyGate(), "similarity": lambda triples, sentences: [0.0] * len(sentences)}
@@ -70,8 +67,8 @@ def test_an_argument_that_is_assigned_is_as_if_it_had_been_given(name, value):
 
 
 def test_every_argument_is_a_setting():
-    parts = {"self", "retriever", "lms", "reference"}
-    assert set(EVERY) == set(inspect.signature(KEQA.__init__).parameters) - parts
+    parts = {"retriever", "lms", "reference"}
+    assert set(EVERY) == set(inspect.signature(KEQA).parameters) - parts
     assert settings_of(KEQA(None, **EVERY)) == EVERY
     assert settings_of(there_and_back(KEQA(None, **EVERY))) == EVERY
     assert settings_of(there_and_back(KEQA(None))) == settings_of(KEQA(None))
@@ -110,7 +107,7 @@ def test_the_defaults():
 def test_what_was_changed_since_is_what_counts():
     program = KEQA(None)
     program.top_k = 2
-    program.examination.tries = 9
+    program.tries = 9
     assert (settings_of(program)["top_k"], there_and_back(program).examination.tries) == (2, 9)
 
 
@@ -197,7 +194,7 @@ def test_a_gate_that_is_no_dataclass_is_own_code_too():
 )
 def test_settings_of_another_version_are_refused(wrong):
     with pytest.raises(ConfigurationError):
-        arguments_from("keqa", settings_of(KEQA(None)) | wrong, {})
+        read_values(KEQA.Settings, settings_of(KEQA(None)) | wrong, {})
 
 
 # Those of the methods that KEQA is compared with.
@@ -207,7 +204,7 @@ def test_settings_of_another_version_are_refused(wrong):
 def test_a_method_made_from_its_settings_has_the_same(name):
     cls = getattr(baselines, name)
     settings = settings_of(cls(None, workers=3, max_question_chars=90, top_k=2))
-    assert set(settings) == set(inspect.signature(cls.__init__).parameters) - {"self", "retriever", "lms"}
+    assert set(settings) == set(inspect.signature(cls).parameters) - {"retriever", "lms"}
     assert (settings["workers"], settings["max_question_chars"], settings["top_k"]) == (3, 90, 2)
     assert settings_of(cls(None, **json.loads(json.dumps(settings)))) == settings
 
@@ -224,17 +221,3 @@ def test_closed_book_searches_nowhere():
 def test_shares_stay_exact():
     settings = settings_of(Rowen(None, min_consistency="1/3", cross_model_weight="0.25"))
     assert (settings["min_consistency"], settings["cross_model_weight"]) == ("1/3", "1/4")
-
-
-def test_a_method_may_have_a_constructor_of_its_own():
-    @checked
-    class Own(Program):
-        method = "own"
-
-        def __init__(self, *, top_k: TopK = 10, lms=None, max_question_chars: Characters = 90, workers: Workers = 2):
-            super().__init__(lms, workers, max_question_chars)
-            self.top_k = top_k
-
-    assert settings_of(Own(top_k=3)) == {"top_k": 3, "max_question_chars": 90, "workers": 2}
-    with pytest.raises(ConfigurationError, match="Own: top_k must be a whole number from 1 to 1,000, not 0"):
-        Own(top_k=0)

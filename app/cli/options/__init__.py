@@ -18,7 +18,7 @@ from keqa.cli.options.groups import (
     refuse_empty,
     with_groups,
 )
-from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions
+from keqa.cli.options.method import Index, KeqaOptions, MethodOptions, ProgramOptions, RiskOptions, setting_of
 from keqa.cli.options.models import BoundaryLMOptions, LanguageModel, LanguageModels, lm_option, server_of
 from keqa.cli.options.presets import PRESETS, KSOptions, PaperOptions, PresetOptions
 from keqa.cli.options.run import AsJson, EvaluationOptions, InFlight, NoToken, QuestionOptions, RunOptions
@@ -55,5 +55,6 @@ __all__ = [
     "option",
     "refuse_empty",
     "server_of",
+    "setting_of",
     "with_groups",
 ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from keqa.cli.options.groups import MisplacedOptionError, Panel, Places, option
 from keqa.errors import InputError
+from keqa.programs.arguments import Limits, Threshold
+from keqa.programs.declared import KeqaSettings, about
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
@@ -59,88 +61,39 @@ class ProgramOptions:
             raise MisplacedOptionError(why, "--embedder")
 
 
-def _tuned(name: str, help: str) -> Any:
-    """A switch that is on or off as the program was compiled where it is not given."""
-    return _setting(f"--{name}/--no-{name}", help=help, show_default="as compiled, or off")
+def _options() -> list[tuple[str, Any, Any]]:
+    """The options that settings of KEQA are said to have where they are declared."""
+    made: list[tuple[str, Any, Any]] = []
+    for name, (hint, one) in about(KeqaSettings).items():
+        of, *marks = get_args(hint) or (hint,)
+        kind, flag = one.kind or of, name.replace("_", "-")
+        shown: dict[str, Any] = {"show_default": one.shown} if one.shown else {}
+        if one.option and one.tuned:
+            both = _setting(f"--{flag}/--no-{flag}", help=one.option, **shown)
+            made.append((name, Annotated[bool | None, both], None))
+        elif one.option and kind is bool:
+            flag, name = (f"--no-{flag}", f"no_{name}") if getattr(KeqaSettings, name) else (f"--{flag}", name)
+            made.append((name, Annotated[bool, _setting(flag, help=one.option)], False))
+        elif one.option:
+            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Limits)), None)
+            limits: dict[str, Any] = {} if least is None else {"min": kind(least)}
+            made.append((name, Annotated[kind | None, _setting(help=one.option, **limits, **shown)], None))
+    return made
+
+
+def setting_of(name: str) -> str:
+    """The setting of KEQA that an option is for; ``no_pick`` is for ``pick``."""
+    return name.removeprefix("no_")
+
+
+_Declared: Any = make_dataclass(
+    "_Declared", [(name, kind, field(default=default)) for name, kind, default in _options()], frozen=True
+)
 
 
 @dataclass(frozen=True)
-class KeqaOptions:
+class KeqaOptions(_Declared):
     """The settings of KEQA, of which other methods have some."""
-
-    tries: Annotated[
-        int | None,
-        _setting(help="Closed-book samples of the answer to a quiz (N_c).", min=1, show_default="5"),
-    ] = None
-    threshold: Annotated[
-        str | None,
-        _setting(help="Share of equal samples from which a quiz is known: .8 or 4/5.", show_default="0.8"),
-    ] = None
-    temperature: Annotated[float | None, _setting(help="Temperature of the samples.", min=0.0, show_default="1.0")] = (
-        None
-    )
-    top_k: Annotated[
-        int | None,
-        _setting(help="Passages retrieved for a quiz.", min=1, show_default="10, or the method's own"),
-    ] = None
-    no_decompose: Annotated[
-        bool, _setting("--no-decompose", help="Take the question as its only quiz, for questions of one hop.")
-    ] = False
-    no_examine: Annotated[bool, _setting("--no-examine", help="Retrieve for every quiz.")] = False
-    no_look_first: Annotated[
-        bool,
-        _setting(
-            "--no-look-first",
-            help="Over documents of your own, ask the memory also for what they speak of, before they are searched.",
-        ),
-    ] = False
-    no_pick: Annotated[bool, _setting("--no-pick", help="Keep every passage retrieved.")] = False
-    select: Annotated[
-        bool,
-        _setting(
-            "--select",
-            help="Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
-        ),
-    ] = False
-    no_demonstrations: Annotated[
-        bool,
-        _setting(
-            "--no-demonstrations",
-            help="Show no fixed demonstrations: four a prompt, for any model but the one that ships, where none are "
-            "learned.",
-        ),
-    ] = False
-    listwise: Annotated[
-        bool | None,
-        _tuned("listwise", help="Judge the passages of a quiz in one call, and not each by itself."),
-    ] = None
-    summarize_single: Annotated[
-        bool | None,
-        _tuned("summarize-single", help="Summarize a question that is its own only quiz, too."),
-    ] = None
-    summarize_known: Annotated[
-        bool | None,
-        _tuned(
-            "summarize-known",
-            help="Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself.",
-        ),
-    ] = None
-    prefer_reliable: Annotated[
-        bool | None,
-        _tuned(
-            "prefer-reliable",
-            help="Leave out passages of sources that seldom helped, or as old as such, by the labels of the reference, "
-            "where others were judged helpful as well.",
-        ),
-    ] = None
-
-    unanswered: Annotated[
-        Literal["say", "guess"] | None,
-        _setting(
-            help="Where the documents do not say it: say so, or guess, with a mark.",
-            show_default="say over an index of your own, guess over the testbed and in comparisons",
-        ),
-    ] = None
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by the names that a method's constructor and `keqa.load` take.
@@ -148,8 +101,6 @@ class KeqaOptions:
         Raises:
             InputError: The threshold is no share. It stays as it was written, so that 4 of 5 reaches .8.
         """
-        from keqa.programs.arguments import Threshold
-
         if self.threshold is not None:
             try:
                 Threshold.read(self.threshold)
@@ -157,12 +108,12 @@ class KeqaOptions:
                 raise InputError(
                     f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
                 ) from None
-        found: dict[str, Any] = {}
-        for field in fields(KeqaOptions):
-            value, name = getattr(self, field.name), field.name.removeprefix("no_")
-            if value != field.default:
-                found[name] = value if name == field.name else False
-        return found
+        given = {one.name: getattr(self, one.name) for one in fields(KeqaOptions)}
+        return {
+            setting_of(one.name): given[one.name] if setting_of(one.name) == one.name else False
+            for one in fields(KeqaOptions)
+            if given[one.name] != one.default
+        }
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from keqa.errors import ConfigurationError
 from keqa.programs.baselines.kbm import KBM
 from keqa.programs.boundary import BoundaryError, Judgement
 from keqa.programs.registry import parse_spec
-from keqa.programs.saving.methods import arguments_from
+from keqa.programs.saving.values import read_values
 
 PASSAGES = ("Ann lives in Oslo.", "Bergen rains.")
 
@@ -147,5 +147,5 @@ def test_it_is_a_method_that_a_comparison_can_name():
 
 
 def test_a_saved_program_opens_no_file_that_a_stranger_names():
-    with pytest.raises(ConfigurationError, match="a saved kbm holds its model, and opens no file"):
-        arguments_from("kbm", {"model": "/etc/passwd"}, {})
+    with pytest.raises(ConfigurationError, match="a saved program holds its model, and opens no file"):
+        read_values(KBM.Settings, {"model": "/etc/passwd"}, {})

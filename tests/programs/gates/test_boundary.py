@@ -16,7 +16,7 @@ from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.gates import BoundaryGate, Votes
 from keqa.programs.registry import parse_spec
-from keqa.programs.settings import arguments, settings_of
+from keqa.programs.saving.values import read_values, settings_of
 from keqa.programs.shared_draws import SharedDraws
 
 ANSWERS = {"DecomposeQuestion": {"quizzes": "[]"}, "AnswerQuiz": {"answer": "Bo"}, "JudgeConsistency": {"same": True}}
@@ -108,7 +108,7 @@ def test_a_model_that_fails_is_unknown_with_a_note(scripted, retriever):
 def test_settings_hold_the_model_and_headers_its_digest():
     program = KEQA(None, gate=BoundaryGate(make_model(), "certainty", "3/4"))
     written = json.loads(json.dumps(settings_of(program)))
-    gate = KEQA(None, **arguments(written, {})).examination.gate
+    gate = KEQA(None, **read_values(KEQA.Settings, written, {})).examination.gate
     assert gate == program.examination.gate
     assert (gate.of, gate.threshold) == ("certainty", Fraction(3, 4))
     described = describe(program)

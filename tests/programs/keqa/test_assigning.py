@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import dspy
 import pytest
 from fixtures.boundary import make_model
 from fixtures.director_of_up import QUESTION, World
+from pydantic import Field
 
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.programs import KEQA, VoteGate
-from keqa.programs.arguments import checked
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.baselines.kbm import KBM
 from keqa.programs.baselines.self_rag import SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate
 from keqa.programs.reference.utility_reference import UtilityReference
-from keqa.programs.saving.methods import name_of
-from keqa.programs.settings import settings_of
+from keqa.programs.registry import name_of
+from keqa.programs.saving.values import settings_of
 from keqa.programs.stages.gate_question import RetrievalDecision
 
 
@@ -213,16 +213,15 @@ def test_what_the_user_put_in_place_stays(scripted):
     assert (program.answer, program.extra) == (mine, extra)
 
 
-@checked
-@dataclass(kw_only=True, eq=False, repr=False)
 class Twice(AlwaysRetrieve):
     """A method of a user's, whose prompts are DSPy's own."""
 
-    words: list[str] = field(default_factory=list)
-    twice: bool = False
+    class Settings(AlwaysRetrieve.Settings):
+        words: list[str] = Field(default_factory=list)
+        twice: bool = False
 
-    def __post_init__(self, *given):
-        super().__post_init__(*given)
+    def __init__(self, retriever, **settings):
+        super().__init__(retriever, **settings)
         self.words = sorted(self.words)
         self.note = "mine"
 

@@ -14,9 +14,8 @@ import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct, Rowen
-from keqa.programs.registry import METHODS, arguments_of, load_class
+from keqa.programs.registry import METHODS, arguments_of, compilable, load_class, name_of
 from keqa.programs.saving.folder import about
-from keqa.programs.saving.methods import compilable, name_of
 from keqa.programs.stages.answering import Answering
 from keqa.retrievers import Passage, build_index, open_index
 
@@ -135,16 +134,6 @@ def test_one_class_is_two_methods():
 def test_another_method_than_the_expected_one_is_refused(saved):
     with pytest.raises(InputError, match="holds a compiled cot, not rag: give a program that was compiled for that"):
         keqa.load(saved, None, method="rag")
-
-
-def test_a_folder_that_names_no_method_is_keqas(tmp_path):
-    keqa.save(KEQA(None, top_k=3), tmp_path / "program")
-    path = tmp_path / "program" / "program.json"
-    state = json.loads(path.read_text())
-    del state["method"]
-    path.write_text(json.dumps(state))
-    assert about(tmp_path / "program")["method"] == "keqa"
-    assert keqa.load(tmp_path / "program", None, method="keqa").top_k == 3
 
 
 @pytest.mark.parametrize("name", ["telepathy", "cot-few-shot", "keqa-full"])

@@ -15,7 +15,7 @@ def test_similarity_prefers_shared_rare_words():
 
 def test_the_closest_are_selected_in_the_order_of_the_text(scripted):
     lm, _ = scripted(lambda name, inputs, config: {"triples": '["b | c | ?"]'})
-    stage = Selection(keep=2, similarity=lambda triples, found: [float(len(s)) for s in found])
+    stage = Selection(evidence_sentences=2, similarity=lambda triples, found: [float(len(s)) for s in found])
     stage.set_lm(lm)
     assert stage("q", ["Long one here. No.", "Longest one of all. No."]) == (
         ["b | c | ?"],
@@ -27,7 +27,7 @@ def test_sentences_by_the_name_of_an_embedder(scripted):
     lm, _ = scripted(lambda name, inputs, config: {"triples": '["Carmouth | mayors | ?"]'})
     found = []
     for similarity in ("hashing", None):
-        stage = Selection(keep=1, similarity=similarity)
+        stage = Selection(evidence_sentences=1, similarity=similarity)
         stage.set_lm(lm)
         found.append(stage("q", ["Fish is sold. The mayor is Ann."])[1])
     # No word is shared, so by words the first sentence is as good as any.

@@ -1,0 +1,183 @@
+"""The settings of KEQA, each declared here and nowhere else; what other methods have is declared in their own modules.
+
+From these declarations come the arguments and attributes of a program, what is saved of it and how that is checked
+(`keqa.programs.settings`), the options of the command line and of ``keqa.toml``, and the values that compiling tries.
+Nothing here takes long to import, so that a command's help can be made of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+from keqa.programs.arguments import (
+    GATE,
+    SIMILARITY,
+    Characters,
+    Count,
+    Kind,
+    Seed,
+    Steps,
+    Temperature,
+    Threshold,
+    TopK,
+    TopP,
+    Tries,
+    Word,
+    Workers,
+)
+
+
+@dataclass(frozen=True)
+class About:
+    """What else is said of a setting where it is declared.
+
+    Attributes:
+        option: What its option on the command line is for; a switch that is on by default has the option ``--no-NAME``.
+            Without it there is no option.
+        shown: The default as the help shows it.
+        kind: What the option takes, where that is less than the setting may be.
+        tuned: Whether it is a switch that compiling may have set, so that its option says on as well as off.
+        tried: What compiling tries besides the program's own value.
+    """
+
+    option: str = ""
+    shown: str | None = None
+    kind: Any = None
+    tuned: bool = False
+    tried: tuple[Any, ...] = ()
+
+
+def _switch(option: str) -> About:
+    return About(option, "as compiled, or off", tuned=True, tried=(False, True))
+
+
+WaysOut = Literal["say", "guess", "raise"]
+"""What a program does where the documents do not say what was asked: says so, answers as its paper does, or raises."""
+
+OnNothingHelpful = Literal["largest_cluster", "closed_book", "top_passage"]
+Select = Literal["beside", "instead"]
+
+
+def _no_way_to_guess(value: object) -> object:
+    if value == "abstain":
+        raise ValueError("to have no guess for an answer, say unanswered='say'")
+    if value not in get_args(OnNothingHelpful):
+        raise ValueError
+    return value
+
+
+_GUESS = Kind("'largest_cluster', 'closed_book' or 'top_passage'", _no_way_to_guess)
+
+
+class CommonSettings:
+    """The settings that every method has."""
+
+    max_question_chars: Characters = 8000
+    """Longer questions are refused."""
+    demonstrations: Annotated[
+        bool,
+        About(
+            "Show no fixed demonstrations: four a prompt, for any model but the one that ships, where none are learned."
+        ),
+    ] = True
+    """Whether predictors that learned none show the fixed demonstrations that ship; a judge of utility with a reference
+    is shown that one's only."""
+    workers: Workers = 16
+    """How many calls to language models and retriever may be in flight, over all questions; the constructor's alone."""
+
+
+class KeqaSettings(CommonSettings):
+    """The settings of KEQA; the defaults are the paper's."""
+
+    tries: Annotated[Tries, About("Closed-book samples of the answer to a quiz (N_c).", "5", tried=(3, 5))] = 5
+    threshold: Annotated[
+        Fraction,
+        Threshold,
+        About(
+            "Share of equal samples from which a quiz is known: .8 or 4/5.",
+            "0.8",
+            kind=str,
+            tried=("0.4", "0.6", "0.8", "1"),
+        ),
+    ] = Fraction(4, 5)
+    """α of KEQA's vote gate, as an exact fraction: 0.8, "0.8" and "4/5" are the same. It takes the place of any gate,
+    and another gate that of it."""
+    temperature: Annotated[Temperature, About("Temperature of the samples.", "1.0", tried=(0.7, 1.0))] = 1.0
+    top_k: Annotated[TopK, About("Passages retrieved for a quiz.", "10, or the method's own", tried=(2, 3, 5, 10))] = 10
+    decompose: Annotated[bool, About("Take the question as its only quiz, for questions of one hop.")] = True
+    examine: Annotated[bool, About("Retrieve for every quiz.")] = True
+    look_first: Annotated[
+        bool,
+        About("Over documents of your own, ask the memory also for what they speak of, before they are searched."),
+    ] = True
+    """Unless guesses are wanted, search for a quiz before it is examined, and read it from the passages without an
+    examination where its names, numbers or words stand in them: what somebody's documents speak of, a language model
+    only seems to know. It has no effect beside a gate of your own, such as a boundary model."""
+    pick: Annotated[bool, About("Keep every passage retrieved.")] = True
+    select: Annotated[
+        bool | Select,
+        About(
+            "Put the sentences closest to triples that the question needs beside the passages (KS-LLM).",
+            kind=bool,
+        ),
+    ] = False
+    """KS-LLM's evidence: ``beside`` the passages (True is the same) or ``instead`` of them."""
+    listwise: Annotated[bool, _switch("Judge the passages of a quiz in one call, and not each by itself.")] = False
+    """Those that the reply says nothing of are judged by themselves."""
+    summarize_single: Annotated[bool, _switch("Summarize a question that is its own only quiz, too.")] = False
+    """As the printed algorithm does and the authors' code does not: the summary is what gives the answer its form.
+    Without decomposition it has no effect."""
+    summarize_known: Annotated[
+        bool,
+        _switch("Where a quiz cannot be asked, summarize the answered ones before the question is asked by itself."),
+    ] = False
+    prefer_reliable: Annotated[
+        bool,
+        _switch(
+            "Leave out passages of sources that seldom helped, or as old as such, by the labels of the reference, "
+            "where others were judged helpful as well."
+        ),
+    ] = False
+    unanswered: Annotated[
+        WaysOut | None,
+        About(
+            "Where the documents do not say it: say so, or guess, with a mark.",
+            "say over an index of your own, guess over the testbed and in comparisons",
+            kind=Literal["say", "guess"],
+        ),
+    ] = None
+    """``raise`` is for a `keqa.NotInDocumentsError`. By default ``say`` over documents of one's own, and ``guess`` over
+    those of the testbed or a benchmark, and without a retriever."""
+    top_p: Annotated[TopP | None, About(tried=(None, 0.9))] = None
+    """Of the tries, where set."""
+    gate: Annotated[Any, GATE] | None = None
+    """Decides whether a quiz is known, instead of KEQA's vote."""
+    evidence_sentences: Count = 2
+    """How many sentences `select` takes."""
+    similarity: Annotated[Any, SIMILARITY] | Word | None = None
+    """Compares triples, or a quiz, with sentences: a function, or the name of an embedding model; else by words."""
+    extract_sentences: Count | None = None
+    """Cut each passage that is kept down to so many sentences closest to the quiz (the paper's KEQA w SE)."""
+    on_nothing_helpful: Annotated[OnNothingHelpful, _GUESS, About(tried=("largest_cluster", "closed_book"))] = (
+        "largest_cluster"
+    )
+    """What answers where no passage is kept: the largest cluster of tries, a closed-book answer, or the top passage.
+    Without a cluster it is a closed-book answer. It is a guess, and only where `unanswered` allows guesses."""
+    max_quizzes: Steps = 8
+    """Further quizzes of a decomposition are left out."""
+    seed: Seed = 0
+    """Another seed draws other tries."""
+
+
+@functools.cache
+def about(declared: type[Any]) -> dict[str, tuple[Any, About]]:
+    """By setting, its annotation and what is said of it; those that all methods have come last."""
+    common = vars(CommonSettings)["__annotations__"]
+    hints = get_type_hints(declared, include_extras=True)
+    found = {
+        name: next((one for one in get_args(hint) if isinstance(one, About)), About()) for name, hint in hints.items()
+    }
+    return {name: (hints[name], found[name]) for name in sorted(hints, key=lambda name: name in common)}
