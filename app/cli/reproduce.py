@@ -68,26 +68,15 @@ def reproduce(
     if PAPER in chosen or KS_LLM in chosen:
         _reproduce_preset(chosen, out, models, paper, ks_llm, listed=listed, as_json=as_json)
         return
-    from keqa.evaluation.reproduction.case_commands import GIVEN, options_of
     from keqa.evaluation.reproduction.expectations import case_names, load_case
 
-    flags = given(models, paper)
-    values = {
-        flag: [str(one) for one in (value if isinstance(value, list) else [value])]
-        for flag, value in flags.items()
-        if flag in GIVEN
-    }
-    cases = [load_case(name, values) for name in dict.fromkeys(chosen or case_names())]
-    used = {option for case in cases for command in (*case.first, case.command) for option in options_of(command)}
+    cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
     if foreign := given(ks_llm):
         why = f"{', '.join(foreign)} is for the preset ks-llm, keqa reproduce ks-llm: leave it out"
         raise MisplacedOptionError(why, *foreign)
-    if unused := [flag for flag in flags if flag not in values or flag not in used]:
-        named = ", ".join(flags)
-        raise MisplacedOptionError(
-            f"{named} is for the preset paper, keqa reproduce paper {named} …, or lets a file of yours use the same",
-            *unused,
-        )
+    if unused := given(models, paper):
+        named = ", ".join(unused)
+        raise MisplacedOptionError(f"{named} is for the preset paper, keqa reproduce paper {named} …", *unused)
     if listed:
         for case in cases:
             typer.echo(f"{case.name}: {case.what}")

@@ -15,8 +15,7 @@ from typing import Any
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.questions import brief_of, measure
-from keqa.evaluation.reproduction.case_commands import FOLDER
-from keqa.evaluation.reproduction.expectations import Case, Expected
+from keqa.evaluation.reproduction.expectations import FOLDER, Case, Expected
 from keqa.evaluation.run_file import iter_lines
 
 _ROUNDING = 1e-9
@@ -24,14 +23,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A figure, measured.
-
-    Attributes:
-        case: The name of the case.
-        figure: What was expected.
-        measured: What came out; None where nothing did.
-        problem: Why nothing did.
-    """
+    """A figure of a case, and what came out; None where nothing did, with the problem."""
 
     case: str
     figure: Expected
@@ -50,17 +42,7 @@ class Checked:
 
 
 def check(case: Case, folder: Path) -> list[Checked]:
-    """Run a case's command and measure its figures.
-
-    Its progress and messages go where those of this process go.
-
-    Args:
-        case: What to run.
-        folder: Where its run files go; a command that was stopped there resumes.
-
-    Returns:
-        The figures in their order. A command that ends in another way than it should has none.
-    """
+    """Run a case's commands, which resume in their folder, and measure its figures; none where one ends otherwise."""
     for command, exit_code in [*((first, 0) for first in case.first), (case.command, case.exit_code)]:
         words = [word.replace(FOLDER, str(folder)) for word in shlex.split(command)]
         # What a user would type, but with this interpreter's KEQA, whichever stands first on the path.
@@ -73,16 +55,7 @@ def check(case: Case, folder: Path) -> list[Checked]:
 
 
 def find(value: Any, place: str) -> float:
-    """The number at a place of a JSON value.
-
-    Args:
-        value: The JSON.
-        place: Names, positions and name=value (the first element of a list with that value; several such with & between
-            them), with slashes between.
-
-    Raises:
-        InputError: There is none.
-    """
+    """The number at a place of a JSON value: names, positions and name=value (several with &), with slashes between."""
     found = value
     for step in place.split("/"):
         wanted = [part.partition("=") for part in step.split("&")]

@@ -17,27 +17,34 @@ A figure is one of
 * a place in the JSON that the command prints, such as ``at: rows/method=KEQA/f1/mean``, or
   ``at: scores/task=decompose&demonstrations=8/right`` where one name is not enough.
 
-Commands that have to run before it, such as one that compiles a program into ``{folder}``, stand under ``first``. What
-a command may be, `keqa.evaluation.reproduction.case_commands` says.
+Commands that have to run before it, such as one that compiles a program into ``{folder}``, stand under ``first``. A
+case is trusted as a Makefile is; what its commands write lies in ``{folder}``, so that none overwrites other work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import shlex
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+import yaml  # type: ignore[import-untyped]
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.questions import MEASURES
-from keqa.evaluation.reproduction.bounded_yaml import line_of, read_mapping
-from keqa.evaluation.reproduction.case_commands import FOLDER, check_command
 from keqa.storage.untrusted import plain
 
+FOLDER = "{folder}"
+"""Stands in a command for the folder of its run files."""
+
 _ENDING = ".yaml"
+_COMMANDS = ("ask", "compare", "compile", "demo", "documents", "evaluate", "testbed")
+# Those that write a file, by default in the working folder.
+_WRITING = ("compare", "compile", "documents", "evaluate")
+_OUTPUT = re.compile(r"(--out|--work|-o)=?(.*)")
 
 
 class _Read(BaseModel):
@@ -49,20 +56,7 @@ FileName = Annotated[str, Field(max_length=200, pattern=r"^[^/\\:.][^/\\:]*$")]
 
 
 class Expected(_Read):
-    """A figure.
-
-    Attributes:
-        name: What it is called in the report.
-        at: Its place in the JSON that the command prints: names, positions and name=value, with slashes between.
-        table: Or the table of the report that holds it, such as ``table1`` or ``figure4-points``.
-        row: The first cell of the table's row, or the first ones.
-        column: The heading of its column.
-        run: Or the run file that it is measured on.
-        measure: One of `keqa.evaluation.reports.questions.MEASURES`.
-        kind: Of the run's questions, those of this kind only.
-        expected: What it should be.
-        tolerance: How far it may be from that.
-    """
+    """A figure: its name in the report, where it is found, what it should be, and how far it may be from that."""
 
     name: str = Field(min_length=1)
     at: str | None = None
@@ -90,16 +84,7 @@ class Expected(_Read):
 
 
 class Case(_Read):
-    """A command and what it is expected to give.
-
-    Attributes:
-        name: The file's name without its ending.
-        what: What it shows, in a sentence.
-        command: As a user would type it.
-        first: Commands that run before it.
-        exit_code: How the command ends.
-        figures: What is expected.
-    """
+    """A command as a user would type it, how it ends, and what it is expected to give."""
 
     name: str
     what: str = Field(min_length=1)
@@ -110,16 +95,10 @@ class Case(_Read):
 
     @field_validator("command", "first")
     @classmethod
-    def _may_run(cls, commands: str | list[str], info: ValidationInfo) -> str | list[str]:
+    def _may_run(cls, commands: str | list[str]) -> str | list[str]:
         for command in [commands] if isinstance(commands, str) else commands:
-            check_command(command, info.context or {})
+            _check_command(command)
         return commands
-
-    @model_validator(mode="after")
-    def _writes_runs(self) -> Case:
-        if any(figure.run or figure.table for figure in self.figures) and FOLDER not in self.command:
-            raise ValueError(f"figures of run files and tables need a command with {FOLDER} in it")
-        return self
 
 
 def case_names() -> list[str]:
@@ -127,18 +106,10 @@ def case_names() -> list[str]:
     return sorted(file.name.removesuffix(_ENDING) for file in _shipped().iterdir() if file.name.endswith(_ENDING))
 
 
-def load_case(name: str, given: Mapping[str, Sequence[str]] | None = None) -> Case:
-    """Load a case by its name, or a file of the user's own by its path.
-
-    Args:
-        name: See above.
-        given: See `read_case`.
-
-    Raises:
-        InputError: There is no such case, or its file is malformed; the message names file and line.
-    """
+def load_case(name: str) -> Case:
+    """Load a case by its name, or a file of the user's own by its path."""
     if name.endswith((_ENDING, ".yml")):
-        return read_case(Path(name), given)
+        return read_case(Path(name))
     if name not in case_names():
         raise InputError(
             f"there is nothing called {name!r} to reproduce. There are {', '.join(case_names())}, and paper; a YAML "
@@ -147,26 +118,56 @@ def load_case(name: str, given: Mapping[str, Sequence[str]] | None = None) -> Ca
     return read_case(_shipped() / f"{name}{_ENDING}")
 
 
-def read_case(file: Path | Traversable, given: Mapping[str, Sequence[str]] | None = None) -> Case:
-    """Read a case.
-
-    Args:
-        file: The file.
-        given: By option, the values that commands of the case may use because the user gives them; see
-            `keqa.evaluation.reproduction.case_commands`.
-
-    Raises:
-        InputError: The file cannot be read or is malformed; the message names file and line.
-    """
-    value, node = read_mapping(file, "what, command and figures are expected")
+def read_case(file: Path | Traversable) -> Case:
+    """Read a case; an `InputError` names file and line of what is malformed."""
     try:
-        return Case.model_validate({**value, "name": file.name.rpartition(".")[0]}, context=dict(given or {}))
+        text = file.read_text(encoding="utf-8")
+        node, value = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8: {error.reason}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{file}, line {mark.line + 1}" if mark is not None else str(file)
+        raise InputError(f"{place}: {' '.join(str(getattr(error, 'problem', None) or error).split())}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{file}, line 1: what, command and figures are expected")
+    try:
+        return Case.model_validate({**value, "name": file.name.rpartition(".")[0]})
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, problem["loc"]))
-        reason = plain(problem["msg"])
-        line = line_of(node, problem["loc"])
-        raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{reason}") from error
+        line = _line_of(node, problem["loc"])
+        raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{plain(problem['msg'])}") from error
+
+
+def _check_command(command: str) -> None:
+    """Refuse what is no command of KEQA's to measure with, or would write elsewhere than into the case's folder."""
+    words = shlex.split(command)
+    if len(words) < 2 or words[0] != "keqa" or words[1] not in _COMMANDS:
+        raise ValueError(f"a command is 'keqa …' with one of {', '.join(_COMMANDS)}")
+    found = [(_OUTPUT.fullmatch(word), after) for word, after in zip(words, [*words[1:], ""], strict=True)]
+    outputs = {match[1]: match[2] or after for match, after in found if match is not None}
+    for option, value in outputs.items():
+        first, *rest = value.split("/")
+        if first != FOLDER or ".." in rest:
+            raise ValueError(f"{option} {value} is elsewhere; a case writes into {FOLDER}")
+    if words[1] in _WRITING and not outputs.keys() & {"-o", "--out"}:
+        raise ValueError(f"keqa {words[1]} needs --out {FOLDER}, for a case writes nowhere else")
+
+
+def _line_of(node: Any, place: tuple[int | str, ...]) -> int:
+    """The line of a value, or of the nearest part around it that is there."""
+    for step in place:
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+        elif isinstance(node, yaml.MappingNode):
+            inner = next((value for name, value in node.value if name.value == step), None)
+            if inner is None:
+                break
+            node = inner
+    return int(node.start_mark.line) + 1
 
 
 def _shipped() -> Traversable:

@@ -16,12 +16,6 @@ QUESTIONS = [
 
 
 @pytest.fixture
-def trusted(server):
-    """What the case's command uses, given on the command line too."""
-    return ["--lm", "openai/scripted", "--api-base", server.api_base]
-
-
-@pytest.fixture
 def case(tmp_path, server, monkeypatch):
     """Writes a case of two questions to a scripted server, of which one is answered rightly."""
     from keqa.retrievers import Passage, build_index
@@ -46,8 +40,8 @@ figures:
     return write
 
 
-def test_a_figure_that_is_reproduced_is_ok(keqa_command, case, trusted):
-    ended = keqa_command("reproduce", case(0.5), *trusted)
+def test_a_figure_that_is_reproduced_is_ok(keqa_command, case):
+    ended = keqa_command("reproduce", case(0.5))
     assert ended.code == 0, ended.err
     assert ended.out.splitlines() == [
         "mine: EM, expected 0.5 ± 0.1: 0.5 OK",
@@ -56,10 +50,8 @@ def test_a_figure_that_is_reproduced_is_ok(keqa_command, case, trusted):
     assert "mine: keqa evaluate rag" in ended.err
 
 
-def test_a_figure_that_is_not_shows_the_difference_and_a_stopped_command_resumes(
-    keqa_command, case, trusted, server, tmp_path
-):
-    ended = keqa_command("reproduce", case(0.9), *trusted, "--json", "--out", tmp_path / "kept")
+def test_a_figure_that_is_not_shows_the_difference_and_a_stopped_command_resumes(keqa_command, case, server, tmp_path):
+    ended = keqa_command("reproduce", case(0.9), "--json", "--out", tmp_path / "kept")
     assert ended.code == 1
     first, second = json.loads(ended.out)
     assert (first["figure"], first["measured"], first["reproduced"]) == ("EM", 0.5, False)
@@ -67,13 +59,13 @@ def test_a_figure_that_is_not_shows_the_difference_and_a_stopped_command_resumes
     assert second["reproduced"]
     assert (tmp_path / "kept" / "mine" / "rag.jsonl").exists()
     calls = server.count
-    again = keqa_command("reproduce", case(0.9), *trusted, "--out", tmp_path / "kept")
+    again = keqa_command("reproduce", case(0.9), "--out", tmp_path / "kept")
     assert "mine: EM, expected 0.9 ± 0.1: 0.5 differs by -0.4" in again.out
     assert server.count == calls
 
 
-def test_a_command_that_ends_badly_has_no_figures(keqa_command, case, trusted):
-    ended = keqa_command("reproduce", case(0.5, exit_code=3), *trusted)
+def test_a_command_that_ends_badly_has_no_figures(keqa_command, case):
+    ended = keqa_command("reproduce", case(0.5, exit_code=3))
     assert ended.code == 1
     assert "keqa evaluate ended with exit code 0, not 3" in ended.out
 
@@ -84,26 +76,10 @@ def test_the_list_names_what_can_be_reproduced(keqa_command):
     assert [line.split(":")[0] for line in lines[-2:]] == ["paper", "ks-llm"]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([], "--lm openai/scripted is not the language model that ships"),
-        (["--lm", "openai/scripted"], "--api-base http"),
-        (["--lm", "openai/scripted", "--api-base", "http://elsewhere/v1"], "not the case's to say"),
-    ],
-)
-def test_a_case_of_a_stranger_names_no_server_and_no_model(keqa_command, case, server, given, message):
-    ended = keqa_command("reproduce", case(0.5), *given)
+def test_what_no_case_uses_is_not_given_for_nothing(keqa_command, case, server):
+    ended = keqa_command("reproduce", case(0.5), "--utility-lm", "openai/other")
     assert ended.code == 2
-    assert "mine.yaml, line 2: command:" in ended.err
-    assert message in " ".join(ended.err.split())
-    assert server.count == 0
-
-
-def test_what_no_case_uses_is_not_given_for_nothing(keqa_command, case, trusted, server):
-    ended = keqa_command("reproduce", case(0.5), *trusted, "--utility-lm", "openai/other")
-    assert ended.code == 2
-    assert "--utility-lm" in ended.err
+    assert "--utility-lm is for the preset paper" in " ".join(ended.err.split())
     assert server.count == 0
 
 

@@ -70,13 +70,21 @@ def test_an_unknown_name_lists_those_there_are():
         ("at: questions", "run: keqa", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
         ("at: questions", "table: table1\n    row: KEQA", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
         ("at: questions", "at: x\n    column: y", 5, "give either 'at', or 'run' and 'measure', or 'table'"),
-        ("figures:", "first: [keqa compile, rm -r]\nfigures:", 3, "a command is 'keqa"),
+        ("figures:", "first: [keqa demo, rm -r]\nfigures:", 3, "a command is 'keqa"),
         ("at: questions", "at: x\n    kind: bridge", 5, "'kind' goes with 'run'"),
         ("keqa evaluate", "rm -r", 2, "a command is 'keqa"),
         ("keqa evaluate keqa", "keqa reproduce", 2, "a command is 'keqa"),
         ("keqa evaluate", "keqa 'evaluate", 2, "No closing quotation"),
-        (" --out {folder}", "", 1, "need a command with {folder}"),
-        ("figures:", "command: keqa ask x\nfigures:", 3, "command is there twice"),
+        (" --out {folder}", "", 2, "keqa evaluate needs --out {folder}"),
+        ("--out {folder}", "--out runs", 2, "--out runs is elsewhere; a case writes into {folder}"),
+        ("--out {folder}", "--out={folder}/../x", 2, "is elsewhere"),
+        ("--out {folder}", "-ohere", 2, "-o here is elsewhere"),
+        ("--out {folder}", "-o {folder} --work work", 2, "--work work is elsewhere"),
+        ("keqa evaluate", "keqa index", 2, "a command is 'keqa"),
+        ("expected: 60", "expected: .nan", 7, "finite"),
+        ("run: keqa", "run: ../../secret", 4, "figures.0.run"),
+        ("what: A", "what: !!python/object/apply:os.system [ls] #", 1, "could not determine a constructor"),
+        ("what: A", "what: 2020-13-45 #", None, "month must be in 1..12"),
         ("figures:", "colour: blue\nfigures:", 3, "colour: Extra inputs are not permitted"),
         ("what: A method is measured\n", "", 1, "what: Field required"),
     ],
@@ -86,7 +94,7 @@ def test_what_is_malformed_is_refused_with_file_and_line(file, old, new, line, m
     path = file(GOOD.replace(old, new, 1))
     with pytest.raises(InputError) as refused:
         read_case(path)
-    assert str(refused.value).startswith(f"{path}, line {line}: ")
+    assert str(refused.value).startswith(f"{path}, line {line}: " if line else f"{path}: ")
     assert message in str(refused.value)
 
 
