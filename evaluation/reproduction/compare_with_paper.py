@@ -45,13 +45,7 @@ _TITLES = {"keqa": "KEQA", "rag": "RAG"}
 
 
 def compare_with_paper(entries: Sequence[Entry], labels: Labels | None = None, labelled_by: str = "") -> list[Grid]:
-    """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here.
-
-    Args:
-        entries: Rows on the paper's data sets; other data sets are left out.
-        labels: For Table 2, what a language model says of pairs of answers; by gold answers of quizzes where None.
-        labelled_by: That language model.
-    """
+    """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here."""
     usual = [entry for entry in entries if entry.label == entry.method]
     dense = [entry for entry in entries if entry.label == f"{entry.method}-{DENSE}"]
     datasets = [name for name in DATASETS if any(_on(entry, name) for entry in entries)]

@@ -55,13 +55,7 @@ _COLUMNS = (
 
 
 class Spent(NamedTuple):
-    """What is spent.
-
-    Attributes:
-        calls: To language models.
-        read: Tokens of prompts.
-        written: Tokens of replies.
-    """
+    """Calls to language models, and the tokens of their prompts and replies."""
 
     calls: float = 0.0
     read: float = 0.0
@@ -91,15 +85,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one method will spend on one data set.
-
-    Attributes:
-        dataset: The data set.
-        label: The run's name.
-        questions: How many there are to ask.
-        bounds: For all of them, by language model.
-        expected: What it will cost by a smaller run of the same, by language model; None where there was none.
-    """
+    """What one method will spend on one data set, by language model; expected where a smaller run said so."""
 
     dataset: str
     label: str
@@ -121,18 +107,7 @@ def estimate(
     parts: Parts,
     models: Mapping[str, str],
 ) -> Estimate:
-    """Rehearse a method on a few questions of a data set.
-
-    Args:
-        dataset: Its name.
-        spec: The method.
-        questions: All that there are to ask.
-        parts: What it is made from; stand-ins are put in the place of its language models.
-        models: By role, the language models whose tokens are counted; they are not asked.
-
-    Raises:
-        ConfigurationError: The method cannot be made.
-    """
+    """Rehearse a method on a few questions of a data set, with stand-ins for the language models of each role."""
     rehearsed = questions[:REHEARSED]
     spent = []
     for knows in (True, False):
@@ -153,15 +128,7 @@ def estimate(
 def estimate_reference(
     label: str, questions: Sequence[Any], retriever: Retriever, settings: Mapping[str, Any], model: str
 ) -> Estimate:
-    """Rehearse the labelling of passages for a few training questions of each kind, one hop and several.
-
-    Args:
-        label: Of its row.
-        questions: The training questions, each of which says whether it is of one hop.
-        retriever: Finds the passages.
-        settings: Of the program that labels.
-        model: The language model of the task role.
-    """
+    """Rehearse the labelling of passages for a few training questions of each kind, one hop and several."""
     ends = []
     for knows in (True, False):
         spent = Spent()
@@ -180,13 +147,7 @@ def estimate_reference(
 
 
 def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate:
-    """What it costs that a baseline learns, by what it costs to ask it its training questions.
-
-    Args:
-        plain: To ask it all of them.
-        label: Of its row.
-        predictors: How many it has: each is tried without its demonstrations.
-    """
+    """What it costs that a baseline learns, by what it costs to ask it its training questions."""
     held = held_out(plain.questions)
     learned = plain.questions - held if held < plain.questions else held
     least, most = learned + held, learned + held * (1 + _SETS + predictors)
@@ -208,17 +169,6 @@ def estimate_compilation(
     Once with stand-ins that know everything, all of whose answers are right, and once with some that know nothing. The
     draws of a boundary model, which few questions are too few for, are added; what an optimizer with a language model
     that reflects, or a training, asks for is not.
-
-    Args:
-        spec: What is compiled.
-        parts: What it is made from; stand-ins are put in the place of its language models.
-        questions: To learn from and to choose by.
-        models: By role, the language models.
-        options: Of `keqa.compile`.
-
-    Raises:
-        ConfigurationError: An option cannot work.
-        TooManyFailuresError: The stand-ins cannot serve the method.
     """
     train = questions.train[:_REHEARSED_PAIRS]
     shared = questions.val[0].id in {one.id for one in questions.train}
@@ -271,15 +221,7 @@ def held_out(questions: int) -> int:
 def estimate_labels(
     dataset: str, questions: Sequence[Any], parts: Parts, models: Mapping[str, str], lm: str
 ) -> Estimate:
-    """What it costs that a language model labels the pairs of answers that KEQA's judge compared (Table 2).
-
-    Args:
-        dataset: Its name.
-        questions: All that there are to ask.
-        parts: What KEQA is made from.
-        models: By role.
-        lm: The language model that labels.
-    """
+    """What it costs that a language model labels the pairs of answers that KEQA's judge compared (Table 2)."""
     judge = f"{models['consistency']} as the judge"
     compared = estimate(dataset, parse_spec("keqa"), questions, parts, {**models, "consistency": judge})
     return Estimate(dataset, f"labels of Table 2 by {lm}", len(questions), {lm: compared.bounds[judge]})
@@ -305,11 +247,7 @@ def price(model: str, spent: Spent) -> float | None:
 
 
 def estimates(found: Sequence[Estimate]) -> Grid:
-    """A row a method and data set, and their sum; the sum of each language model, where there are several.
-
-    Args:
-        found: What was rehearsed. Where one of them says what is expected by a smaller run, there are columns for it.
-    """
+    """A row a method and data set, and their sum; the sum of each language model, where there are several."""
     measured = any(one.expected is not None for one in found)
     rows = [_row(one.dataset, one.label, [one], measured=measured) for one in found]
     rows.append(_row("all", "", found, ruled=True, measured=measured))

@@ -54,15 +54,7 @@ _UNUSUAL = re.compile(r"[^\w.+=@-]+")
 
 @dataclass(frozen=True)
 class Experiment:
-    """Runs on one data set with the same passages and language models.
-
-    Attributes:
-        dataset: The data set.
-        specs: The methods.
-        dense: Whether they search the dense index instead of the usual one (Table 3).
-        lm: Position among the other language models (Table 4); None for the usual one.
-        compiled: Whether they are baselines that learn from the data set's training questions first.
-    """
+    """Runs on one data set; ``lm`` is the place among other language models, ``compiled`` baselines learn first."""
 
     dataset: str
     specs: tuple[Spec, ...]
@@ -79,18 +71,7 @@ def experiments(
     others: Sequence[str] = (),
     compiled: bool = False,
 ) -> Iterator[Experiment]:
-    """The runs of Table 1 on every data set, and those of the other tables and figures on NQ and StrategyQA.
-
-    Args:
-        datasets: Names among the paper's.
-        dense: Whether there is a dense index, for Table 3.
-        left_out: Rows of Table 1 that lack what they are made of, such as a utility reference.
-        others: Other language models, for Table 4.
-        compiled: Whether each baseline has a row beside its own that learned from training questions.
-
-    Raises:
-        InputError: A data set is none of the paper's.
-    """
+    """The runs of Table 1 on every data set, and those of the other tables and figures on NQ and StrategyQA."""
     for dataset in datasets:
         if dataset not in DATASETS:
             raise InputError(f"{dataset} is none of the paper's data sets, which are {', '.join(DATASETS)}")
@@ -128,22 +109,14 @@ def compiled_names() -> tuple[str, ...]:
 
 
 def in_table_order(label: str) -> tuple[int, bool]:
-    """Sorts runs of a data set: a row that learned stands beside the one that did not.
-
-    Args:
-        label: Of a run.
-    """
+    """Sorts runs of a data set: a row that learned stands beside the one that did not."""
     name = label.removesuffix(f"-{COMPILED}")
     order = _of_table_1("")
     return order.index(name) if name in order else len(order), name != label
 
 
 def check_labels(planned: Sequence[Experiment], folder: Path) -> None:
-    """Refuse experiments whose run files could not be written side by side.
-
-    Raises:
-        InputError: A label cannot name a file, or names two.
-    """
+    """Refuse experiments whose run files could not be written side by side."""
     for dataset in dict.fromkeys(one.dataset for one in planned):
         labels = [spec.label for one in planned if one.dataset == dataset for spec in one.specs]
         for label, count in Counter(str(run_path(folder / dataset, label)).casefold() for label in labels).items():

@@ -38,15 +38,7 @@ _LONGEST = 600
 
 @dataclass(frozen=True)
 class KSRun:
-    """A row on a data set with an LM.
-
-    Attributes:
-        dataset: The data set.
-        lm: The LM's name in tables.
-        method: The method.
-        arguments: Those that its specification gave.
-        run: Its run file.
-    """
+    """A row on a data set with an LM."""
 
     dataset: str
     lm: str
@@ -82,14 +74,7 @@ class KSRun:
 
 
 def selection_recall(line: RunLine) -> bool | None:
-    """Whether the answer is in what a question was answered from: evidence sentences, or the document as read.
-
-    Args:
-        line: Of any row of the paper.
-
-    Returns:
-        None where it read no document, failed, or is answered with yes, no or a choice.
-    """
+    """Whether the answer is in the evidence, or the document as read; None where nothing was, or it is no phrase."""
     record = line.record
     if record is None or record.failure is not None:
         return None
@@ -102,11 +87,7 @@ def selection_recall(line: RunLine) -> bool | None:
 
 
 def ks_llm_tables(runs: Sequence[KSRun]) -> list[Grid]:
-    """Every table that the runs hold something for.
-
-    Args:
-        runs: Of one or more data sets and LMs; the first of each stand for the paper's Vicuna-13B and its sets.
-    """
+    """Every table that the runs hold something for."""
     found = (_overall(runs), _lengths(runs), _sentences(runs), _case(runs))
     return [grid for grid in found if grid is not None]
 

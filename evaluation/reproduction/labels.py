@@ -26,12 +26,7 @@ _Pair = tuple[str, str, str]
 
 
 def pairs_to_label(entry: Entry, datasets: Iterable[str]) -> list[_Pair]:
-    """The quizzes and answers that KEQA's judge compared, each pair once.
-
-    Args:
-        entry: KEQA's row.
-        datasets: Of these data sets.
-    """
+    """The quizzes and answers that KEQA's judge compared, each pair once."""
     wanted = set(datasets)
     found: dict[PairKey, _Pair] = {}
     for (dataset, _, _), line in entry.lines.items():
@@ -45,22 +40,7 @@ def pairs_to_label(entry: Entry, datasets: Iterable[str]) -> list[_Pair]:
 def label_pairs(
     pairs: Iterable[_Pair], lm: dspy.BaseLM, path: Path, *, in_flight: int, progress: Progress
 ) -> tuple[dict[PairKey, bool], int]:
-    """Ask a language model of each pair whether the answers mean the same, as D_s is asked.
-
-    Args:
-        pairs: Quiz and two answers.
-        lm: The language model.
-        path: Where each label is kept at once, so that no pair is asked twice.
-        in_flight: Calls in work at once.
-        progress: Told of each pair.
-
-    Returns:
-        The labels, and how many pairs have none because the call failed.
-
-    Raises:
-        ConfigurationError: A key or model is wrong.
-        InputError: The file cannot be used.
-    """
+    """Ask, as D_s is asked, whether the answers of each pair mean the same: the labels, and how many calls failed."""
     pairs = list(pairs)
     judge = Predictor(JudgeConsistency)
     judge.lm = lm

@@ -55,13 +55,7 @@ class Tally:
 
 
 def stand_in(knows: bool, tokens: Callable[[str], int], tally: Tally | None = None) -> dspy.LM:
-    """A language model that is none.
-
-    Args:
-        knows: Whether it answers every question always in the same way, or never.
-        tokens: Counts the tokens of a text as the real one does.
-        tally: Counts what it is asked for.
-    """
+    """A language model that is none, and answers every question always in the same way, or never."""
     engine = _Engine(knows, tokens, tally or Tally())
     return dspy.LM(
         f"rehearsal/{'known' if knows else 'unknown'}",
@@ -78,12 +72,6 @@ def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Pa
     """A compiled KEQA that is none: its reference shows real passages with labels that nobody gave.
 
     What the prompts of one with a reference cost is so known before R is built.
-
-    Args:
-        questions: Training questions.
-        retriever: Finds the passages.
-        folder: Where to save it.
-        top_k: Passages of a question.
     """
     entries = [
         Entry(one.id, one.question, hit.passage.rendered, place % 2 == 0)

@@ -18,13 +18,7 @@ SpentOn = tuple[int, Mapping[str, Spent]]
 
 
 def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn | None:
-    """What a run has cost; None where there is no such run.
-
-    Args:
-        folder: Of the data set's run files.
-        label: Of the run.
-        models: By role, its language models.
-    """
+    """What a run has cost; None where there is no such run."""
     path = run_path(folder, label)
     if not path.exists():
         return None
@@ -39,14 +33,7 @@ def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn
 
 @dataclass(frozen=True)
 class Trained:
-    """What it has cost to make a program.
-
-    Attributes:
-        by_model: The cost by language model.
-        learned: Questions that were learned from.
-        held: Questions that candidates were scored on.
-        rounds: How many candidates were.
-    """
+    """What it has cost to make a program that learned, and chose among candidates by questions held out."""
 
     by_model: Mapping[str, Spent]
     learned: int
@@ -65,12 +52,7 @@ class Trained:
 
 
 def spent_on_training(folder: Path, model: str) -> Trained | None:
-    """What it has cost to make a saved program; None where there is none, or it does not say.
-
-    Args:
-        folder: Of the program.
-        model: The language model that the cost is charged to.
-    """
+    """What it has cost to make a saved program; None where there is none, or it does not say."""
     try:
         said = about(folder)
         parts = [said["spent"], said.get("spent_earlier") or {}]
@@ -85,13 +67,7 @@ def spent_on_training(folder: Path, model: str) -> Trained | None:
 
 
 def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None) -> Estimate:
-    """An estimate with what is expected by a smaller run.
-
-    Args:
-        estimate: By a rehearsal.
-        found: What the smaller run has cost; None where there was none.
-        asked: How many questions are asked, where that is not as many as the estimate is for.
-    """
+    """An estimate with what is expected by a smaller run."""
     if found is None:
         return estimate
     factor = (estimate.questions if asked is None else asked) / found[0]
@@ -99,11 +75,7 @@ def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None
 
 
 def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
-    """What everything has cost, a row a run.
-
-    Args:
-        rows: Data set, name and what was spent.
-    """
+    """What everything has cost, a row a run."""
     columns = (
         Column("data set", right=False),
         Column("run", right=False),

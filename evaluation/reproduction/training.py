@@ -44,14 +44,7 @@ _SAME_FILE = ("strategyqa",)
 
 @dataclass(frozen=True)
 class Built:
-    """What was built.
-
-    Attributes:
-        folder: Of the program; None where no passage made an answer better or worse.
-        helpful: Entries that helped.
-        harmful: Entries that harmed.
-        problems: What could not be labelled, and why.
-    """
+    """A program, or none where no passage made a difference; entries that helped and harmed; what has no label."""
 
     folder: Path | None
     helpful: int = 0
@@ -60,16 +53,7 @@ class Built:
 
 
 def training_sources(named: Mapping[str, str], given: Sequence[str]) -> list[str]:
-    """Where the training questions of each data set come from, as `keqa.evaluation.questions.of_training` takes it.
-
-    Args:
-        named: By data set, where its test questions come from.
-        given: Sources that were named for training, as ``NAME:PATH`` or ``NAME``.
-
-    Raises:
-        InputError: One is named for no data set of these, or twice; or test questions come from one file, which says
-            nothing of where training questions are.
-    """
+    """Where the training questions of each data set come from, as `keqa.evaluation.questions.of_training` takes it."""
     found: dict[str, str] = {}
     for one in given:
         name = one.partition(":")[0].strip().lower()
@@ -97,12 +81,7 @@ def of_set(training: Questions, name: str) -> list[Any]:
 
 
 def embedder_of(name: str | None) -> Embedder | str:
-    """What R_u embeds with: what is named, or MiniLM where it is installed, or n-grams.
-
-    Raises:
-        ConfigurationError: What is named is no embedding model.
-        MissingExtraError: A package is missing that the model needs.
-    """
+    """What R_u embeds with: what is named, or MiniLM where it is installed, or n-grams."""
     from keqa.programs.reference.embedding import open_embedder
 
     if name is not None:
@@ -131,21 +110,6 @@ def build_program(
 
     Every labelled question is kept in ``FOLDER.work`` at once, so that the same call resumes, and one with more
     training questions labels the further ones only.
-
-    Args:
-        retriever: Finds the passages.
-        lms: The language models.
-        training: As `keqa.evaluation.questions.of_training` gives them.
-        folder: Where to.
-        embedder: Of R_u.
-        in_flight: Questions in work at once.
-        progress: Told of each question.
-        command: How it came to be, without addresses.
-
-    Raises:
-        ConfigurationError: A key or model is wrong.
-        TooManyFailuresError: Most questions failed for a reason that may pass.
-        InputError: The folder holds something else.
     """
     program = KEQA(retriever, lms=lms, **SETTINGS)
     labeller = Labeller(program, correctness=f1)
@@ -190,27 +154,7 @@ def compile_baseline(
     before_first: Callable[[], None],
     command: str,
 ) -> bool:
-    """Let a baseline learn demonstrations from training questions, and save it.
-
-    Args:
-        spec: The baseline.
-        parts: What it is made from.
-        examples: The training questions; a quarter of them choose among sets of demonstrations.
-        folder: Where to; finished work is kept beside it, in ``FOLDER.work``.
-        in_flight: Questions in work at once.
-        progress: Told of each question.
-        before_first: Called before anything is asked.
-        command: How it came to be.
-
-    Returns:
-        Whether it learned anything: no demonstrations are kept that do not make it better.
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong, or the LM gives no token probabilities and the method
-            needs them.
-        TooManyFailuresError: Most questions failed for a reason that may pass.
-        InputError: The folder holds a program that learned from others.
-    """
+    """Let a baseline learn demonstrations from training questions, and save it; whether it learned any."""
     compiled = compile_program(
         make(spec, parts),
         list(examples),
@@ -225,11 +169,7 @@ def compile_baseline(
 
 
 def publish_questions(path: Path, training: Questions | None, tests: Mapping[str, Questions], seed: int) -> None:
-    """Write down which questions were learned from and which were asked, by id, with the run.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
+    """Write down which questions were learned from and which were asked, by id, with the run."""
     names = list(tests)
     published = {
         "seed": seed,
