@@ -112,17 +112,23 @@ class Figure:
         return table(self.name, self.title, rows)
 
 
-Named = tuple[str | tuple[str, str], Cell]
-"""A cell with the name of its column, or that and the group of the column."""
+Named = tuple[str | tuple[str, str] | Column, Cell]
+"""A cell with the name of its column, or that and the group of the column, or the column."""
 
 
 def table(name: str, title: str, rows: Iterable[Iterable[Named]], *notes: str, ruled: Container[int] = ()) -> Grid:
     """A table of rows that name their cells; columns of words are set to the left, and lines stand above some rows."""
     named = [list(row) for row in rows]
-    heads = ((key if isinstance(key, tuple) else (key, ""), cell) for key, cell in named[0])
-    columns = tuple(Column(*key, right=not isinstance(cell.value, str)) for key, cell in heads)
+    columns = tuple(_column(key, cell) for key, cell in named[0])
     cells = (tuple(cell for _, cell in row) for row in named)
     return Grid(name, title, columns, tuple(Row(one, place in ruled) for place, one in enumerate(cells)), notes)
+
+
+def _column(key: str | tuple[str, str] | Column, cell: Cell) -> Column:
+    if isinstance(key, Column):
+        return key
+    name, group = (key, "") if isinstance(key, str) else key
+    return Column(name, group, right=not isinstance(cell.value, str))
 
 
 def grouped(columns: Iterable[Column]) -> Iterator[tuple[str, list[Column]]]:

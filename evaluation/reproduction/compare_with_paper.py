@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from keqa.evaluation.reports.grid import Cell, Column, Grid, Row, number, text
+from keqa.evaluation.reports.grid import Grid, Named, number, table, text
 from keqa.evaluation.reports.judge import (
     Labels,
     accuracies,
@@ -81,19 +81,20 @@ def _pairs(
     if not kept:
         return None
     shown = [c for c in columns if any((entry.as_published, *c) in paper for entry in kept)]
-    heads = [Column(w, f"{d} {_HEADINGS.get(m, 'time')}") for d, m in shown for w in ("here", "paper")]
     scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
-    rows = tuple(Row((text(entry.title), *_cells(entry, shown, paper))) for entry in kept)
+    rows = ([("method", text(entry.title)), *_cells(entry, shown, paper)] for entry in kept)
     all_notes = (_NOTE, *notes, *_incomparable(kept), *([untouched_note(kept)] if scored else []))
-    return Grid(name, title, (Column("method", right=False), *heads), rows, all_notes)
+    return table(name, title, rows, *all_notes)
 
 
 def _cells(
     entry: Entry, columns: Sequence[tuple[str, str]], paper: Mapping[tuple[str, str, str], float]
-) -> Iterator[Cell]:
+) -> Iterator[Named]:
     for dataset, name in columns:
-        yield number(measure(name, _on(entry, dataset)) if entry.comparable else None)
-        yield number(paper.get((entry.as_published, dataset, name)) if entry.comparable else None)
+        group = f"{dataset} {_HEADINGS.get(name, 'time')}"
+        here = measure(name, _on(entry, dataset)) if entry.comparable else None
+        yield ("here", group), number(here)
+        yield ("paper", group), number(paper.get((entry.as_published, dataset, name)) if entry.comparable else None)
 
 
 def _incomparable(entries: Sequence[Entry]) -> Iterator[str]:
@@ -116,24 +117,22 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | 
     if not any(pairs):
         return None
     found, judged_by = accuracies(pairs)
-    lines = []
+    lines: list[list[Named]] = []
     for name in dict.fromkeys(name for name, _ in TABLE_2):
-        here = found.get(name, [None] * len(pairs))
-        sides = zip(here, (TABLE_2[name, dataset] for dataset in shown), strict=True)
-        lines.append(Row((text(name), *(number(value) for side in sides for value in side))))
-    heads = [Column(w, dataset) for dataset in shown for w in ("here", "paper")]
+        lines.append([("judge", text(name))])
+        for dataset, here in zip(shown, found.get(name, [None] * len(pairs)), strict=True):
+            lines[-1] += [(("here", dataset), number(here)), (("paper", dataset), number(TABLE_2[name, dataset]))]
     counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
     truth = (
         "the gold answers of quizzes, as far as the data have them"
         if labels is None
         else f"the labels of {labelled_by}, of the pairs that KEQA's own run compared"
     )
-    notes = (
+    note = (
         f"The paper's D_s is LLaMA, and its truth the labels of GPT-3.5; here it is {truth}. Pairs here: {counts}. "
-        f"{judged_by}",
+        f"{judged_by}"
     )
-    title = "Table 2, the judge of consistency, here and in the paper"
-    return Grid("paper-table2", title, (Column("judge", right=False), *heads), tuple(lines), notes)
+    return table("paper-table2", "Table 2, the judge of consistency, here and in the paper", lines, note)
 
 
 def _steps(entries: Sequence[Entry]) -> Grid | None:
@@ -143,22 +142,29 @@ def _steps(entries: Sequence[Entry]) -> Grid | None:
     here = {step: measure(f"{step} seconds", lines) for step in SECONDS}
     if not lines or None in here.values():
         return None
-    rows = tuple(Row((text(step), number(here[step], 2), number(SECONDS[step], 2))) for step in SECONDS)
-    columns = (Column("step", right=False), Column("here", "strategyqa"), Column("paper", "strategyqa"))
-    return Grid("paper-steps", "Seconds of a question by step, here and in the paper", columns, rows, (_SUMMED,))
+    rows: list[list[Named]] = [
+        [
+            ("step", text(step)),
+            (("here", "strategyqa"), number(here[step], 2)),
+            (("paper", "strategyqa"), number(SECONDS[step], 2)),
+        ]
+        for step in SECONDS
+    ]
+    return table("paper-steps", "Seconds of a question by step, here and in the paper", rows, _SUMMED)
 
 
 def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
     """The paper's Table 4 as it stands: its language models are not those of this run."""
     shown = [c for c in columns if ("keqa", "GPT-4", c[0]) in TABLE_4]
     pairs = dict.fromkeys((method, lm) for method, lm, _ in TABLE_4)
-    rows = [
-        Row((text(f"{_TITLES[method]} w {lm}"), *(number(TABLE_4[method, lm, d]) for d, _ in shown)))
+    rows: list[list[Named]] = [
+        [
+            ("method", text(f"{_TITLES[method]} w {lm}")),
+            *(((_HEADINGS[m], d), number(TABLE_4[method, lm, d])) for d, m in shown),
+        ]
         for method, lm in pairs
     ]
-    heads = (Column("method", right=False), *(Column(_HEADINGS[m], d) for d, m in shown))
-    title = "Table 4 of the paper: other language models"
-    return Grid("paper-table4", title, heads, tuple(rows)) if shown else None
+    return table("paper-table4", "Table 4 of the paper: other language models", rows) if shown else None
 
 
 def _on(entry: Entry, dataset: str) -> list[Question]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import dspy
 from keqa.data.example import as_example
 from keqa.errors import StageError
 from keqa.evaluation.build import Parts, make
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, table, text
 from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
 from keqa.lms.adapter import adapter
 from keqa.lms.direct import quiet_litellm
@@ -42,16 +42,7 @@ _REHEARSED_PAIRS = 4
 REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
 
-_COLUMNS = (
-    Column("data set", right=False),
-    Column("run", right=False),
-    Column("questions"),
-    *(
-        Column(name, group)
-        for group in ("LM calls", "tokens read", "tokens written", "US dollars")
-        for name in ("least", "most")
-    ),
-)
+_QUANTITIES = ("LM calls", "tokens read", "tokens written", "US dollars")
 
 
 class Spent(NamedTuple):
@@ -250,7 +241,7 @@ def estimates(found: Sequence[Estimate]) -> Grid:
     """A row a method and data set, and their sum; the sum of each language model, where there are several."""
     measured = any(one.expected is not None for one in found)
     rows = [_row(one.dataset, one.label, [one], measured=measured) for one in found]
-    rows.append(_row("all", "", found, ruled=True, measured=measured))
+    rows.append(_row("all", "", found, measured=measured))
     models = list(dict.fromkeys(model for one in found for model in one.bounds))
     for model in models if len(models) > 1 else ():
         of_it = [_of_model(one, model) for one in found if model in one.bounds]
@@ -271,14 +262,7 @@ def estimates(found: Sequence[Estimate]) -> Grid:
             "Expected: what a question cost in the smaller run, times the questions of this one."
             + (f" Not in the smaller run, and in no sum of what is expected: {', '.join(lacking)}." if lacking else "")
         )
-    columns = _COLUMNS if not measured else (*_COLUMNS[:3], *_with_expected(_COLUMNS[3:]))
-    return Grid("estimate", "What it will cost", columns, tuple(rows), tuple(notes))
-
-
-def _with_expected(columns: Sequence[Column]) -> Iterator[Column]:
-    """Least, expected and most of each quantity."""
-    for least, most in zip(columns[::2], columns[1::2], strict=True):
-        yield from (least, Column("expected", least.group), most)
+    return table("estimate", "What it will cost", rows, *notes, ruled={len(found)})
 
 
 def _of_model(one: Estimate, model: str) -> Estimate:
@@ -318,7 +302,7 @@ def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
     )
 
 
-def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = False, measured: bool = False) -> Row:
+def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -> list[Named]:
     bounds = [one.total for one in found]
     ends = [total(one.least for one in bounds), total(one.most for one in bounds)]
     # None where no language model's price is known.
@@ -328,11 +312,15 @@ def _row(dataset: str, run: str, found: Sequence[Estimate], *, ruled: bool = Fal
     if measured:
         ends.insert(1, total(spent for one in known for spent in one.values()))
         paid.insert(1, _paid((model, spent) for one in known for model, spent in one.items()))
-    counts = [_count(value) for values in zip(*ends, strict=True) for value in values]
-    cells = [*counts, *map(_dollars, paid)]
-    if measured and not known:
-        cells[1::3] = [EMPTY] * 4
-    return Row((text(dataset), text(run), _count(sum(one.questions for one in found)), *cells), ruled=ruled)
+    names = ("least", "expected", "most") if measured else ("least", "most")
+    quantities = [*(map(_count, values) for values in zip(*ends, strict=True)), map(_dollars, paid)]
+    cells: list[Named] = [
+        ((name, quantity), cell if known or name != "expected" else EMPTY)
+        for quantity, values in zip(_QUANTITIES, quantities, strict=True)
+        for name, cell in zip(names, values, strict=True)
+    ]
+    asked = _count(sum(one.questions for one in found))
+    return [("data set", text(dataset)), ("run", text(run)), ("questions", asked), *cells]
 
 
 def _paid(spent: Iterable[tuple[str, Spent]]) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from keqa.evaluation.records import Run, RunLine
-from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, text
+from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, table, text
 from keqa.evaluation.reproduction.published_ks_llm import (
     CASE,
     DATASETS,
@@ -98,21 +98,16 @@ def _overall(runs: Sequence[KSRun]) -> Grid | None:
     if not there:
         return None
     sets, lms = _unique(one.dataset for one in runs), _unique(one.lm for one in runs)
-    columns = [Column("method", right=False)]
-    for dataset in sets:
-        columns += [Column(f"{lm} {what}", dataset) for lm in lms for what in ("EM", "recall")]
-        columns += [Column(f"paper, {lm}", dataset) for lm in LMS if dataset in DATASETS]
-    rows = []
+    rows: list[list[Named]] = []
     for method in ROWS:
-        cells = [text(METHODS[method].title)]
+        rows.append([("method", text(METHODS[method].title))])
         for dataset in sets:
             for lm in lms:
-                one = there.get((method, dataset, lm))
-                cells += _scored(one)
-            cells += [_percent(TABLE_1[method, dataset, lm]) for lm in LMS if dataset in DATASETS]
-        rows.append(Row(tuple(cells)))
-    notes = (_RECALL, *(_failed(runs)), *REMARKS)
-    return Grid("ks-llm-table1", "KS-LLM, Table 1, here and in the paper", tuple(columns), tuple(rows), notes)
+                rows[-1] += _scored(there.get((method, dataset, lm)), dataset, f"{lm} ")
+            for lm in LMS if dataset in DATASETS else ():
+                rows[-1].append(((f"paper, {lm}", dataset), _percent(TABLE_1[method, dataset, lm])))
+    title = "KS-LLM, Table 1, here and in the paper"
+    return table("ks-llm-table1", title, rows, _RECALL, *_failed(runs), *REMARKS)
 
 
 def _lengths(runs: Sequence[KSRun]) -> Grid | None:
@@ -125,20 +120,16 @@ def _lengths(runs: Sequence[KSRun]) -> Grid | None:
     shown = [("standard", 0, usual.get("standard"))]
     shown += [("standard-doc", tokens, cut[tokens]) for tokens in sorted(cut)]
     shown += [("ks-llm", 0, usual.get("ks-llm"))]
-    rows = []
+    rows: list[list[Named]] = []
     for method, tokens, one in shown:
         published, minutes = TABLE_2.get((method, tokens), (None, ""))
-        cells = [text(METHODS[method].title), Cell(tokens, f"{tokens:,}") if tokens else EMPTY]
-        cells += _scored(one)
-        cells += [EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}")]
-        rows.append(Row((*cells, _percent(published), text(minutes))))
-    columns = (
-        Column("method", right=False),
-        *(Column(name) for name in ("tokens", "EM", "recall", "seconds", "paper, EM", "paper, minutes")),
-    )
+        rows.append([("method", text(METHODS[method].title))])
+        rows[-1] += [("tokens", Cell(tokens, f"{tokens:,}") if tokens else EMPTY), *_scored(one)]
+        rows[-1] += [("seconds", EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}"))]
+        rows[-1] += [("paper, EM", _percent(published)), (Column("paper, minutes"), text(minutes))]
     note = f"On {first[0].dataset} with {first[0].lm}; the paper: TriviaQA-verified with Vicuna-13B on an A100."
     seconds = "Seconds: those of the LM's calls, over all questions, none of which a cache answered."
-    return Grid("ks-llm-table2", "KS-LLM, Table 2, length of the document", columns, tuple(rows), (note, seconds))
+    return table("ks-llm-table2", "KS-LLM, Table 2, length of the document", rows, note, seconds)
 
 
 def _sentences(runs: Sequence[KSRun]) -> Grid | None:
@@ -149,26 +140,21 @@ def _sentences(runs: Sequence[KSRun]) -> Grid | None:
     if len(ks) < 2:
         return None
     sets = [dataset for dataset in _unique(one.dataset for one in first) if (dataset, ks[0]) in by_k]
-    columns = [Column("k")]
-    for dataset in sets:
-        columns += [Column(what, dataset) for what in ("EM", "recall", *(["paper, EM"] * (dataset in DATASETS)))]
-    rows = []
-    for k in ks:
-        cells = [Cell(k, str(k))]
-        for dataset in sets:
-            one = by_k.get((dataset, k))
-            cells += _scored(one)
-            cells += [_percent(FIGURE_3.get((dataset, k)))] * (dataset in DATASETS)
-        rows.append(Row(tuple(cells)))
+
+    def row(head: Cell, found: Mapping[str, tuple[KSRun | None, float | None]]) -> list[Named]:
+        cells: list[Named] = [("k", head)]
+        for dataset, (one, published) in found.items():
+            cells += _scored(one, dataset)
+            cells += [(("paper, EM", dataset), _percent(published))] * (dataset in DATASETS)
+        return cells
+
+    rows = [row(Cell(k, str(k)), {one: (by_k.get((one, k)), FIGURE_3.get((one, k))) for one in sets}) for k in ks]
     for method in ("standard", "standard-doc"):
-        cells = [text(METHODS[method].title)]
-        for dataset in sets:
-            one = next((one for one in first if one.usual and (one.method, one.dataset) == (method, dataset)), None)
-            cells += _scored(one)
-            cells += [_percent(TABLE_1.get((method, dataset, LMS[0])))] * (dataset in DATASETS)
-        rows.append(Row(tuple(cells), ruled=method == "standard"))
+        usual = {one.dataset: one for one in first if one.usual and one.method == method}
+        beside = {one: (usual.get(one), TABLE_1.get((method, one, LMS[0]))) for one in sets}
+        rows.append(row(text(METHODS[method].title), beside))
     note = f"With {runs[0].lm}; the paper: Vicuna-13B, of whose figure the text names the points of k = 2."
-    return Grid("ks-llm-figure3", "KS-LLM, Figure 3, sentences selected", tuple(columns), tuple(rows), (note, _RECALL))
+    return table("ks-llm-figure3", "KS-LLM, Figure 3, sentences selected", rows, note, _RECALL, ruled={len(ks)})
 
 
 def _case(runs: Sequence[KSRun]) -> Grid | None:
@@ -191,13 +177,16 @@ def _case(runs: Sequence[KSRun]) -> Grid | None:
         here |= {"triples": "; ".join(quiz.triples)}
         here |= {"evidence": " ".join(f"{one.text} ({one.distance:.2f})" for one in quiz.selected)}
     here |= {"ks-llm": best.answer or ""}
-    rows = tuple(
-        Row((text(METHODS[name].title if name in METHODS else name), text(here.get(name, "")[:_LONGEST]), text(paper)))
+    rows: list[list[Named]] = [
+        [
+            ("", text(METHODS[name].title if name in METHODS else name)),
+            ("here", text(here.get(name, "")[:_LONGEST])),
+            ("paper, Vicuna-13B", text(paper)),
+        ]
         for name, paper in CASE
-    )
-    columns = (Column("", right=False), Column("here", right=False), Column("paper, Vicuna-13B", right=False))
+    ]
     note = "Behind each sentence its distance from the nearest triple."
-    return Grid("ks-llm-table3", "KS-LLM, Table 3, a case", columns, rows, (note,))
+    return table("ks-llm-table3", "KS-LLM, Table 3, a case", rows, note)
 
 
 def _failed(runs: Sequence[KSRun]) -> Iterator[str]:
@@ -216,9 +205,10 @@ def _unique(names: Iterator[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _scored(one: KSRun | None) -> list[Cell]:
+def _scored(one: KSRun | None, group: str = "", before: str = "") -> list[Named]:
     """EM and the recall of the selection."""
-    return [EMPTY, EMPTY] if one is None else [_percent(one.em), _percent(one.recall)]
+    em, recall = (EMPTY, EMPTY) if one is None else (_percent(one.em), _percent(one.recall))
+    return [((f"{before}EM", group), em), ((f"{before}recall", group), recall)]
 
 
 def _percent(value: float | None) -> Cell:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from keqa.errors import KeqaError
 from keqa.evaluation.compare import run_path
-from keqa.evaluation.reports.grid import Column, Grid, Row, count, text
+from keqa.evaluation.reports.grid import Column, Grid, Named, count, table, text
 from keqa.evaluation.reproduction.estimate import Estimate, Spent, held_out, price, spent_on, total
 from keqa.evaluation.run_file import iter_lines
 from keqa.programs.saving.folder import about
@@ -76,26 +76,19 @@ def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None
 
 def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
     """What everything has cost, a row a run."""
-    columns = (
-        Column("data set", right=False),
-        Column("run", right=False),
-        *map(Column, ("LM calls", "tokens read", "tokens written", "US dollars")),
-    )
     lines = [_line(dataset, label, [spent]) for dataset, label, spent in rows]
-    lines.append(_line("all", "", [spent for _, _, spent in rows], ruled=True))
+    lines.append(_line("all", "", [spent for _, _, spent in rows]))
     note = (
         "As the estimate counts it: what runs share is counted for each, and what a cache answered as if it had been "
         "asked. Of what was learned before, the requests that were sent."
     )
-    return Grid("spent", "What it has cost", columns, tuple(lines), (note,))
+    return table("spent", "What it has cost", lines, note, ruled={len(rows)})
 
 
-def _line(dataset: str, label: str, found: Sequence[SpentOn], *, ruled: bool = False) -> Row:
+def _line(dataset: str, label: str, found: Sequence[SpentOn]) -> list[Named]:
     parts = [part for _, by_model in found for part in by_model.items()]
     spent = total(part for _, part in parts)
     prices = [paid for model, part in parts if (paid := price(model, part)) is not None]
     dollars = text(f"{sum(prices):,.2f}" if prices else "unknown")
-    return Row(
-        (text(dataset), text(label), *(count(round(value)) for value in spent), dollars),
-        ruled=ruled,
-    )
+    counts = zip(("LM calls", "tokens read", "tokens written"), (count(round(value)) for value in spent), strict=True)
+    return [("data set", text(dataset)), ("run", text(label)), *counts, (Column("US dollars"), dollars)]
