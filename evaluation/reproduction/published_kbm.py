@@ -1,6 +1,6 @@
-"""The figures of the KBM paper (final version, Tables 1 to 5 and those that its figures print), beside those of a run.
+"""The figures of the KBM paper (final version, Tables 1 to 4 and those that its figures print), beside those of a run.
 
-All are in per cent but the costs. Two cells are not as they are printed: Table 3 gives the LM alone, which never
+All are in per cent. Two cells are not as they are printed: Table 3 gives the LM alone, which never
 searches, a ratio of 100 on HotpotQA, here 0; and of Table 4's Prompt on WebQA with GPT-4o the random counterpart is
 60.8 in the final version and 68.0 in the first, so that it is left out. Chinese answers are scored by accuracy there.
 """
@@ -109,13 +109,6 @@ TABLE_4 = {
     if value is not None
 }
 """With the boundary model as a plug-in, by row, language model, data set and column."""
-
-TABLE_5 = {
-    "rag": (79.16, 100.0, 593.0, 2498.0),
-    "kbm-acc": (78.77, 67.5, 421.0, 2231.0),
-    "kbm-cer": (79.22, 86.5, 517.0, 2384.0),
-}
-"""A/E, the ratio, tokens read and milliseconds of a question, over all data sets of Table 1."""
 
 SIZES = {"llm": 28.87, "rag": 3.05}
 """What a language model of 72 billion parameters gains over one of 7 on WebQA, without and with passages."""

@@ -18,10 +18,12 @@ from keqa.evaluation.reproduction.estimate import (
     estimate_labels,
     estimate_reference,
     estimates,
+    expected,
+    spent_by_run,
+    spent_on_training,
 )
 from keqa.evaluation.reproduction.experiments import SETTINGS, Experiment, analysed, settings_for
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
-from keqa.evaluation.reproduction.spending import expected, spent_by_run, spent_on_training
 from keqa.evaluation.reproduction.training import REFERENCE, of_set
 from keqa.programs.registry import METHODS, Spec
 

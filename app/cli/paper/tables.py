@@ -18,9 +18,9 @@ from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.paper import cases
 from keqa.evaluation.reports.rows import KEQA, Entry, of_method
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
+from keqa.evaluation.reproduction.estimate import SpentOn, spent_by_run, spent_on_training, spent_table
 from keqa.evaluation.reproduction.experiments import Experiment, analysed, in_table_order, settings_for
 from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
-from keqa.evaluation.reproduction.spending import SpentOn, spent_by_run, spent_on_training, spent_table
 from keqa.evaluation.reproduction.training import REFERENCE
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms import build_lm
