@@ -100,7 +100,7 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
     seconds = time.perf_counter() - started
     retriever = ElasticsearchRetriever.open(address)
     # A key without the right to monitor does not learn the size.
-    size = retriever.facts().bytes
+    size = retriever.facts()["bytes"]
     figures: Figures = {"build_s": seconds, "found": manifest.passages}
     figures |= {} if size is None else {"disk_mb": size / 1e6}
     retriever.close()
