@@ -100,7 +100,7 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
     address = index_address(url, name)
     with closing(connect(parse_address(address))) as client:
         for index, entry in client.indices.get(index=f"{name}-*").items():
-            if not entry["aliases"]:
+            if name not in entry["aliases"]:
                 client.indices.delete(index=index)
     started = time.perf_counter()
     manifest = load_index(read_made(corpus), address, language="en")
