@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import closing
 from pathlib import Path
 
 from keqa.retrievers import Passage, build_index, open_index
@@ -93,14 +94,20 @@ def search_both(corpus: Path, embedded: Path, raw: Path, count: int) -> Figures:
 def load_server(corpus: Path, url: str, name: str) -> Figures:
     """Load a server, from the beginning where an earlier load was interrupted: its time is that of the whole."""
     from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+    from keqa.retrievers.elasticsearch.address import parse_address
+    from keqa.retrievers.elasticsearch.client import connect
 
     address = index_address(url, name)
+    with closing(connect(parse_address(address))) as client:
+        for index, entry in client.indices.get(index=f"{name}-*").items():
+            if name not in entry["aliases"]:
+                client.indices.delete(index=index)
     started = time.perf_counter()
     manifest = load_index(read_made(corpus), address, language="en")
     seconds = time.perf_counter() - started
     retriever = ElasticsearchRetriever.open(address)
     # A key without the right to monitor does not learn the size.
-    size = retriever.facts().bytes
+    size = retriever.facts()["bytes"]
     figures: Figures = {"build_s": seconds, "found": manifest.passages}
     figures |= {} if size is None else {"disk_mb": size / 1e6}
     retriever.close()

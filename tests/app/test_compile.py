@@ -194,7 +194,7 @@ def test_a_budget_is_a_number_as_well(keqa_command, served, pairs, tmp_path):
             ["train.jsonl", "--no-tuning", "--cost-per-retrieval", "0.3"],
             "are tuned, and that is left out: leave it out",
         ),
-        (["train.jsonl", "--budget", "heavy"], "budget is that of gepa, mipro, simba; bootstrap has none"),
+        (["train.jsonl", "--budget", "heavy"], "budget is that of gepa, mipro, simba, and bootstrap has none"),
         (["train.jsonl", "--no-reference", "--embedder", "hashing"], "utility reference, and none is built"),
         (["train.jsonl", "--method", "rag", "--embedder", "hashing"], "utility reference, and none is built"),
         (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),

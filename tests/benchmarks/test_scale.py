@@ -158,9 +158,10 @@ def test_a_load_that_was_interrupted_is_measured_from_the_beginning(elasticsearc
 
 
 def indexes(address):
+    """The generations by what the cluster tells them apart by."""
     target = parse_address(address)
     client = connect(target)
-    found = list(client.indices.get(index=f"{target.name}-*"))
+    found = [one["settings"]["index"]["uuid"] for one in client.indices.get(index=f"{target.name}-*").values()]
     client.close()
     return found
 

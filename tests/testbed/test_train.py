@@ -113,7 +113,8 @@ def test_a_new_piece_of_a_prompt_begins_near_the_most_similar_one(tmp_path, toke
     begun.begin_from(tmp_path / "model")
     rows = begun.model.get_input_embeddings().weight.detach()
     new, fields = rows[-1], [i for text, i in tokenizer.get_added_vocab().items() if text.startswith("[[ ## ")]
-    assert min(float((new - rows[i]).norm()) for i in fields) == pytest.approx(1.0, abs=1e-3)
+    # By chance it may lie nearer still to another one.
+    assert any(float((new - rows[i]).norm()) == pytest.approx(1.0, abs=1e-3) for i in fields)
 
 
 def test_a_training_from_a_finished_model_skips_the_easy_part(tmp_path, tokenizer, small):
