@@ -141,6 +141,11 @@ def _no_index(folder: Path) -> RetrievalError:
         )
     if not folder.exists():
         return RetrievalError(f"there is no index at {folder}. Build one with `keqa index SOURCE --out {folder}`")
+    if (folder / "manifest.json").is_file() and (folder / LOCK).exists():
+        return RetrievalError(
+            f"{folder} is an index of an earlier version, which this one cannot read. "
+            "Index its documents again, into another folder"
+        )
     return RetrievalError(f"{folder} is not an index: it has no manifest")
 
 

@@ -192,7 +192,16 @@ def test_engines_take_each_others_place_and_one_folder_serves_words_and_vectors(
 
 def test_what_is_no_index_is_not_opened(tmp_path):
     (tmp_path / "file").write_text("x")
-    for place, message in (("missing", "there is no index at"), ("", "is not an index"), ("file", "is not an index")):
+    (tmp_path / "old").mkdir()
+    for name in ("manifest.json", "lock"):
+        (tmp_path / "old" / name).write_text("{}")
+    messages = {
+        "missing": "there is no index at",
+        "": "is not an index",
+        "file": "is not an index",
+        "old": "of an earlier version",
+    }
+    for place, message in messages.items():
         with pytest.raises(RetrievalError, match=message):
             open_index(tmp_path / place)
 
