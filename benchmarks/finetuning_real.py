@@ -38,7 +38,7 @@ from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune
 from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import exact_match, normalize
 from keqa.optimize.alignment import gold_quizzes
-from keqa.programs.demonstrations import fixed_for
+from keqa.programs.predictor import fixed_for
 from keqa.signatures import (
     AnswerQuiz,
     AnswerWithKnowledge,

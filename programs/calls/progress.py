@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import dspy
 
-from keqa.lms.relay import Relay
+from keqa.lms.loops import Relay
 from keqa.programs.calls.session import context, within
 
 

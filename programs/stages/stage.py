@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import dspy
 
 from keqa.programs.calls.session import CallLimiter, Session, context, run_blocking
-from keqa.programs.predictor_state import Predictor, checked_states, shown
+from keqa.programs.predictor import Predictor, checked_states, detached
 
 
 class RoleLMs(Protocol):
@@ -121,12 +121,3 @@ def keeping_lms(module: dspy.Module) -> Iterator[None]:
     finally:
         for predictor, lm in bound:
             predictor.lm = lm
-
-
-def detached(parameter: Any) -> Any:
-    """A predictor without its language model and with what its prompt shows; any other parameter as it is."""
-    if not isinstance(parameter, dspy.Predict):
-        return parameter
-    twin = copy.copy(parameter)
-    twin.lm, twin.demos = None, shown(parameter.demos, parameter.signature)
-    return twin
