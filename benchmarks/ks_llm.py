@@ -253,12 +253,12 @@ def ask_testbed(
     similarity: Annotated[str | None, typer.Option(help="Embedding model of the distance; words by default.")] = None,
 ) -> None:
     """Ask the seven rows, then the sweeps of k and of the document's length."""
-    from keqa.evaluation.build import Parts
-    from keqa.evaluation.call_cache import CallCache
     from keqa.evaluation.compare import compare
     from keqa.evaluation.documents import from_index, make_documents
     from keqa.evaluation.questions import of_testbed
     from keqa.lms import build_roles
+    from keqa.programs.build import Parts
+    from keqa.programs.calls.call_cache import CallCache
     from keqa.programs.registry import parse_spec
     from keqa.retrievers import open_index
     from keqa.testbed.index import DOCUMENTS_ORIGIN, open_encyclopedia
