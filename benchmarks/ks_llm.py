@@ -28,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from keqa.data.question import Question
-from keqa.metrics.selection import holds_answer, share_selected
+from keqa.metrics.accuracy import holds_answer
+from keqa.metrics.retrieval import share_selected
 from keqa.programs.baselines.evidence import DistanceMeter, as_text, nearest, subject_of
 from keqa.programs.baselines.ks_llm import KSLLM
 from keqa.programs.program import RecordBuilder
