@@ -7,7 +7,7 @@ import finetuning_real
 import pytest
 
 from keqa.data import Example
-from keqa.data.evidence import ContextPassage
+from keqa.data.example import ContextPassage
 from keqa.signatures import AnswerQuiz, DecomposeQuestion, JudgeUtility
 
 MUSIQUE = {
