@@ -231,5 +231,7 @@ def make(fields: Mapping[str, Any]) -> Example:
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
     if not all(quizzes) or any(broken.fatal for broken in check(parse(quizzes))):
         fields = {**fields, "quizzes": (), "quiz_answers": ()}
-    evidence = {name: tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context")}
+    evidence: dict[str, Any] = {
+        name: tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context")
+    }
     return replace(as_example(fields), kind=fields.get("kind", ""), scored_as=fields.get("scored_as", ""), **evidence)
