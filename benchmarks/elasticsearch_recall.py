@@ -28,11 +28,10 @@ from rich.table import Table
 
 from keqa.errors import KeqaError
 from keqa.retrievers import Passage, open_index
-from keqa.retrievers.dense import LOCAL
-from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.index import dense_manifest, open_files
 from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, writing
 from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
+from keqa.retrievers.embedding import LOCAL, Encoder
+from keqa.retrievers.local.dense import dense_manifest, open_files
 
 ENGINES = ("bm25", "dense", "hybrid")
 _POINT = 0.01

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from keqa.retrievers import build_dense, open_index, read_corpus
-from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.index import open_files
-from keqa.retrievers.dense.store import Found, VectorStore, append, begin, remove_others, settings_for
+from keqa.retrievers.embedding import Encoder
+from keqa.retrievers.local.dense import open_files
+from keqa.retrievers.local.vectors import Found, VectorStore, append, begin, remove_others, settings_for
 from keqa.retrievers.manifest import FLAT, VectorSettings
 from scaling.steps import Figures, disk_mb, latencies, named
 
