@@ -1,7 +1,7 @@
 """The file of FAISS in a dense index, checked before FAISS reads it.
 
 FAISS takes what a file says for true: how long an array is, of what kind the index is, and even in which other file its
-lists lie. So the one kind that `keqa.retrievers.local.vectors.VectorStore.kept` writes is read here first, field by field.
+lists lie. So the one kind that `VectorStore.kept` writes is read here first, field by field.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.server
 PASSAGES = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(300)]
 
 
-def embedding(text):
+def vector_of(text):
     row = [0.01] * 16
     for word in text.lower().replace(":", " ").split():
         row[zlib.crc32(word.encode()) % 16] += 1
@@ -27,7 +27,7 @@ def served(monkeypatch):
     started = []
 
     def start(**options):
-        server = OpenAIServer(embedding=embedding, **options).start()
+        server = OpenAIServer(embedding=vector_of, **options).start()
         started.append(server)
         for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "HOSTED_VLLM_API_BASE"):
             monkeypatch.setenv(name, server.api_base)
