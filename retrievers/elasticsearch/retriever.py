@@ -187,8 +187,8 @@ class ElasticsearchRetriever(SharedRetriever):
 class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     """Passages by the likeness of their vectors to a question's, found by approximate kNN (HNSW).
 
-    A hit's score is the cosine or inner product, as that of a dense index in a folder. Safe to use from many threads; see
-    `ElasticsearchRetriever` for what happens when the index is replaced.
+    A hit's score is the cosine or inner product, as that of a dense index in a folder. Safe to use from many threads;
+    see `ElasticsearchRetriever` for what happens when the index is replaced.
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest, model: str | None = None) -> None:
