@@ -41,7 +41,7 @@ from keqa.programs.registry import arguments_of, class_of_saved, name_of
 from keqa.programs.saving.values import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.retrievers.text import shown
-from keqa.storage.folders import check_writable, publish
+from keqa.storage.files import check_writable, publish
 from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
