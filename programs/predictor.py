@@ -252,9 +252,6 @@ def checked_states(
     """The states of all parts of a module, from anywhere, those of predictors checked; others check themselves.
 
     `optional` are signatures of predictors that the module may be without.
-
-    Raises:
-        ConfigurationError: There is a part that the module cannot have; or see `checked_state`.
     """
     named_values(state, f"the state of {owner}")
     signatures = {**optional, **{name: one.signature for name, one in parts.items() if isinstance(one, dspy.Predict)}}
@@ -269,11 +266,7 @@ def checked_states(
 
 
 def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
-    """A predictor's state, from anywhere, with what may be in it, and nothing else, for ``dspy.Predict.load_state``.
-
-    Raises:
-        ConfigurationError: It holds something else, by name, or is of other types or larger than any of KEQA's.
-    """
+    """A predictor's state, from anywhere, with what may be in it, and nothing else, for ``dspy.Predict.load_state``."""
     what = f"the predictor {name}"
     # DSPy writes some parts with every predictor, and nothing into them.
     plain = {part: value for part, value in named_values(state, what).items() if value or part not in _EMPTY}

@@ -310,26 +310,20 @@ class Program(Stage):
     def _record(
         self, asked: Question, standalone: str | None, story: RecordBuilder, failure: UnansweredError | None
     ) -> QuestionRecord:
-        failed = None
+        told, failed = vars(story), None
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
+            told = {**told, "answer": None, "answer_source": "failed", "unanswered": None, "guessed": False}
         record = QuestionRecord(
             question=asked.question,
             standalone=standalone,
             answer_type=asked.answer_type,
             choices=asked.choices,
             method=self.method,
-            quizzes=story.quizzes,
-            fallback=story.fallback,
-            passages=story.passages,
             degradations=list(current().degradations),
-            explanation=story.explanation,
-            answer=None if failed else story.answer,
-            answer_source="failed" if failed else story.answer_source,
             failure=failed,
             cost=current().ledger.cost(),
-            unanswered=None if failed else story.unanswered,
-            guessed=story.guessed and not failed,
+            **told,
         )
         return with_supporting_sentences(record)
 

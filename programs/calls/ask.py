@@ -242,11 +242,6 @@ async def predict(
     `usable` raises a `CallError` where a prediction cannot be used. `inputs` are all fields, so that a trace holds
     complete demonstrations. A reply that cannot be used is in no cache afterwards, unless its engine would only give it
     again.
-
-    Raises:
-        CallError: The call failed, or its reply cannot be used.
-        ConfigurationError: No question could be answered before the user changes something.
-        Exception: The language model, or what finds demonstrations, has a fault.
     """
     session = current()
     own = predictor.lm or dspy.settings.lm
@@ -423,11 +418,7 @@ def _forget(cache: Cache, key: str) -> None:
 
 
 async def searched(retriever: Retriever | None, query: str, k: int, number: int | None = None) -> list[Hit]:
-    """Search, and once more where the search fails for a reason that may pass.
-
-    Raises:
-        CallError: It failed again, which does not mean that nothing was found.
-    """
+    """Search, and once more where the search fails for a reason that may pass."""
     report(Searching(number, query))
     try:
         return await search(retriever, query, k)
@@ -439,13 +430,7 @@ async def searched(retriever: Retriever | None, query: str, k: int, number: int 
 
 
 async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
-    """Search once.
-
-    Raises:
-        CallError: The search failed.
-        Exception: The retriever has a fault.
-        ConfigurationError: There is nothing to search.
-    """
+    """Search once."""
     if retriever is None:
         raise ConfigurationError("the method searches and has no retriever: give it one, such as an open index")
     session = current()
