@@ -27,7 +27,6 @@ from keqa.programs.gates import (
 )
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
-from keqa.retrievers.text import shown
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = list(registry.GATES.values())
@@ -110,11 +109,6 @@ def test_a_method_that_searches_says_that_it_has_no_retriever(scripted):
         baselines.AlwaysRetrieve(None)("Where?")
 
 
-def test_a_wrong_retriever_is_named_by_its_type():
-    with pytest.raises(ConfigurationError, match="takes or None, not a value of the type object;"):
-        KEQA(object())
-
-
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_argument_of_every_method_is_in_the_schema(cls):
     assert "lms" in inspect.signature(cls.__init__).parameters
@@ -182,15 +176,6 @@ def test_how_many_questions_may_be_in_work(in_flight):
         baselines.ClosedBook().answer_many(["Where?"], in_flight=in_flight)
 
 
-def test_what_is_no_question_fails_by_itself(scripted):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
-    with dspy.context(lm=lm):
-        outcomes = list(baselines.ClosedBook().answer_many(["Where?", 3, b"Where?", {"question": ["x"]}, {}, object()]))
-    outcomes.sort(key=lambda outcome: outcome.position)
-    assert [outcome.answer for outcome in outcomes] == ["Oslo", None, None, None, None, None]
-    assert all(isinstance(outcome.error, InputError) for outcome in outcomes[1:])
-
-
 def test_a_new_argument_takes_an_annotation_and_nothing_else():
     @checked
     class Base:
@@ -234,18 +219,6 @@ def test_a_message_says_what_a_plain_type_allows(hint, value, allowed):
     assert str(refused.value) == f"called: given must be {allowed}, not {value!r}"
 
 
-def test_what_has_no_annotation_is_passed_on_unread():
-    def called(top_k: TopK, other=None):
-        """Takes two."""
-
-    own = object()
-    assert check(called, {"top_k": 3, "other": own, "further": "x"}, "called") == {
-        "top_k": 3,
-        "other": own,
-        "further": "x",
-    }
-
-
 @pytest.mark.parametrize(
     ("hint", "least", "greatest", "below", "above"),
     [
@@ -279,33 +252,6 @@ def test_the_ends_of_each_range(hint, least, greatest, below, above):
     for refused in (below, above):
         with pytest.raises(ConfigurationError, match=r"^called: given must be "):
             check(called, {"given": refused}, "called")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x" * 78, repr("x" * 78)),
-        ("x" * 79, "'" + "x" * 76 + "..."),
-        ("a\n b", repr("a\n b")),
-        (SimpleNamespace(a=1), "namespace(a=1)"),
-    ],
-)
-def test_how_a_message_shows_a_value(value, text):
-    assert shown(value) == text
-    assert len(shown(value)) <= 80
-
-
-def test_a_value_whose_text_has_lines_is_shown_on_one_and_one_without_a_text_by_its_type():
-    class Lines:
-        def __repr__(self):
-            return "first\n   second"
-
-    class Broken:
-        def __repr__(self):
-            raise RuntimeError
-
-    assert shown(Lines()) == "first second"
-    assert shown(Broken()) == "a value of the type Broken"
 
 
 @pytest.mark.parametrize(
@@ -402,12 +348,3 @@ def test_any_text_of_any_specification_makes_a_program_or_a_known_error(argument
     method, name = argument
     with one_line_at_most():
         check_arguments(parse_spec(f"{method.name}:{name}={text}"))
-
-
-def test_what_has_a_method_by_name_only_is_refused():
-    """A retriever's search has to be callable; language models need not be."""
-    with pytest.raises(ConfigurationError, match="retriever must be an index, or another retriever or function"):
-        KEQA(SimpleNamespace(search="text"))
-    KEQA(None, lms=SimpleNamespace(task=None, consistency=None, utility=None))
-    with pytest.raises(ConfigurationError, match="lms must be an object with the language models task, consistency"):
-        KEQA(None, lms=SimpleNamespace(task=None, consistency=None))

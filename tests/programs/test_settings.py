@@ -8,11 +8,9 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate, baselines
-from keqa.programs.baselines import ClosedBook, Rowen
 from keqa.programs.gates import (
     ConfidenceGate,
     LexicalSimilarityGate,
-    OracleGate,
     ProbabilityGate,
     PromptGate,
     RandomGate,
@@ -104,13 +102,6 @@ def test_the_defaults():
     }
 
 
-def test_what_was_changed_since_is_what_counts():
-    program = KEQA(None)
-    program.top_k = 2
-    program.tries = 9
-    assert (settings_of(program)["top_k"], there_and_back(program).examination.tries) == (2, 9)
-
-
 @pytest.mark.parametrize(
     "gate",
     [
@@ -130,11 +121,6 @@ def test_what_was_changed_since_is_what_counts():
 )
 def test_gates(gate):
     assert there_and_back(KEQA(None, gate=gate)).examination.gate == gate
-
-
-def test_a_vote_gate_is_its_threshold():
-    settings = settings_of(KEQA(None, gate=VoteGate(Fraction(2, 5))))
-    assert (settings["threshold"], settings["gate"]) == ("2/5", None)
 
 
 def test_a_given_threshold_takes_the_place_of_any_gate():
@@ -172,29 +158,9 @@ def test_a_similarity_by_embeddings_is_its_name():
     assert settings_of(there_and_back(program, similarity=None))["similarity"] is None
 
 
-def test_gold_answers_are_not_written_down():
-    assert settings_of(KEQA(None, gate=OracleGate({"q": ["a"]})))["gate"] == OWN
-
-
 def test_a_gate_that_is_no_dataclass_is_own_code_too():
     gate = SimpleNamespace(name="x", needs_all_draws=False, threshold=None, decide=max, wave=max, measure=max)
     assert settings_of(KEQA(None, gate=gate))["gate"] == OWN
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"more": 1},
-        {"gate": {"kind": "Other"}},
-        {"gate": {"kind": "VoteGate", "colour": 1}},
-        {"gate": {"kind": "VoteGate", "threshold": "0/1"}},
-        {"gate": {"kind": "RandomGate", "threshold": "x"}},
-        {"gate": {}},
-    ],
-)
-def test_settings_of_another_version_are_refused(wrong):
-    with pytest.raises(ConfigurationError):
-        read_values(KEQA.Settings, settings_of(KEQA(None)) | wrong, {})
 
 
 # Those of the methods that KEQA is compared with.
@@ -207,17 +173,3 @@ def test_a_method_made_from_its_settings_has_the_same(name):
     assert set(settings) == set(inspect.signature(cls).parameters) - {"retriever", "lms"}
     assert (settings["workers"], settings["max_question_chars"], settings["top_k"]) == (3, 90, 2)
     assert settings_of(cls(None, **json.loads(json.dumps(settings)))) == settings
-
-
-def test_closed_book_searches_nowhere():
-    assert settings_of(ClosedBook(reason=True)) == {
-        "reason": True,
-        "demonstrations": True,
-        "max_question_chars": 8000,
-        "workers": 16,
-    }
-
-
-def test_shares_stay_exact():
-    settings = settings_of(Rowen(None, min_consistency="1/3", cross_model_weight="0.25"))
-    assert (settings["min_consistency"], settings["cross_model_weight"]) == ("1/3", "1/4")

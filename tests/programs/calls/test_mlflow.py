@@ -110,13 +110,5 @@ def test_a_search_that_failed_is_a_span_that_failed(traces, program):
     assert "no route to the index" in str(failed[0].events[0].attributes)
 
 
-def test_questions_side_by_side_are_traces_of_their_own(traces, program):
-    program, _ = program
-    questions = [ASKED, "And Bo?"]
-    dspy.Parallel(num_threads=2, disable_progress_bar=True)([(program, {"question": one}) for one in questions])
-    wholes = [[one.inputs.get("question") for one in spans if one.name == "KEQA.forward"] for spans in traces()]
-    assert sorted(wholes) == [["And Bo?"], [ASKED]]
-
-
 def name_of(span: Any) -> str:
     return str(span.name)

@@ -194,13 +194,6 @@ def test_a_question_without_an_answer(scripted):
     assert caught.value.record is not None
 
 
-def test_settings_of_the_caller_hold(scripted):
-    lm, _ = scripted(lambda *_: {"answer": "Ann"})
-    with dspy.context(lm=lm):
-        events = KEQA(None, decompose=False).stream(QUESTION)
-    assert isinstance(list(events)[-1], Answered)
-
-
 def test_a_method_without_quizzes_reports_its_searches(scripted, retriever):
     lm, _ = scripted(reply)
     program = AlwaysRetrieve(retriever("good"))
@@ -271,18 +264,6 @@ def test_streamify_with_a_served_language_model(retriever, mode):
     assert values[-1].answer == without[-1].answer == "Ann of the 0 green gables"
 
 
-@pytest.mark.model
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_streamify_with_a_local_language_model(mode):
-    program = KEQA(None, decompose=False, tries=2, on_nothing_helpful="closed_book", threshold="1")
-    program.set_lm(keqa.build_lm("keqa/tiny", cache=False))
-    listener = StreamListener("answer", predict=program.examination.quiz, allow_reuse=True)
-    values = streamed(program, mode=mode, stream_listeners=[listener])
-    assert "".join(value.chunk for value in values if isinstance(value, StreamResponse))
-    assert values[-1].answer
-    assert streamed(program, mode=mode)[-1].answer
-
-
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_providers_own_messages_come_from_every_thread(program, mode):
     class Provider(StatusMessageProvider):
@@ -294,12 +275,6 @@ def test_a_providers_own_messages_come_from_every_thread(program, mode):
 
     values = streamed(program, mode=mode, status_message_provider=Provider())
     assert {"module KEQA", "module Decomposition", "module Examination", "module Summarizing"} <= set(texts(values))
-
-
-def test_streamify_read_without_an_event_loop(program):
-    values = list(dspy.streamify(program, async_streaming=False)(question=QUESTION))
-    assert texts(values)[0] == "Quiz 1: Who wrote it?"
-    assert values[-1].answer == "Oslo"
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

@@ -23,7 +23,7 @@ from keqa.programs.learned import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.saving import folder as files
-from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
+from keqa.programs.saving.folder import about, check_place, check_sources, save
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -126,12 +126,6 @@ def test_settings_may_be_replaced(saved):
         keqa.load(saved, None, colour="red")
 
 
-def test_a_program_without_a_reference(tmp_path):
-    keqa.save(KEQA(None), tmp_path / "plain")
-    assert [path.name for path in (tmp_path / "plain").iterdir()] == ["program.json"]
-    assert keqa.load(tmp_path / "plain", None).picking.reference is None
-
-
 def confident() -> KEQA:
     """A program that was shown how to state its confidence."""
     made = KEQA(None, gate=ConfidenceGate())
@@ -148,21 +142,6 @@ def test_a_gate_brings_its_predictor_along(tmp_path):
     assert loaded.examination.confidence.state.demos[0]["confidence"] == "12"
     # With another gate it has no place.
     assert keqa.load(tmp_path / "confident", None, threshold="1/2").examination.question is None
-
-
-def test_a_gate_may_ask_for_what_was_never_compiled(saved):
-    loaded = keqa.load(saved, None, gate=ConfidenceGate())
-    assert loaded.examination.confidence.state.demos == []
-    assert loaded.decomposition.decompose.demos[0]["question"] == "Who is Bö 安?"
-
-
-def test_a_changed_prompt_of_a_gate_is_refused(tmp_path):
-    keqa.save(confident(), tmp_path / "confident")
-    state = json.loads((tmp_path / "confident" / "program.json").read_text())
-    state["signatures"]["examination.confidence.state"]["instructions"] = "Guess."
-    change(tmp_path / "confident", signatures=state["signatures"])
-    with pytest.raises(ConfigurationError, match=r"instructions of examination\.confidence\.state"):
-        keqa.load(tmp_path / "confident", None)
 
 
 def test_an_empty_reference_is_kept(tmp_path):
@@ -183,15 +162,6 @@ def test_embeddings_of_a_model_are_saved(program, tmp_path):
     assert keqa.load(tmp_path / "program", None, embedder=HashingEmbedder()).picking.reference.entries == tuple(ENTRIES)
     with pytest.raises(ConfigurationError, match="the vectors are not those"):
         keqa.load(tmp_path / "program", None, embedder=Embedder(512))
-
-
-def test_the_length_of_hashed_vectors_comes_back(program, tmp_path):
-    program.picking.reference = UtilityReference(HashingEmbedder(16)).fit(ENTRIES)
-    keqa.save(program, tmp_path / "program")
-    reference = keqa.load(tmp_path / "program", None).picking.reference
-    assert (reference.embedder.name, reference.embedder.dimension) == ("hashing-16", 16)
-    asked = ("To whom is person 3 married?", "Person 3: married Ann 3.")
-    assert reference(*asked) == program.picking.reference(*asked)
 
 
 def test_a_similarity_that_ships_comes_back_by_its_name_and_one_of_ones_own_is_asked_for(tmp_path):
@@ -334,14 +304,6 @@ def test_passages_keep_their_addresses(program, tmp_path):
 # What is refused.
 
 
-def test_a_newer_format_is_refused(saved):
-    change(saved, version=2, keqa="9.0")
-    with pytest.raises(ConfigurationError, match=r"format version 2, this version of KEQA reads 1.*keqa 9\.0"):
-        keqa.load(saved, None)
-    with pytest.raises(ConfigurationError, match="format version 2"):
-        about(saved)
-
-
 def drifted(signatures: dict[str, Any], kind: str) -> None:
     judge = signatures["picking.judge"]
     if kind == "instructions":
@@ -397,13 +359,6 @@ def test_a_damaged_program_is_refused(saved, part, value):
         keqa.load(saved, None)
 
 
-def test_a_program_that_is_cut_off_is_refused(saved):
-    text = (saved / "program.json").read_text()
-    (saved / "program.json").write_text(text[: len(text) // 2])
-    with pytest.raises(ConfigurationError, match="cannot be read"):
-        keqa.load(saved, None)
-
-
 def test_a_reference_that_was_changed_or_lost_is_refused(saved):
     path = saved / "reference.jsonl"
     path.write_text(path.read_text()[:-20])
@@ -433,16 +388,6 @@ def test_an_older_program_is_replaced(program, saved):
     assert keqa.load(saved, None).top_k == 9
     assert [path.name for path in saved.iterdir()] == ["program.json"]
     assert [path.name for path in saved.parent.iterdir()] == ["program"]
-
-
-def test_other_files_are_never_lost(program, tmp_path):
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match=r"holds other files \(thesis\.txt\)"):
-        keqa.save(program, tmp_path / "notes")
-    with pytest.raises(InputError, match="is a file"):
-        keqa.save(program, tmp_path / "notes" / "thesis.txt")
-    assert (tmp_path / "notes" / "thesis.txt").read_text() == "years of work"
 
 
 def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
@@ -493,21 +438,6 @@ def test_a_program_that_cannot_be_read_is_not_replaced_either(saved):
     told = str(refused.value)
     assert told.startswith(f"{saved} holds a program that cannot be read, and would be replaced: name another folder")
     assert told.endswith(f" ({refused.value.__cause__})")
-
-
-def test_finished_work_is_kept_beside_a_program_and_not_in_it(tmp_path, monkeypatch):
-    folder = tmp_path / "program"
-    for beside in (tmp_path, tmp_path / "work", tmp_path / "program2"):
-        check_apart(folder, beside)
-    for within in (folder, folder / "work", str(tmp_path / "other" / ".." / "program")):
-        with pytest.raises(InputError) as refused:
-            check_apart(str(folder), within)
-        assert str(refused.value).startswith(f"{within}, where finished work is kept, is or lies in {folder}, which")
-    monkeypatch.chdir(tmp_path)
-    check_apart("program", "work")
-    for name, within in (("program", "program/work"), ("program", folder / "work"), (folder, "program")):
-        with pytest.raises(InputError, match="is or lies in"):
-            check_apart(name, within)
 
 
 @pytest.mark.parametrize("folder", [None, 3, ["here"], b"here"])
