@@ -119,7 +119,7 @@ class PassageVerdict(PlacedText, Record):
             where it would be left out whatever the judge said.
         kept: Whether the answer was drawn from it.
         why: One sentence on why it was kept or left out.
-        sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
+        sentences: Those that carried the answer, as the text has them; see `keqa.programs.sentences`.
         older_than: Id of the newer passage that says otherwise of the same, for which it was left out; else empty.
     """
 

@@ -9,10 +9,10 @@ import dspy
 from dspy.utils.callback import with_callbacks
 
 from keqa.errors import InputError, NotInDocumentsError
-from keqa.programs.finding import lines_of, said
 from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.program import Program, UnansweredError
 from keqa.programs.records import Unanswered
+from keqa.programs.unanswered import lines_of, said
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
 _SOURCES = 5

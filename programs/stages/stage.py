@@ -44,11 +44,6 @@ class Stage(dspy.Module):
     follows: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            bound: How many calls may be in flight.
-        """
         super().__init__()
         self.bound = bound or CallLimiter(16)
         for name, signature in self.signatures.items():
@@ -90,10 +85,6 @@ class Stage(dspy.Module):
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Load a saved state, which may come from a stranger; the language models stay as they are bound.
 
-        Args:
-            state: What `dump_state` gave.
-            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
-
         Raises:
             ConfigurationError: It holds what a state may not, by name.
             KeyError: A predictor is missing.
@@ -110,11 +101,7 @@ class Stage(dspy.Module):
 
 @contextmanager
 def keeping_lms(module: dspy.Module) -> Iterator[None]:
-    """Give each predictor back the language model that it had, even one that is no `Predictor` of KEQA's.
-
-    Args:
-        module: Its predictors are the same ones afterwards.
-    """
+    """Give each predictor back the language model that it had, even one that is no `Predictor` of KEQA's."""
     bound = [(predictor, predictor.lm) for predictor in module.predictors()]
     try:
         yield
