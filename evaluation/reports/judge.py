@@ -163,7 +163,7 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
 
 def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
     """BERTScore of each pair, and the name of the encoder."""
-    from keqa.retrievers.dense.models import LOCAL, open_model
+    from keqa.retrievers.embedding import LOCAL, open_model
 
     pairs = list(pairs)
     texts = list(dict.fromkeys(one for pair in pairs for one in pair))

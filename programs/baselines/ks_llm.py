@@ -30,7 +30,7 @@ from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
 from keqa.programs.stages.selection import Distance, DistanceMeter, nearest
 from keqa.retrievers.base import Hit
-from keqa.retrievers.dense.models import Pooling
+from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import AnswerWithEvidence, AnswerWithKnowledge, ExpandSubject, ReasonWithKnowledge
 

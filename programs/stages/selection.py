@@ -29,7 +29,7 @@ from keqa.programs.reference.embedding import Embedder, Remembering, open_embedd
 from keqa.programs.sentences import sentences_of
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
-from keqa.retrievers.dense.models import Pooling
+from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import ConstructTriples
 
