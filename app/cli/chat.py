@@ -101,8 +101,8 @@ def _show(record: QuestionRecord) -> None:
     """The answer, what it was taken to be an answer to, and its sources."""
     from rich.text import Text
 
-    from keqa.programs.finding import lines_of, said
     from keqa.programs.sources import sources_of
+    from keqa.programs.unanswered import lines_of, said
 
     shown = results()
     if record.standalone is not None:
