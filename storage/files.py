@@ -31,8 +31,6 @@ from typing import BinaryIO, Self
 from keqa.errors import InputError, KeqaError
 
 _FILE, _FOLDER = 0o600, 0o700
-
-
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 

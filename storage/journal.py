@@ -18,14 +18,8 @@ from keqa.storage.files import Closing, private_file, private_folder, refuse_spe
 from keqa.storage.untrusted import parse_json, reasons
 
 _WAIT = 30.0
-
-
 _LARGEST = 64 << 20
-
-
 _DEEPEST = 100
-
-
 _PAUSE = 0.05
 
 
@@ -137,8 +131,6 @@ class SqliteStore(Closing):
 
 
 T = TypeVar("T")
-
-
 _FINGERPRINT = "\0fingerprint"
 
 
