@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from keqa.data.question import Question
-from keqa.data.tables import refuse_table
+from keqa.data.question import Question, refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check
 from keqa.programs.records import QuestionRecord, Unanswered
