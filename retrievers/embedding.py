@@ -28,9 +28,8 @@ from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraE
 from keqa.retrievers.base import Passage
 from keqa.retrievers.manifest import SIMILARITIES, EncoderSettings
 from keqa.retrievers.text import one_line
-from keqa.storage.redaction import without_keys
+from keqa.storage.redaction import visible_line, without_bars, without_keys
 from keqa.storage.replies import bound_litellm, bounded, too_large
-from keqa.storage.terminal import visible_line, without_bars
 
 Vectors: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["query", "document"]

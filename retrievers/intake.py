@@ -16,7 +16,7 @@ from keqa.retrievers.adapters import as_passage, text_expected
 from keqa.retrievers.base import Notice, Origin, Passage, cleaned
 from keqa.retrievers.manifest import LeftOut, SourceHash
 from keqa.retrievers.text import LANGUAGES, by_frequency, described, language_of, language_of_text
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 HEAD = 1000
 """So many of the first passages are looked at before any is indexed."""

@@ -30,7 +30,7 @@ from typing import (
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage, path_of
 from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 if TYPE_CHECKING:
