@@ -119,21 +119,10 @@ def sync_folder(
 
     A file that can no longer be read is taken out, as a new build would leave it out. Files of other sources stay.
 
-    Args:
-        index: See `add_files`, as for all that follow.
-        folder: A folder, or a file of records, that the index is to hold as it is now.
-        model: Likewise.
-        words: Likewise.
-        notice: Likewise.
-        progress: Likewise.
-
-    Returns:
-        Likewise.
+    The folder may be a file of records; the other arguments, and what is returned, are as of `add_files`.
 
     Raises:
-        InputError: Likewise; or nothing would be left in the index.
-        RetrievalError: Likewise.
-        ConfigurationError: Likewise.
+        InputError: Nothing would be left in the index, or as of `add_files`.
     """
     named = Path(folder)
 
@@ -165,13 +154,8 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
         names: Files and folders, which need not be there any more; or ids of passages, or of documents without their
             ``#n``. One name may stand by itself.
 
-    Returns:
-        What was done, for each index of the address.
-
     Raises:
         InputError: The index has no such file, document or passage, or nothing would be left.
-        RetrievalError: See `add_files`.
-        ConfigurationError: Likewise.
     """
     wanted_names = list(map(str, each_path(names)))
     if not wanted_names:

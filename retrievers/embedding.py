@@ -1,11 +1,8 @@
 """Embedding models: any of sentence-transformers, by name or folder, one that comes as a Python package, any API's.
 
-Embedding models behind an API: ``openai/text-embedding-3-small``, ``hosted_vllm/…`` and what else LiteLLM reaches.
-
-Keys and addresses come from the environment, by the names that LiteLLM has for them: ``OPENAI_API_KEY`` and
-``OPENAI_BASE_URL``, ``HOSTED_VLLM_API_KEY`` and ``HOSTED_VLLM_API_BASE``, and so on.
-
-Questions and passages as vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
+Those behind an API (``openai/text-embedding-3-small``, ``hosted_vllm/…`` and what else LiteLLM reaches) take keys and
+addresses from the environment, by the names that LiteLLM has for them: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and so
+on. Questions and passages become vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
 """
 
 from __future__ import annotations

@@ -91,20 +91,11 @@ class Engine:
     options: tuple[BuildOption, ...] = ()
 
     def open(self, address: str, model: str | None) -> Any:
-        """Open an index: a `keqa.retrievers.base.Retriever`.
-
-        Args:
-            address: Of the index; without a scheme its folder.
-            model: Encodes questions, where one was named.
-        """
+        """Open an index, a `keqa.retrievers.base.Retriever`, with the model of questions where one was named."""
         raise NotImplementedError
 
     def facts(self, address: str) -> dict[str, Any]:
-        """What `keqa index info` shows of an index.
-
-        Args:
-            address: As of `open`.
-        """
+        """What `keqa index info` shows of an index."""
         return {}
 
     def build(self, passages: Any, address: str, **options: Any) -> Any:
@@ -124,42 +115,21 @@ class Engine:
         return type(self).build is not Engine.build
 
     def locate(self, given: Mapping[str, Any]) -> str:
-        """The address of the index to be built; by default the folder of an option ``out``.
-
-        Args:
-            given: The options, and ``name`` where there is one.
-
-        Raises:
-            InputError: One is missing.
-        """
+        """The address of the index to be built, by the options and ``name``; by default the folder ``out``."""
         if "out" not in given:
             raise InputError("--out is missing: name a folder for the index")
         return str(given["out"])
 
     def described(self, built: Any) -> str:
-        """A few words on an index: by default its languages, most frequent first, or else the name of its engine.
-
-        Args:
-            built: What `build` returned.
-        """
+        """A few words on what `build` returned: by default its languages, most frequent first, or else its engine."""
         return ", ".join(getattr(built, "languages", None) or [str(getattr(built, "language", None) or built.engine)])
 
     def searched(self, address: str, built: Any) -> str:
-        """The address by which an index is searched.
-
-        Args:
-            address: By which it was built.
-            built: What `build` returned.
-        """
+        """The address by which an index is searched that `build` made at an address."""
         return address
 
     def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        """Open an index for a change: a context that gives a `keqa.retrievers.manifest.Changer`.
-
-        Args:
-            address: As of `open`.
-            model: Encodes passages, where one was named.
-        """
+        """Open an index for a change, with the model of passages: gives a `keqa.retrievers.manifest.Changer`."""
         raise ConfigurationError(f"the engine {self.name} cannot change an index that is there: build it again")
 
 

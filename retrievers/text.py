@@ -1,11 +1,7 @@
-"""Text as an index can hold it, and how long it is.
+"""Text as an index can hold it: how long it is, which language it is in, and which terms it has.
 
-The languages whose words an index knows in all their forms, and which of them a text is in.
-
-Each has a stemmer of the Snowball project. What a language's words are folded to afterwards has no accents: who types
-``Munchen`` or ``ecole`` finds ``München`` and ``école``, and ``ß`` is ``ss``.
-
-How text becomes terms: words are stemmed by the language of their passage; without spaces, characters in pairs.
+Each language has a stemmer of the Snowball project. What its words are folded to afterwards has no accents: who types
+``Munchen`` or ``ecole`` finds ``München`` and ``école``, and ``ß`` is ``ss``. Without spaces, characters go in pairs.
 """
 
 from __future__ import annotations
@@ -288,14 +284,10 @@ _HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020
 class AnalyzerSettings:
     """What an index was built with and a query must follow; kept in the manifest and compared on opening.
 
-    Attributes:
-        version: Raised whenever a change makes terms of old indexes and new queries differ.
-        language: That of passages of which it is unclear: ``"en"``, ``"zh"``, or one of
-            `keqa.retrievers.text.STEMMED`.
-        tokenizer: Name of the tokenizer inside the index.
-        title_weight: What a match in the title counts beside one in the text.
+    The language is that of passages of which it is unclear, and the weight what a match in the title counts.
     """
 
+    # Raised whenever a change makes terms of old indexes and new queries differ.
     version: int
     language: Language
     tokenizer: str

@@ -183,30 +183,14 @@ def build_dense(
     An index that is already there stays in place until then. The same call after a kill or a failure encodes only what
     was not encoded yet, where settings and model are the same.
 
-    Args:
-        passages: See `keqa.retrievers.build_index`.
-        out: Likewise.
-        model: See `keqa.retrievers.embedding.Encoder.choose`.
-        query_model: Likewise.
-        passage_prefix: Likewise.
-        query_prefix: Likewise.
-        separator: Likewise.
-        similarity: Likewise.
-        flat_limit: Above so many passages, vectors are searched by lists of 8-bit ones.
-        shard: Passages encoded between two writes.
-        progress: Called with how many passages are encoded, and of how many.
-        notice: See `keqa.retrievers.build_index`, as for all that follow.
-        sources: Likewise.
-        name: Likewise.
-        overwrite: Likewise.
-
-    Returns:
-        The manifest of the finished index.
+    ``model`` encodes passages, and questions where no ``query_model`` does; prefixes are put before either, the models'
+    own by default, and ``separator`` between title and text. ``similarity`` is ``"cosine"`` or ``"dot"``, by default
+    dot for a pair of models and for one what it says. Above ``flat_limit`` passages, vectors are searched by lists of
+    8-bit ones; ``shard`` of them are encoded between two writes. ``progress`` is called with how many are encoded, and
+    of how many; the other arguments are those of `keqa.build_index`.
 
     Raises:
-        InputError: See `keqa.retrievers.build_index`.
         ConfigurationError: A model cannot be opened, or the two are no pair.
-        RetrievalError: Another process works on the index, or it cannot be written.
         MissingExtraError: A package is missing.
     """
     if shard < 1:
