@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from keqa.cli.console import complain, results, status
 from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
