@@ -44,12 +44,9 @@ def label_pairs(
     judge = Predictor(JudgeConsistency)
     judge.lm = lm
     bound = CallLimiter(in_flight)
-    fingerprint: dict[str, Any] = {
-        "task": "labels of pairs of answers",
-        "model": lm_spec(lm),
-        "prompt": digest(whole_prompt(judge)),
-    }
-    step, found, failed = "labelling pairs of answers", {}, 0
+    task = "labels of pairs of answers"
+    fingerprint: dict[str, Any] = {"task": task, "model": lm_spec(lm), "prompt": digest(whole_prompt(judge))}
+    step, failed = "labelling pairs of answers", 0
 
     def ask(pair: _Pair) -> tuple[_Pair, bool | None]:
         session = Session(bound, blocking=True)
@@ -59,13 +56,9 @@ def label_pairs(
             return pair, None
 
     with Journal.open(path, fingerprint) as journal:
-        missing = []
-        for pair in pairs:
-            kept = journal.get(digest(list(pair)))
-            if kept is None:
-                missing.append(pair)
-            else:
-                found[key_of(*pair)] = bool(kept["same"])
+        kept = {pair: journal.get(digest(list(pair))) for pair in pairs}
+        found = {key_of(*pair): bool(one["same"]) for pair, one in kept.items() if one is not None}
+        missing = [pair for pair, one in kept.items() if one is None]
         progress(step, len(found), len(pairs))
         with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
             for pair, same in in_parallel(ask, missing, in_flight):
