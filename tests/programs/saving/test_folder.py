@@ -17,13 +17,12 @@ from servers.openai_server import OpenAIServer
 import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
-from keqa.programs.baselines import ClosedBook
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.learned import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.saving import folder as files
-from keqa.programs.saving.folder import about, check_place, check_sources, save
+from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
 
 QUESTION = "To whom is the mayor of Carmouth married?"
@@ -126,17 +125,11 @@ def test_settings_may_be_replaced(saved):
         keqa.load(saved, None, colour="red")
 
 
-def confident() -> KEQA:
-    """A program that was shown how to state its confidence."""
-    made = KEQA(None, gate=ConfidenceGate())
-    made.examination.confidence.state.demos = [
-        dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
-    ]
-    return made
-
-
 def test_a_gate_brings_its_predictor_along(tmp_path):
-    keqa.save(confident(), tmp_path / "confident")
+    made = KEQA(None, gate=ConfidenceGate())
+    demo = {"quiz": "q", "answer_type": "short", "choices": [], "proposed_answer": "a", "confidence": "12"}
+    made.examination.confidence.state.demos = [dspy.Example(**demo)]
+    keqa.save(made, tmp_path / "confident")
     loaded = keqa.load(tmp_path / "confident", None)
     assert loaded.examination.gate == ConfidenceGate()
     assert loaded.examination.confidence.state.demos[0]["confidence"] == "12"
@@ -174,9 +167,12 @@ def test_a_similarity_that_ships_comes_back_by_its_name_and_one_of_ones_own_is_a
     assert keqa.load(tmp_path / "own", None, similarity=own).similarity is own
 
 
-def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved):
+def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved, program):
     with pytest.raises(ConfigurationError, match="'hashing', not this one"):
         keqa.load(saved, None, embedder=HashingEmbedder(16))
+    program.picking.reference = UtilityReference(HashingEmbedder(16)).fit(ENTRIES)
+    keqa.save(program, saved)
+    assert keqa.load(saved, None).picking.reference.embedder.name == "hashing-16"
 
 
 class Lying(HashingEmbedder):
@@ -304,49 +300,33 @@ def test_passages_keep_their_addresses(program, tmp_path):
 # What is refused.
 
 
-def drifted(signatures: dict[str, Any], kind: str) -> None:
-    judge = signatures["picking.judge"]
-    if kind == "instructions":
-        judge["instructions"] += " Be strict."
-    elif kind == "type":
-        judge["fields"][-1]["type"] = "str"
-    elif kind == "order":
-        judge["fields"].reverse()
-    elif kind == "gone":
-        signatures["picking.oracle"] = judge
-    else:
-        del signatures["picking.judge"]
-
-
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("drift", "told"),
     [
-        ("instructions", r"the instructions of picking\.judge \(JudgeUtility\) have changed"),
-        ("type", r"the fields of picking\.judge \(JudgeUtility\) have changed"),
-        ("order", r"the fields of picking\.judge \(JudgeUtility\) have changed"),
-        ("gone", r"picking\.oracle is gone"),
-        ("new", r"picking\.judge is new"),
+        (lambda found, judge: judge.update(instructions="Guess."), "the instructions of {} have changed"),
+        (lambda found, judge: judge["fields"][-1].update(type="str"), "the fields of {} have changed"),
+        (lambda found, judge: judge["fields"].reverse(), "the fields of {} have changed"),
+        (lambda found, judge: found.update({"picking.oracle": judge}), r"picking\.oracle is gone"),
+        (lambda found, judge: found.pop("picking.judge"), r"picking\.judge is new"),
     ],
 )
-def test_a_drifted_signature_is_refused(saved, kind, told):
+def test_a_drifted_signature_is_refused(saved, drift, told):
     signatures = json.loads((saved / "program.json").read_text())["signatures"]
-    drifted(signatures, kind)
+    drift(signatures, signatures["picking.judge"])
     change(saved, signatures=signatures)
+    told = told.format(r"picking\.judge \(JudgeUtility\)")
     with pytest.raises(ConfigurationError, match=rf"compiled for other prompts: {told}\. Compile the program again"):
         keqa.load(saved, None)
 
 
-@pytest.mark.parametrize("there", [None, "a file", "an empty folder", "something else", "a list"])
-def test_where_no_program_is(tmp_path, there):
-    place = tmp_path / "place"
-    if there == "a file":
-        place.write_text("x")
-    elif there:
-        place.mkdir()
-    if there in ("something else", "a list"):
-        (place / "program.json").write_text('{"format": "keqa-index"}' if there == "something else" else "[]")
-    with pytest.raises(InputError, match="compiled program"):
-        keqa.load(place, None)
+@pytest.mark.parametrize("content", [None, '{"format": "keqa-index"}', "[]"])
+def test_where_no_program_is(tmp_path, content):
+    if content:
+        (tmp_path / "program.json").write_text(content)
+    (tmp_path / "file").touch()
+    for place in (tmp_path, tmp_path / "nowhere", tmp_path / "file"):
+        with pytest.raises(InputError, match="compiled program"):
+            keqa.load(place, None)
 
 
 @pytest.mark.parametrize("part", ["settings", "files", "signatures", "predictors", "about", "created", "reference"])
@@ -417,7 +397,10 @@ def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
     ],
 )
 def test_a_program_of_other_sources_is_not_replaced(program, tmp_path, then, told):
-    folder = tmp_path / "program"
+    folder, ending = (
+        tmp_path / "program",
+        "name another folder, or say that it shall be, with --force or overwrite=True",
+    )
     check_sources(folder, {"data": "1"})
     keqa.save(program, folder, **then)
     if told is None:
@@ -429,15 +412,18 @@ def test_a_program_of_other_sources_is_not_replaced(program, tmp_path, then, tol
         f"{folder} holds a program that was {told} would be replaced: name another folder, or say that it shall be, "
         "with --force or overwrite=True"
     )
+    (folder / "program.json").write_text("{")
+    with pytest.raises(InputError, match="holds a program that cannot be read, and would be replaced: name another"):
+        check_sources(folder, {})
 
 
-def test_a_program_that_cannot_be_read_is_not_replaced_either(saved):
-    (saved / "program.json").write_text("{")
-    with pytest.raises(InputError) as refused:
-        check_sources(str(saved), {})
-    told = str(refused.value)
-    assert told.startswith(f"{saved} holds a program that cannot be read, and would be replaced: name another folder")
-    assert told.endswith(f" ({refused.value.__cause__})")
+def test_finished_work_is_kept_beside_a_program_and_not_in_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for beside in (tmp_path, tmp_path / "work", "program2"):
+        check_apart("program", beside)
+    for within in ("program", "program/work", tmp_path / "other" / ".." / "program", tmp_path / "program" / "work"):
+        with pytest.raises(InputError, match="where finished work is kept, is or lies in program, which"):
+            check_apart("program", within)
 
 
 @pytest.mark.parametrize("folder", [None, 3, ["here"], b"here"])
@@ -495,12 +481,12 @@ def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_p
     assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
 
 
-def test_what_a_program_learned_from_is_checked(tmp_path):
-    save(ClosedBook(), tmp_path / "program")
-    assert keqa.load(tmp_path / "program", None).learned == NOTHING
-    change(tmp_path / "program", learned={"train": []})
-    with pytest.raises(ConfigurationError, match="what it learned from has"):
-        keqa.load(tmp_path / "program", None)
+def test_what_a_program_learned_from_is_checked(saved):
+    assert keqa.load(saved, None).learned == NOTHING
+    for learned in ({"train": []}, {"train": [], "validation": [], "demonstrations": {}, "complete": 1}):
+        change(saved, learned=learned)
+        with pytest.raises(ConfigurationError, match="what it learned from"):
+            keqa.load(saved, None)
 
 
 def test_a_program_too_large_to_be_loaded_is_not_saved(monkeypatch, tmp_path):
