@@ -117,15 +117,6 @@ def test_what_answers_depend_on_tells_them_apart(scripted: Any) -> None:
     assert program_fingerprint(programs[0]) == program_fingerprint(programs[1]) == off
 
 
-def test_they_are_no_part_of_what_was_learned(scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    program = KEQA(None)
-    program.set_lm(lm)
-    program(question="Who?")
-    assert not any(predictor.demos for predictor in program.predictors())
-    assert not any(state.get("demos") for state in program.dump_state().values())
-
-
 def test_a_saved_program_keeps_the_switch(tmp_path: Any, scripted: Any) -> None:
     lm, _ = scripted(reply)
     for shown in (True, False):

@@ -14,10 +14,8 @@ from fixtures import one_quiz
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.records import CallCost, Cost
-from keqa.programs.stages.answering import Answering
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -208,14 +206,6 @@ def test_the_cost_of_two_questions_adds_up_role_by_role():
     }
     assert {name: one.samples for name, one in both.by_step.items()} == {"utility": 1, "consistency": 2}
     assert (both.retrievals, both.retrievals_cached, both.retrieval_seconds, both.seconds) == (3, 6, 9, 12)
-
-
-async def test_a_stage_makes_the_calls_of_the_session_it_is_given(scripted):
-    stage = Answering()
-    stage.answer.lm, _ = scripted(reply)
-    session = Session(CallLimiter(1), blocking=False)
-    await session.run(stage.acall("Who?", ["one"]))
-    assert session.ledger.cost().calls == 1
 
 
 def test_a_batch_that_is_left_early_ends(scripted):

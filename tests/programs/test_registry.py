@@ -95,16 +95,19 @@ def test_an_argument_that_a_method_has_not(parts, text):
         make(parse_spec(text), parts)
 
 
-def test_the_ablations(parts):
-    def settings(name):
-        program = make(parse_spec(name), parts)
-        return program.examine, program.pick, program.extract_sentences, program.decompose
-
-    assert settings("keqa") == (True, True, None, True)
-    assert settings("keqa-no-qke") == (False, True, None, True)
-    assert settings("keqa-no-ukp") == (True, False, None, True)
-    assert settings("keqa-key-sentences") == (True, True, 2, True)
-    assert settings("keqa-full") == (False, False, None, True)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("keqa", (True, True, None, True)),
+        ("keqa-no-qke", (False, True, None, True)),
+        ("keqa-no-ukp", (True, False, None, True)),
+        ("keqa-key-sentences", (True, True, 2, True)),
+        ("keqa-full", (False, False, None, True)),
+    ],
+)
+def test_the_ablations(parts, name, settings):
+    program = make(parse_spec(name), parts)
+    assert (program.examine, program.pick, program.extract_sentences, program.decompose) == settings
 
 
 def test_ks_llm_and_the_baselines_that_take_a_part_of_it_away(parts):

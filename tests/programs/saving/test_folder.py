@@ -370,7 +370,7 @@ def test_an_older_program_is_replaced(program, saved):
     assert [path.name for path in saved.parent.iterdir()] == ["program"]
 
 
-def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
+def test_other_files_are_never_lost_which_is_known_beforehand(program, saved, tmp_path):
     for free in (saved, tmp_path / "new", tmp_path / "new" / "program"):
         check_place(free)
     (saved / "thesis.txt").write_text("years of work")
@@ -378,6 +378,10 @@ def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
         check_place(saved)
     with pytest.raises(InputError, match=r"thesis\.txt is a file; name a folder"):
         check_place(saved / "thesis.txt")
+    for place, told in ((saved, r"holds other files \(thesis\.txt\)"), (saved / "thesis.txt", "is a file")):
+        with pytest.raises(InputError, match=told):
+            keqa.save(program, place)
+    assert (saved / "thesis.txt").read_text() == "years of work"
     for number in range(4):
         (saved / f"{number}.txt").touch()
     with pytest.raises(InputError, match=r"\(0\.txt, 1\.txt, 2\.txt\)"):
@@ -397,10 +401,7 @@ def test_where_a_program_could_be_saved_is_known_beforehand(saved, tmp_path):
     ],
 )
 def test_a_program_of_other_sources_is_not_replaced(program, tmp_path, then, told):
-    folder, ending = (
-        tmp_path / "program",
-        "name another folder, or say that it shall be, with --force or overwrite=True",
-    )
+    folder = tmp_path / "program"
     check_sources(folder, {"data": "1"})
     keqa.save(program, folder, **then)
     if told is None:
