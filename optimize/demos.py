@@ -37,8 +37,8 @@ from keqa.optimize.alignment import GoldQuiz, Settled, settled_quizzes
 from keqa.optimize.asking import Trace
 from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.judged import complete, judged, teaching
+from keqa.programs.draws import leader
 from keqa.programs.fingerprint import digest
-from keqa.programs.gates import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.records import PassageVerdict

@@ -15,10 +15,10 @@ from keqa.programs.baselines.reading import Reply, from_passages, unread
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, gather, note
+from keqa.programs.gates.question import wants_retrieval
 from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict
-from keqa.programs.stages.gate_question import wants_retrieval
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import DecideRetrieval, JudgeRelevance, JudgeSupport, RateUsefulness
