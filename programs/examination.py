@@ -20,14 +20,13 @@ from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
-from keqa.programs.calls.cost import Ledger
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import says_nothing, text_of
-from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, note, within
+from keqa.programs.calls.session import CallLimiter, Ledger, NoCopy, current, gather, note, within
 from keqa.programs.draws import Draw, Draws, smallest_wave
 from keqa.programs.gates.gate import IF_ANY, Gate, Verdict, VoteGate, asks, question_of
 from keqa.programs.gates.question import GateQuestion
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.records import Degradation
 from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
 from keqa.programs.stages.stage import Stage
@@ -342,9 +341,10 @@ class Examination(Stage):
         """
         identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
         config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
-        config |= (LOGPROBS if self._asks_probabilities() else {}) | (
-            {} if self.top_p is None else {"top_p": self.top_p}
-        )
+        if self._asks_probabilities():
+            config |= LOGPROBS
+        if self.top_p is not None:
+            config["top_p"] = self.top_p
         if count > 1:
             config["n"] = count
         elif runs_in_process(self._lm):

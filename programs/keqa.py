@@ -30,8 +30,7 @@ from keqa.programs.saving.values import OWN
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.answering import Answering, Decomposition, Summarizing
 from keqa.programs.stages.documents import OwnDocuments
-from keqa.programs.stages.listwise import Listwise
-from keqa.programs.stages.picking import Picking, Reference
+from keqa.programs.stages.picking import Listwise, Picking, Reference
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.programs.unanswered import unanswered_of

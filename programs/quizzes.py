@@ -15,7 +15,6 @@ from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import PassagesKept, QuizAnswered, QuizExamined
 from keqa.programs.calls.session import note, report
-from keqa.programs.contradicting import OTHER_WORDS, disagreements, newer, without_older
 from keqa.programs.declared import WaysOut
 from keqa.programs.examination import Examination, Examined
 from keqa.programs.gates.gate import VoteGate
@@ -29,6 +28,7 @@ from keqa.programs.records import (
     SampleRecord,
     UnansweredKind,
 )
+from keqa.programs.sentences import OTHER_WORDS, disagreements, newer, without_older
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.sources import source_of
 from keqa.programs.stages.answering import Answering

@@ -27,7 +27,6 @@ from pydantic import Field
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
-from keqa.lms.outside import Guarded
 from keqa.programs.boundary.light import masked
 from keqa.programs.boundary.model import (
     ROLE,
@@ -41,6 +40,7 @@ from keqa.programs.boundary.model import (
     shared_embedder,
 )
 from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
+from keqa.programs.calls.outside import Guarded
 from keqa.programs.draws import Draws
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge

@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from keqa.metrics.answers import tokens
-from keqa.metrics.certainty import CERTAINTIES, CertaintyForm, answer_type_sizes
-from keqa.metrics.similarity import lexical_similarity
+from keqa.metrics.samples import CERTAINTIES, CertaintyForm, answer_type_sizes, lexical_similarity
 from keqa.programs.boundary.model import (
     BoundaryError,
     EmbedderName,

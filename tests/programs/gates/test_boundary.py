@@ -10,11 +10,11 @@ from fixtures.boundary import make_model
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, make
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.boundary import Judgement
+from keqa.programs.build import Parts, make
 from keqa.programs.draws import Draw, Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.registry import parse_spec
