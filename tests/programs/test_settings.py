@@ -117,7 +117,7 @@ def test_own_code_has_to_be_given_again():
         there_and_back(program, gate=OwnGate())
     assert there_and_back(program, gate=OwnGate(), similarity=similarity).examination.gate == OwnGate()
     # Gold answers are not written down, nor is a gate that is no dataclass.
-    plain = SimpleNamespace(name="x", needs_all_draws=False, threshold=None, decide=max, wave=max, measure=max)
+    plain = SimpleNamespace(name="x", threshold=None, decide=max)
     for gate in (OracleGate({"q": ["a"]}), plain):
         assert settings_of(KEQA(None, gate=gate))["gate"] == OWN
 
