@@ -70,19 +70,19 @@ def check(events: list[Progress]) -> None:
     assert events == EXPECTED
 
 
-def test_events_come_in_their_order(program):
-    check(list(program.stream(QUESTION)))
-
-
-def test_events_come_in_an_event_loop(program):
+def read_in_both_ways(program: Any, question: str, **given: Any) -> list[list[Progress]]:
     async def read() -> list[Progress]:
-        return [event async for event in program.astream(QUESTION)]
+        return [event async for event in program.astream(question, **given)]
 
-    check(asyncio.run(read()))
+    return [list(program.stream(question, **given)), asyncio.run(read())]
 
 
-@pytest.mark.parametrize("mode", ["stream", "astream"])
-def test_a_stream_asks_what_it_is_given(scripted, mode):
+def test_events_come_in_their_order_in_an_event_loop_too(program):
+    for events in read_in_both_ways(program, QUESTION):
+        check(events)
+
+
+def test_a_stream_asks_what_it_is_given(scripted):
     """The kind, the options and the questions before: each arrives at the language model."""
     lm, engine = scripted(
         lambda name, inputs, config: {"standalone": "Where was Ann born?"} if "history" in inputs else {"answer": "B"}
@@ -90,17 +90,12 @@ def test_a_stream_asks_what_it_is_given(scripted, mode):
     program = ClosedBook()
     program.set_lm(lm)
     given = {"answer_type": "choice", "choices": ["Oslo", "Bergen"], "history": [("Who wrote it?", "Ann")]}
-
-    async def read() -> list[Progress]:
-        return [event async for event in program.astream("Where was she born?", **given)]
-
-    events = asyncio.run(read()) if mode == "astream" else list(program.stream("Where was she born?", **given))
-    assert [str(event) for event in events] == ["Asked as: Where was Ann born?", "Answered: B"]
-    (rewritten,) = engine.asked("RewriteFollowUp")
-    assert (rewritten["question"], rewritten["history"]) == ("Where was she born?", '["Who wrote it? Ann"]')
-    assert engine.asked("AnswerQuestion") == [
-        {"question": "Where was Ann born?", "answer_type": "choice", "choices": '["Oslo", "Bergen"]'}
-    ]
+    for events in read_in_both_ways(program, "Where was she born?", **given):
+        assert [str(event) for event in events] == ["Asked as: Where was Ann born?", "Answered: B"]
+    for rewritten in engine.asked("RewriteFollowUp"):
+        assert (rewritten["question"], rewritten["history"]) == ("Where was she born?", '["Who wrote it? Ann"]')
+    asked = {"question": "Where was Ann born?", "answer_type": "choice", "choices": '["Oslo", "Bergen"]'}
+    assert engine.asked("AnswerQuestion") == [asked, asked]
 
 
 @pytest.mark.parametrize("mode", ["stream", "astream"])
