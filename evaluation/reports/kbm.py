@@ -270,10 +270,7 @@ def _frequencies(found: Compared) -> Grid | None:
 
 
 def _masked(entries: Sequence[Entry]) -> Grid | None:
-    """Figure 9: what language models answer from passages in which the gold answers are masked.
-
-    None where no language model has the rows of ``closed-book``, ``rag`` and ``rag-masked``.
-    """
+    """Figure 9: what language models answer from passages in which the gold answers are masked."""
     names = ("closed-book", "rag", "rag-masked")
     found = {lm: [of_method(rows, name) for name in names] for lm, rows in by_lm(entries).items()}
     masked = {lm: [row for row in rows if row is not None] for lm, rows in found.items() if None not in rows}

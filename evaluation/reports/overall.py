@@ -143,10 +143,7 @@ def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
 
 
 def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
-    """How far KEQA is ahead in F1 on the questions of both, with its bootstrap interval, and the p-values of two tests.
-
-    The paired t-test on F1 is the paper's; McNemar's is on exact match. Empty where they share fewer than two.
-    """
+    """How far KEQA is ahead in F1 on the questions of both, with its interval, and the p-values of two tests."""
     keqa, group = ranking.keqa, f"{ranking.name}'s lead in F1"
     cells = [EMPTY] * 5
     if keqa is not None and entry is not keqa and entry.comparable and keqa.comparable:

@@ -40,11 +40,7 @@ _LATEX = {
 
 
 class Rendered:
-    """A table with its notes for a rich console.
-
-    Where the terminal is too narrow, the columns are shown in several parts, each beginning with the names of the rows:
-    a number cut short is worse than a longer page. Labels are plain text: brackets in them are no markup.
-    """
+    """A table with its notes for a rich console."""
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid

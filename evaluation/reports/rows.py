@@ -174,11 +174,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
 
 
 def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_reference: bool = False) -> str:
-    """What a row is called: the method's title, with the arguments of its label; else the label.
-
-    A row is named for what ran: settings that take away what a method's paper describes are named, too (see
-    `keqa.programs.registry.Method`), and so is the utility reference that KEQA or an ablation ran without.
-    """
+    """What a row is called, which is what ran: the method's title, what it lacks, the arguments of its label."""
     known = METHODS.get(method)
     if known is None or not f"{label}-".startswith(f"{method}-"):
         return label
@@ -192,10 +188,7 @@ def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_re
 
 
 def groups_of(entries: Iterable[Entry]) -> list[Group]:
-    """The groups of columns: data sets where there are several, else kinds of question, else all questions.
-
-    Two splits of a data set are as two data sets. A question of several kinds is in the group of each.
-    """
+    """The groups of columns: data sets where there are several, else kinds of question, else all questions."""
     lines: dict[Identity, Question] = {}
     for entry in entries:
         lines |= {identity: line for identity, line in entry.lines.items() if identity not in lines}
@@ -238,10 +231,7 @@ def paired(
 
 
 def sweep(entries: Sequence[Entry], method: str, facet: Facet) -> list[Entry]:
-    """The rows of a method that differ in one setting alone, in its order, one for each of its values.
-
-    None where it has one value only. Where several settings were changed, the longest such curve.
-    """
+    """The longest curve of a method: rows that differ in one setting alone, in its order; none of one value only."""
     curves: dict[Any, dict[Any, Entry]] = {}
     for entry in entries:
         value = getattr(entry.settings, facet)
