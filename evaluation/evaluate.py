@@ -11,7 +11,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
-from keqa.data.tables import refuse_table
+from keqa.data.question import refuse_table
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log, with_golds
@@ -29,8 +29,7 @@ from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.program import Program
-from keqa.programs.record_redaction import lms_asked, record_without_secrets
-from keqa.programs.records import Failure, QuestionRecord
+from keqa.programs.records import Failure, QuestionRecord, record_without_secrets
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.storage.redaction import without_secrets
 
@@ -248,7 +247,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         outcome = ask_program(program, 0, example)
     # That the documents do not say it is a finding, also where the program was to raise it.
     error = None if isinstance(outcome.error, NotInDocumentsError) else outcome.error
-    record = outcome.record and record_without_secrets(outcome.record, lms_asked(program))
+    record = outcome.record and record_without_secrets(outcome.record, program.lms_asked())
     answer = record.answer if record is not None and error is None else None
     return RunLine(
         id=example.id,
@@ -306,4 +305,4 @@ def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) 
     stage, cause, message = "ask", type(error).__name__, str(error)
     if isinstance(error, StageError):
         stage, cause, message = error.stage, error.cause, error.message
-    return Failure(stage=stage, cause=cause, message=without_secrets(message, lms_asked(program)))
+    return Failure(stage=stage, cause=cause, message=without_secrets(message, program.lms_asked()))

@@ -27,7 +27,7 @@ from keqa.cli.options import (
     server_of,
 )
 from keqa.errors import InputError
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 if TYPE_CHECKING:
     from keqa.evaluation.questions import Questions

@@ -9,7 +9,7 @@ from statistics import fmean
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, table, text
 from keqa.evaluation.reproduction.published import paper, published
-from keqa.metrics.selection import holds_answer
+from keqa.metrics.accuracy import holds_answer
 from keqa.programs.registry import METHODS
 
 ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")

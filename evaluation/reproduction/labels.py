@@ -16,8 +16,7 @@ from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.programs.fingerprint import digest, lm_spec
-from keqa.programs.predictor_state import Predictor
-from keqa.programs.prompts import whole_prompt
+from keqa.programs.predictor import Predictor, whole_prompt
 from keqa.programs.stages.examination import means_the_same
 from keqa.signatures import JudgeConsistency
 from keqa.storage.journal import Journal

@@ -25,7 +25,7 @@ from keqa.programs.registry import Spec
 from keqa.programs.saving.folder import check_place
 from keqa.programs.stages.probabilities import tells_no_probabilities
 from keqa.retrievers import CachingRetriever, Retriever
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 
 def learn(plan: Plan) -> Plan:
