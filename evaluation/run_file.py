@@ -187,7 +187,6 @@ class RunFile(Closing):
             )
 
     def __contains__(self, name: str) -> bool:
-        """Whether a question needs not to be asked any more."""
         return name in self._done
 
     def again(self, name: str) -> bool:

@@ -182,7 +182,6 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
 
 
 def _point(entry: Entry, group: Group | None) -> tuple[float, float] | None:
-    """The retrieval ratio of a row on a group, and its score there."""
     lines = entry.within(group)
     name = "f1" if group is None else group.scores[0][1]
     ratio, score = measure("quiz retrieval ratio", lines), measure(name, lines)

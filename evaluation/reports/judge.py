@@ -127,7 +127,6 @@ def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], 
 
 
 def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
-    """BERTScore of each pair, and the name of the encoder."""
     from keqa.retrievers.embedding import LOCAL, open_model
 
     pairs = list(pairs)

@@ -121,7 +121,6 @@ def _place(group: Group | None) -> str:
 
 
 def _printed(value: float | None) -> Cell:
-    """A figure of the paper, as it prints it."""
     return EMPTY if value is None else Cell(value, f"{value:.1f} %")
 
 

@@ -123,7 +123,6 @@ def overall(entries: Sequence[Entry]) -> Grid:
 
 
 def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
-    """One score of one row, with the paper's marks."""
     if not row.comparable:
         return Cell(None, "-")
     cell = number(score.values[row])
@@ -209,7 +208,6 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
 
 
 def _verdict(scores: Sequence[_Score], ranking: _Ranking) -> str:
-    """Where others are ahead of KEQA, or as good."""
     keqa, name = ranking.keqa, ranking.name
     if keqa is None:
         return "KEQA was not run: there is nothing to compare with."

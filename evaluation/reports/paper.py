@@ -108,7 +108,6 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
 
 
 def _measured(name: str, title: str, entries: Sequence[Entry], columns: Sequence[_Measured], *notes: str) -> Grid:
-    """A table of measures, a row a method."""
     return table(name, title, (_row(entry.title, entry, columns) for entry in entries), *notes)
 
 

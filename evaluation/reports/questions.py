@@ -302,7 +302,6 @@ def _numbers(line: RunLine) -> array[float]:
 
 
 def _naming(line: RunLine) -> int | None:
-    """How many of the passages of an open question name a gold answer."""
     passages = [] if line.record is None else line.record.passages
     pattern = naming(line.answers) if passages and line.answer_type == "short" else None
     if pattern is None:

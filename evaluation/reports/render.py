@@ -46,7 +46,6 @@ class Rendered:
         self._grid = grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lay it out for the width there is."""
         title: str | None = self._grid.title
         for columns in self._parts(options.max_width):
             yield self._table(columns, title)
@@ -153,7 +152,6 @@ def _inert(value: float | str | None) -> float | str:
 
 
 def _latex_groups(grid: Grid) -> Iterator[str]:
-    """The line of group names, with a rule under each."""
     if not any(column.group for column in grid.columns):
         return
     heads, rules, start = [], [], 1

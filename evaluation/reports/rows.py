@@ -279,7 +279,6 @@ def _facets(entry: Entry, besides: str = "") -> tuple[Any, ...]:
 
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
-    """The row of a run among those of its label and method; a new one where it belongs to none."""
     lacking = header.configuration.lacks_reference
     new = Entry(header, title_of(header.method, header.label, header.configuration.settings, without_reference=lacking))
     alike = [row for row in rows if (row.means, row.program) == (new.means, new.program)]
@@ -308,7 +307,6 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
 
 
 def _mixed(first: Question, its_header: RunHeader, line: Question, header: RunHeader) -> str:
-    """Why two lines are no answers to one question."""
     files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
     if first.question != line.question:
         differing = f"different questions, {first.question!r} and {line.question!r},"

@@ -39,7 +39,6 @@ class Tally:
     """What stand-ins were asked for: calls, and tokens read and written. Safe to use from many threads."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
         self.calls = self.read = self.written = 0
         self._lock = threading.Lock()
 
