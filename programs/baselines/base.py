@@ -15,9 +15,8 @@ from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor, prompt_of
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.prompts import prompt_of
 from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
 from keqa.programs.settings import Settings
 from keqa.programs.stages.picking import unjudged
@@ -146,7 +145,7 @@ def examined(asked: Question, **fields: Any) -> QuizRecord:
 def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | None) -> QuizRecord:
     """A search as a quiz, of which the answer is what was concluded from the passages; without one it failed."""
     source = "failed" if answer is None else "passages" if hits else "closed_book"
-    found = {"passages": verdicts(hits), "answer": answer, "source": source}
+    found: dict[str, Any] = {"passages": verdicts(hits), "answer": answer, "source": source}
     return QuizRecord(index=number, text=query, resolved=query, retrieved=True, **found)
 
 

@@ -22,7 +22,7 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import says_nothing, text_of
 from keqa.programs.calls.session import note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
 from keqa.retrievers.base import Hit

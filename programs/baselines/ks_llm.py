@@ -25,7 +25,7 @@ from keqa.programs.baselines.one_call import ClosedBook
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import NoCopy, in_thread, note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
 from keqa.programs.stages.selection import Distance, DistanceMeter, nearest

@@ -15,7 +15,7 @@ from keqa.programs.baselines.base import (
     from_memory,
     unanswered,
 )
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
 

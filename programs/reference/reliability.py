@@ -93,7 +93,9 @@ class _Counts:
         self._counts: dict[str, tuple[int, int]] = {}
         self._of_roots: dict[str, dict[str, tuple[int, int]]] = {}
         for entry, name in named:
-            for counts in () if name is None else (self._counts, self._of_roots.setdefault(entry.root, {})):
+            if name is None:
+                continue
+            for counts in (self._counts, self._of_roots.setdefault(entry.root, {})):
                 helped, labelled = counts.get(name, (0, 0))
                 counts[name] = helped + entry.helpful, labelled + 1
 

@@ -69,15 +69,9 @@ class Decomposition(Stage):
         from a demonstration are refused.
         """
         whole, single = [Quiz(1, question)], "took the question for the single quiz"
-        copies = Copies(self.decompose, [question]) if own else None
-
-        def usable(prediction: dspy.Prediction) -> None:
-            for quiz in prediction.quizzes or []:
-                if copies is not None:
-                    copies.refuse(str(quiz), names=True)
-
+        copies = Copies(self.decompose, [question], "quizzes") if own else None
         try:
-            prediction = await ask(self.decompose, "decompose", copies=copies, usable=usable, question=question)
+            prediction = await ask(self.decompose, "decompose", copies=copies, question=question)
         except CallError as error:
             note("decompose", error.cause, error.message, single)
             return whole
@@ -150,7 +144,6 @@ class Answering(Stage):
             for_answer=True,
             fitting=list(passages),
             copies=copies,
-            usable=None if copies is None else lambda said: copies.refuse(text_of(said.answer)),
             question=question,
             answer_type=answer_type,
             choices=list(choices),
