@@ -23,9 +23,8 @@ from keqa.retrievers.intake import cleaned
 from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.manifest import LONGEST_TEXT
 from keqa.retrievers.place import NOWHERE
-from keqa.retrievers.readers import files_of, read_file
+from keqa.retrievers.readers import Progress, ReadingProgress, files_of, read_file
 from keqa.retrievers.readers.common import reason_of
-from keqa.retrievers.readers.progress import Progress, ReadingProgress
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
 
