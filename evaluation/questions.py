@@ -14,7 +14,7 @@ from keqa.data.example import Example
 from keqa.data.loading import Problem, sampled
 from keqa.data.own import iter_examples
 from keqa.errors import InputError
-from keqa.evaluation.build import merged
+from keqa.programs.build import merged
 from keqa.retrievers.readers.common import plain_suffix
 
 if TYPE_CHECKING:

@@ -15,10 +15,7 @@ from pydantic import ValidationError
 from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
 from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, header_line, run_line
-from keqa.storage.appending import append
-from keqa.storage.closing import Closing
-from keqa.storage.locking import open_locked
-from keqa.storage.private import private_folder
+from keqa.storage.files import Closing, append, open_locked, private_folder
 from keqa.storage.untrusted import reasons
 
 _MAGIC = b'{"header": '

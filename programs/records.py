@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from keqa.data.question import AnswerType
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Place
 
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
 QuizSource = Literal[

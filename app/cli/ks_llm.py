@@ -22,7 +22,7 @@ from keqa.evaluation.reproduction.published_ks_llm import DATASETS, ROWS
 from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines.evidence import DistanceMeter
 from keqa.programs.registry import parse_spec, takes
-from keqa.retrievers.dense.models import LOCAL
+from keqa.retrievers.embedding import LOCAL
 from keqa.storage.redaction import without_folders
 
 TESTBED = "testbed"

@@ -16,7 +16,7 @@ from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.accuracy import consistency_label
-from keqa.metrics.similarity import bert_score, rouge_l, token_f1
+from keqa.metrics.samples import bert_score, rouge_l, token_f1
 from keqa.programs.records import QuizRecord
 
 PairKey = tuple[str, frozenset[str]]
@@ -163,7 +163,7 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
 
 def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
     """BERTScore of each pair, and the name of the encoder."""
-    from keqa.retrievers.dense.models import LOCAL, open_model
+    from keqa.retrievers.embedding import LOCAL, open_model
 
     pairs = list(pairs)
     texts = list(dict.fromkeys(one for pair in pairs for one in pair))

@@ -30,7 +30,7 @@ from keqa.programs.predictor_state import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
 from keqa.retrievers.base import Hit
-from keqa.retrievers.dense.models import Pooling
+from keqa.retrievers.embedding import Pooling
 from keqa.signatures import AnswerWithEvidence, AnswerWithKnowledge, ExpandSubject, ReasonWithKnowledge
 
 Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]

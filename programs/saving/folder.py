@@ -46,7 +46,7 @@ from keqa.programs.saving.files import (
 from keqa.programs.saving.values import read_values, settings_of
 from keqa.programs.stages.stage import detached
 from keqa.programs.wrapper import ModuleWrapper, program_within
-from keqa.storage.folders import check_writable, publish
+from keqa.storage.files import check_writable, publish
 from keqa.storage.redaction import without_secrets
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.files import Origin, each_path, path_of
-from keqa.retrievers.left_out import NAMED, RECORD_SUFFIXES, LeftOut, LeftOutCounter
+from keqa.retrievers.base import Notice, Origin, Passage, default_notice, each_path, path_of
+from keqa.retrievers.manifest import NAMED, RECORD_SUFFIXES, LeftOut, LeftOutCounter
 from keqa.retrievers.readers.beside import read_beside
 from keqa.retrievers.readers.common import (
     DOCUMENTS,

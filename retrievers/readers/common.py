@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
@@ -280,7 +280,7 @@ def _undecodable(name: str, why: str) -> UnreadError:
 
 
 def csv_reader(
-    lines: Iterable[str], delimiter: str, *, strict: bool = False, quoting: int = csv.QUOTE_MINIMAL
+    lines: Iterable[str], delimiter: str, *, strict: bool = False, quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
 ) -> CsvReader:
     """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
     if csv.field_size_limit() < MAX_LINE:

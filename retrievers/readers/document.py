@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-from keqa.retrievers.place import LONGEST_HEADING, Place, placed
+from keqa.retrievers.base import LONGEST_HEADING, Place, placed
 from keqa.retrievers.readers.common import LONGEST_TITLE, plain_stem
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
@@ -92,7 +92,7 @@ _LED = re.compile(
 _FOLLOWED = re.compile(
     rf"{_DATE}\s?(?:現在|时点|時点|改定|改訂|施行|修订|起施行|起生效|起执行|起实施|기준|부터 시행)", re.IGNORECASE
 )
-_TOP: Final = 1500
+_DATED: Final = 1500
 # Most texts have none of either, which is seen at once.
 _ANY_YEAR = re.compile(_YEAR)
 _ANY_FOLLOWER = re.compile("[現时時改施修起기부]")
@@ -256,7 +256,7 @@ def heading_of(line: str) -> str:
 
 def stated_date(text: str) -> str:
     """The latest date that a text says at its beginning, such as ``2024-05-31`` or ``2024-05``; may be empty."""
-    top = text[:_TOP]
+    top = text[:_DATED]
     if _ANY_YEAR.search(top) is None:
         return ""
     patterns = [_LED, _FOLLOWED] if _ANY_FOLLOWER.search(top) else [_LED]

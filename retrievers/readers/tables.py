@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
@@ -69,7 +69,7 @@ def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator
     begun = opened = 0
     while begun < len(lines):
         # The line beyond the last one is a row of its own, unless a quote is open there.
-        literally = csv.QUOTE_NONE if opened >= _MOST_OPEN else csv.QUOTE_MINIMAL
+        literally: Literal[0, 3] = csv.QUOTE_NONE if opened >= _MOST_OPEN else csv.QUOTE_MINIMAL
         reader = csv_reader([*lines[begun:], "\n"], delimiter, quoting=literally)
         start = begun
         try:

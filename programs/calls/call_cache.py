@@ -19,8 +19,8 @@ from typing import Any
 import dspy
 
 from keqa.programs.calls.cache import listen_to, tell_kept
-from keqa.storage.closing import Closing
-from keqa.storage.sqlite_store import SqliteStore
+from keqa.storage.files import Closing
+from keqa.storage.journal import SqliteStore
 
 _FORMAT = "keqa-calls-1"
 _REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}

@@ -1,7 +1,7 @@
 """The file of FAISS in a dense index, checked before FAISS reads it.
 
 FAISS takes what a file says for true: how long an array is, of what kind the index is, and even in which other file its
-lists lie. So the one kind that `keqa.retrievers.dense.vectors.finish` writes is read here first, field by field.
+lists lie. So the one kind that `VectorStore.kept` writes is read here first, field by field.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from keqa.errors import RetrievalError
 from keqa.storage.untrusted import open_regular
 
 _INNER_PRODUCT = 0
+
+
 _EIGHT_BITS = 0
+
+
 _NUMBERS = "the numbers in centroids"
+
+
 # A table of the sizes of the lists is read at once.
 _MOST_LISTS = 1 << 22
 

@@ -21,24 +21,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keqa.errors import KeqaError, RetrievalError
-from keqa.retrievers.dense.encoding import Encoder, same_weights
-from keqa.retrievers.dense.faiss_file import check_file
-from keqa.retrievers.dense.hosted import is_hosted
-from keqa.retrievers.dense.models import Vectors
-from keqa.retrievers.layout import VECTORS, cannot_be_written, disk_errors, write_atomically
+from keqa.retrievers.embedding import Encoder, Vectors, is_hosted, same_weights
+from keqa.retrievers.local.build import cannot_be_written, disk_errors, write_atomically
+from keqa.retrievers.local.faiss_file import check_file
+from keqa.retrievers.local.index import VECTORS
 from keqa.retrievers.manifest import FLAT, IVF, EncoderSettings, VectorSettings
 from keqa.storage.untrusted import open_regular, read_json
 
 FLAT_LIMIT = 100_000
 """Up to so many vectors a question is compared with every one of them."""
 
+
 Keys = NDArray[np.int64]
+
+
 Found = tuple[Vectors, Keys]
 """Scores and keys, best first, of one row a question; key -1 where there are no more."""
 
+
 _LARGEST_NOTE = 4 << 20
+
+
 # FAISS warns below 39 training vectors a list; more than this many no longer move the centroids.
 _SAMPLE = 64
+
+
 _BLOCK = 65_536
 
 

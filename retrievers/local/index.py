@@ -1,8 +1,26 @@
-"""The embedded index: passages in Tantivy, on disk and memory-mapped, with the manifest that describes the commit."""
+"""The folder of an index: what is in it, how it changes at once, and who may change it.
+
+::
+
+    index/
+      lock                 held by the process that builds or changes
+      data/
+        meta.json, …       the engine's files: one commit is the whole index
+        manifest-7.json    what the first commit after the stamp 7 says about itself, and the digests of its files
+        checksums.json     by which a byte that a disk has changed is found
+        vectors-3f2a….*    of a dense index, the vectors of its passages by what was encoded
+
+A manifest is written before its commit, and is true once the engine has replaced ``meta.json``: a process killed at any
+moment leaves the index as it was or as it should be, complete. The engine counts what it does in stamps that only rise,
+so the manifest of a commit is the one with the highest number below the stamp of the commit.
+
+The embedded index: passages in Tantivy, on disk and memory-mapped, with the manifest that describes the commit.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,34 +29,165 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import index_terms, is_known, query_terms, settings_for
-from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
-from keqa.retrievers.languages import language_of_text
-from keqa.retrievers.layout import DATA, Lengths, State, state_of
+from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k, unpacked
 from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, parse, parse_files, read_lines
-from keqa.retrievers.place import unpacked
+from keqa.retrievers.text import index_terms, is_known, language_of_text, query_terms, settings_for
+from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 if TYPE_CHECKING:
     import tantivy
 
+LOCK: Final = "lock"
+
+
+DATA: Final = "data"
+
+
+META: Final = "meta.json"
+
+
+VECTORS: Final = "vectors-"
+
+
+_MANIFEST: Final = re.compile(r"manifest-([0-9]{1,18})\.json")
+
+
+# An entry for each segment; an index has dozens.
+_LARGEST_META: Final = 16 << 20
+
+
+class State(NamedTuple):
+    """What is published in the folder of an index.
+
+    Attributes:
+        stamp: Of the engine's commit.
+        manifest: Name of the file that describes it.
+        files: What differs when the engine's record or the manifest is another file.
+    """
+
+    stamp: int
+    manifest: str
+    files: tuple[tuple[int, int], ...]
+
+
+def state_of(folder: Path) -> State:
+    """What is published in a folder; a RetrievalError says that there is no finished index, or what is wrong."""
+    data = folder / DATA
+    if data.is_symlink():
+        raise RetrievalError(f"{data} is a link; an index keeps its files in its own folder")
+    try:
+        with os.scandir(data) as entries:
+            there = {entry.name: entry.is_file(follow_symlinks=False) for entry in entries}
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_index(folder) from None
+    except OSError as error:
+        raise RetrievalError(f"the index in {folder} is broken: {data} cannot be read: {error}") from error
+    if odd := next((name for name, regular in there.items() if not regular), None):
+        raise RetrievalError(f"{data} holds {odd!r}, which is no regular file: the index is not opened")
+    stamp = stamp_of(data) if META in there else 0
+    before = {int(found[1]): name for name in there if (found := _MANIFEST.fullmatch(name)) and int(found[1]) < stamp}
+    if not before:
+        raise _no_index(folder)
+    name = before[max(before)]
+    with suppress(OSError):
+        stats = [os.stat(data / one) for one in (META, name)]
+        return State(stamp, name, tuple((one.st_ino, one.st_mtime_ns) for one in stats))
+    raise RetrievalError(f"the index in {folder} is being changed")
+
+
+def stamp_of(data: Path) -> int:
+    """The operation stamp of the last commit, by the engine's own record."""
+    try:
+        record = parse_json(
+            read_file(data, META, _LARGEST_META, error=RetrievalError), data / META, error=RetrievalError
+        )
+    except (RetrievalError, MissingFileError) as error:
+        raise RetrievalError(f"the index in {data} is broken: {error}") from error
+    stamp = record.get("opstamp") if isinstance(record, dict) else None
+    if type(stamp) is not int:
+        raise RetrievalError(f"the index in {data} is broken: meta.json has no operation stamp")
+    return stamp
+
+
+def manifest_name(stamp: int) -> str:
+    """The file of the manifest that the first commit after a stamp will have."""
+    return f"manifest-{stamp}.json"
+
+
+class Lengths:
+    """How long the files of an index were when it was opened, which an engine maps into memory.
+
+    Who cuts one off, as by copying another over it, ends every process that reads beyond its end. To look before each
+    search leaves a moment only in which that can happen; no change that KEQA makes cuts a file off.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._files: list[tuple[str, int, int]] = []
+        # What a change removes meanwhile is mapped as it was; what is replaced is not mapped.
+        with suppress(FileNotFoundError), os.scandir(data) as entries:
+            for one in entries:
+                if not one.name.startswith(".") and not one.name.endswith(".json"):
+                    with suppress(FileNotFoundError):
+                        found = one.stat()
+                        self._files.append((one.path, found.st_ino, found.st_size))
+
+    def check(self) -> None:
+        """Make sure that no file is shorter by now; one that a change has removed is still there for this process."""
+        for path, inode, size in self._files:
+            with suppress(OSError):
+                now = os.stat(path)
+                if now.st_size < size and now.st_ino == inode:
+                    raise RetrievalError(f"{path} was cut off while it was in use: build the index again")
+
+
+def _no_index(folder: Path) -> RetrievalError:
+    if (folder / DATA).exists() and (folder / LOCK).exists():
+        return RetrievalError(
+            f"the index in {folder} is not finished: its build is still running, or was interrupted. "
+            "Run `keqa index` again to build it"
+        )
+    if not folder.exists():
+        return RetrievalError(f"there is no index at {folder}. Build one with `keqa index SOURCE --out {folder}`")
+    if (folder / "manifest.json").is_file() and (folder / LOCK).exists():
+        return RetrievalError(
+            f"{folder} is an index of an earlier version, which this one cannot read. "
+            "Index its documents again, into another folder"
+        )
+    return RetrievalError(f"{folder} is not an index: it has no manifest")
+
+
 AnyManifest = Manifest | DenseManifest
+
 
 _T = TypeVar("_T")
 
+
 _LOCK = ".tantivy-meta.lock"
+
+
 # A change under way may be over the next moment.
 _ATTEMPTS = 20
+
+
 _PAUSE = 0.05
+
+
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
 _TIES = 32
+
+
 # So many documents have the same value, mostly.
 _FEW = 4
+
+
 # Title and text as they are; no character of theirs is the one between them.
 _WRITTEN = "written"
+
+
 _BETWEEN = "\0"
 
 

@@ -15,11 +15,21 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.base import Hit, Notice, Passage, SharedRetriever, checked_k, default_notice
-from keqa.retrievers.changes import Change
-from keqa.retrievers.dense.encoding import Encoder, same_weights
-from keqa.retrievers.dense.models import LOCAL, Vectors
-from keqa.retrievers.dense.store import (
+from keqa.retrievers.base import Hit, Notice, Passage, SharedRetriever, checked_k, default_notice, unpacked
+from keqa.retrievers.embedding import LOCAL, Encoder, Vectors, same_weights
+from keqa.retrievers.intake import Intake
+from keqa.retrievers.local.build import (
+    Row,
+    TantivyChanger,
+    building,
+    check_place,
+    disk_errors,
+    entries,
+    exclusive,
+    write_whole,
+)
+from keqa.retrievers.local.index import DATA, AnyManifest, Opened, State, open_checked, state_of, steady, stored_passage
+from keqa.retrievers.local.vectors import (
     FLAT_LIMIT,
     Found,
     VectorStore,
@@ -30,23 +40,24 @@ from keqa.retrievers.dense.store import (
     remove_others,
     settings_for,
 )
-from keqa.retrievers.intake import Intake
-from keqa.retrievers.layout import DATA, State, building, check_place, disk_errors, exclusive, state_of
-from keqa.retrievers.manifest import IVF, DenseManifest
-from keqa.retrievers.place import unpacked
-from keqa.retrievers.tantivy_build import Row, TantivyChanger, entries, write_whole
-from keqa.retrievers.tantivy_index import AnyManifest, Opened, open_checked, steady, stored_passage
+from keqa.retrievers.manifest import IVF, Change, DenseManifest
 from keqa.retrievers.text import clean_text
 
 SHARD = 2048
 """So many passages are encoded between two writes: a kill loses no more."""
 
+
 # Progress is reported after so many, which share the longest text of their own.
 _PIECE = 256
+
+
 # So many vectors more than are wanted are looked at first, as some of them may be of no passage any more.
 _SPARE = 16
+
+
 # Where more of the vectors than this are of no passage, those are thrown away.
 _UNUSED, _UNUSED_SHARE = 100, 1.25
+
 
 Progress = Callable[[int, int], None]
 """How many passages are encoded, and of how many."""
@@ -184,7 +195,7 @@ def build_dense(
     Args:
         passages: See `keqa.retrievers.build_index`.
         out: Likewise.
-        model: See `keqa.retrievers.dense.encoding.Encoder.choose`.
+        model: See `keqa.retrievers.embedding.Encoder.choose`.
         query_model: Likewise.
         passage_prefix: Likewise.
         query_prefix: Likewise.
@@ -309,7 +320,7 @@ def _encode(
 
 
 class DenseChanger(TantivyChanger):
-    """A dense index that is open to be changed; see `keqa.retrievers.changes.Changer`. Only what is new is encoded."""
+    """A dense index that is open to be changed; see `keqa.retrievers.manifest.Changer`. Only what is new is encoded."""
 
     def __init__(self, folder: Path, model: str | None) -> None:
         """Use `changing`."""

@@ -1,56 +1,222 @@
-"""Writing the embedded index: each build and each change is one commit, with deletions, additions and the manifest."""
+"""The folder of an index: what is in it, how it changes at once, and who may change it.
+
+::
+
+    index/
+      lock                 held by the process that builds or changes
+      data/
+        meta.json, …       the engine's files: one commit is the whole index
+        manifest-7.json    what the first commit after the stamp 7 says about itself, and the digests of its files
+        checksums.json     by which a byte that a disk has changed is found
+        vectors-3f2a….*    of a dense index, the vectors of its passages by what was encoded
+
+A manifest is written before its commit, and is true once the engine has replaced ``meta.json``: a process killed at any
+moment leaves the index as it was or as it should be, complete. The engine counts what it does in stamps that only rise,
+so the manifest of a commit is the one with the highest number below the stamp of the commit.
+
+Writing the embedded index: each build and each change is one commit, with deletions, additions and the manifest.
+
+Checksums of the files of an index, by which a byte that a disk has changed is found: an engine may not notice.
+
+They lie beside the engine's files, whose names are never used again for other content, so a change computes those of
+new files only; its own record and the manifest are replaced. What is missing is reported where an index is opened.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import errno
+import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers import checksums
-from keqa.retrievers.analysis import language_of, settings_for
-from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.changes import Change, manifest_after
-from keqa.retrievers.files import FileEntry
-from keqa.retrievers.intake import Intake, cleaned
-from keqa.retrievers.layout import (
+from keqa.retrievers.base import FileEntry, Notice, Passage, cleaned, default_notice
+from keqa.retrievers.intake import Intake, refuse_other_sources
+from keqa.retrievers.local.index import (
+    _MANIFEST,
     DATA,
+    LOCK,
     META,
     VECTORS,
-    building,
-    exclusive,
-    manifest_name,
-    remove_engine,
-    remove_manifests,
-    state_of,
-    write_atomically,
-)
-from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest
-from keqa.retrievers.tantivy_index import (
     AnyManifest,
     Opened,
     engine_errors,
     make_document,
     make_schema,
+    manifest_name,
     open_checked,
+    stamp_of,
+    state_of,
     stored_passage,
 )
-from keqa.retrievers.text import clean_text
+from keqa.retrievers.manifest import DENSE, Change, DenseManifest, Manifest, manifest_after, parse, read_lines
+from keqa.retrievers.text import clean_text, language_of, settings_for
+from keqa.storage.files import new_file, open_locked, private_folder, sync_folder
+from keqa.storage.untrusted import MissingFileError, open_regular, read_json
 
 if TYPE_CHECKING:
     import tantivy
 
+
+def remove_manifests(data: Path, but: str) -> None:
+    """Remove the manifests of other states: of earlier ones, and of changes that were killed."""
+    for path in data.iterdir():
+        if _MANIFEST.fullmatch(path.name) and path.name != but:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what the system raises while something is written into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
+
+
+def cannot_be_written(path: Path, error: Exception) -> RetrievalError:
+    """The error of what could not be written, from that of the system or of a library that knows its words only."""
+    full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
+    hint = "; free space and run the same again" if full else ""
+    return RetrievalError(f"{path} cannot be written: {error}{hint}")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that, whatever happens, either the old or the new content is there."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        try:
+            with new_file(temporary) as stream:
+                stream.write(text.encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False) -> None:
+    """Make sure, before anything is done, that an index of some sources can be built in a folder; nothing is created.
+
+    An index that was made of other sources may be replaced with ``overwrite`` only.
+    """
+    if str(folder).startswith("documents:"):
+        raise InputError(
+            f"an index in {folder} could not be named afterwards: documents:FILE is a file of documents, one a "
+            f"question. Name another folder, such as {str(folder).replace(':', '-')}"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder for the index")
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not there.is_dir():
+        raise InputError(f"{folder} cannot be created: {there} is a file. Name another folder for the index")
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise InputError(
+            f"{there} cannot be written to: there are no rights to, or it is read-only. Name a folder for the index "
+            "in which you may write"
+        )
+    if folder != there:
+        return
+    try:
+        entries = {entry.name for entry in folder.iterdir()}
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
+    # The lock is made before anything else.
+    if entries - {LOCK, DATA} or entries == {DATA}:
+        raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
+    earlier: object = None
+    with suppress(RetrievalError):
+        name = state_of(folder).manifest
+        earlier = parse(read_lines(folder / DATA, name)[0], name)[1].get("sources")
+    if isinstance(earlier, list) and all(isinstance(one, str) for one in earlier) and not overwrite:
+        refuse_other_sources(str(folder), earlier, sources)
+
+
+@contextmanager
+def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
+    """Hold the right to build an index in a folder, which gives the folder of its data; see `check_place`.
+
+    What a first build that failed leaves is removed, but for vectors, with which the same build goes on.
+    """
+    check_place(folder, sources, overwrite=overwrite)
+    data = folder / DATA
+    try:
+        # An index holds passages; who wants others to read it gives them the right.
+        private_folder(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
+    with exclusive(folder):
+        with disk_errors(data):
+            if data.is_symlink():
+                data.unlink()
+            private_folder(data)
+            # Somebody else may have made the folder, and nothing is written through a link of theirs.
+            for path in data.iterdir():
+                if path.is_symlink():
+                    path.unlink()
+        try:
+            yield data
+        finally:
+            _clear_away(folder)
+
+
+def _clear_away(folder: Path) -> None:
+    with suppress(RetrievalError):
+        state_of(folder)
+        return
+    data = folder / DATA
+    if any(one.name.startswith(VECTORS) for one in data.iterdir()) or ((data / META).exists() and stamp_of(data)):
+        return
+    with suppress(OSError):
+        remove_engine(data)
+        data.rmdir()
+        (folder / LOCK).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def remove_engine(data: Path) -> None:
+    """Remove all but the vectors: nothing that is there can be opened."""
+    for path in data.iterdir():
+        if not path.name.startswith(VECTORS):
+            path.unlink()
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Hold the right to change an index. The system releases it when the process ends, however it ends."""
+    holder = "another process, which is building or changing the index"
+    try:
+        lock = open_locked(folder / LOCK, holder, "end it", lock_only=True, error=RetrievalError)
+    except OSError as error:
+        raise RetrievalError(f"{folder} cannot be changed: {error}") from error
+    with lock:
+        yield
+
+
 _PROGRESS_EVERY = 1000
+
+
 _BUILD = (512_000_000, 2)
+
+
 _UPDATE = (64_000_000, 1)
+
 
 Key = Callable[[Passage], int | None]
 """By what the vector of a passage is known; nothing where an index has no vectors."""
+
+
 _M = TypeVar("_M", Manifest, DenseManifest)
+
 
 Row = tuple[Passage, str]
 """A passage and the file that it comes from."""
@@ -212,13 +378,13 @@ def _commit(writer: tantivy.IndexWriter) -> None:
 def _settled(folder: Path) -> Opened:
     """An index as it is now, with all of its checksums and without what a change left."""
     opened = open_checked(folder)
-    checksums.note(folder / DATA)
+    note(folder / DATA)
     remove_manifests(folder / DATA, but=opened.state.manifest)
     return opened
 
 
 class TantivyChanger:
-    """An embedded index that is open to be changed; see `keqa.retrievers.changes.Changer`."""
+    """An embedded index that is open to be changed; see `keqa.retrievers.manifest.Changer`."""
 
     def __init__(self, folder: Path) -> None:
         """Use `changing`."""
@@ -350,3 +516,88 @@ def delete_passages(path: Path | str, ids: Iterable[str]) -> AnyManifest:
         if not gone:
             return before
         return changer.apply(Change(gone=list(gone), sources=before.sources, left_out=before.left_out))
+
+
+CHECKSUMS: Final = "checksums.json"
+
+
+_LARGEST: Final = 16 << 20
+
+
+# What is written again under its name: the engine's record, manifests, and vectors, which are added to.
+_REPLACED: Final = (".json", ".rows", ".keys")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a comparison of an index with its checksums has found.
+
+    Attributes:
+        files: How many files are as they were written.
+        damaged: Those that are not.
+        unknown: Those without a checksum, where a process was killed; the next change writes it.
+    """
+
+    files: int
+    damaged: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def note(data: Path) -> None:
+    """Write down the checksums of an index; of what may have been replaced only where a commit was made since."""
+    known, stamp, now = *_noted(data), stamp_of(data)
+    found = {}
+    for path in _files(data):
+        old = known.get(path.name)
+        # What is only added to has a size beside its checksum.
+        kept = old is not None and (not path.name.endswith(_REPLACED) or stamp == now)
+        size = path.stat().st_size
+        found[path.name] = old if kept and old is not None and old[1] == size else [_digest(path, size), size]
+    if (found, now) != (known, stamp):
+        write_atomically(data / CHECKSUMS, json.dumps({"stamp": now, "files": found}) + "\n")
+
+
+def verify(folder: Path) -> Verified:
+    """Compare an index with its checksums; all of its files are read."""
+    data = folder / DATA
+    known, stamp = _noted(data)
+    # A process was killed between its commit and the checksums, or right before the one.
+    changed = (data / manifest_name(stamp)).exists()
+    good, damaged, unknown = 0, [], []
+    for path in _files(data):
+        expected = known.get(path.name)
+        if expected is None or (changed and path.name.endswith(_REPLACED)):
+            unknown.append(path.name)
+        elif path.stat().st_size >= expected[1] and _digest(path, expected[1]) == expected[0]:
+            good += 1
+        else:
+            damaged.append(path.name)
+    return Verified(good, tuple(damaged), tuple(unknown))
+
+
+def _files(data: Path) -> list[Path]:
+    return sorted(one for one in data.iterdir() if one.name != CHECKSUMS and not one.name.startswith("."))
+
+
+def _digest(path: Path, size: int) -> str:
+    """The checksum of the beginning of a file, which something may have been added to."""
+    digest = hashlib.sha256()
+    with open_regular(path, error=RetrievalError) as stream:
+        while size > 0 and (chunk := stream.read(min(size, 1 << 20))):
+            digest.update(chunk)
+            size -= len(chunk)
+    return digest.hexdigest()
+
+
+def _noted(data: Path) -> tuple[dict[str, list[Any]], int]:
+    try:
+        found = read_json(data, CHECKSUMS, _LARGEST, error=RetrievalError)
+    except MissingFileError:
+        return {}, -1
+    files, stamp = (found.get("files"), found.get("stamp")) if isinstance(found, dict) else (None, None)
+    sound = isinstance(files, dict) and all(
+        isinstance(one, list) and len(one) == 2 and type(one[1]) is int for one in files.values()
+    )
+    if not isinstance(files, dict) or not sound or type(stamp) is not int:
+        raise RetrievalError(f"{data / CHECKSUMS} holds no checksums: the index is damaged, build it again")
+    return files, stamp
