@@ -298,10 +298,10 @@ def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftO
 
 
 class ReadingProgress:
-    """Reports now and then how much of some files was read, as they lie on the disk."""
+    """Reports now and then how much of some files was read, as they lie on the disk; nothing where nobody wants it."""
 
     def __init__(self, report: Progress | None, files: Iterable[Path]) -> None:
-        """Add up what there is to read; nothing is done where nobody wants the figures."""
+        """Add up what there is to read."""
         self._report, self._since = report, 0
         self._in_all = 0 if report is None else sum(map(_size, files))
         self._before = self._size = 0
@@ -337,16 +337,11 @@ class ReadingProgress:
         self._stream = stream
 
     def _now(self, report: Progress) -> None:
-        self._since = 0
-        report(self._so_far, self._in_all)
-
-    @property
-    def _so_far(self) -> int:
-        """How many bytes; a file that grew while it was read counts as it was."""
-        if self._stream is None:
-            return min(self._before, self._in_all)
-        here = self._size if self._stream.closed else min(self._stream.tell(), self._size)
-        return min(self._before + here, self._in_all)
+        self._since = here = 0
+        if self._stream is not None:
+            here = self._size if self._stream.closed else self._stream.tell()
+        # A file that grew while it was read counts as it was.
+        report(min(self._before + min(here, self._size), self._in_all), self._in_all)
 
 
 def _size(path: Path) -> int:

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import os
 import re
 import zlib
@@ -286,6 +287,30 @@ def csv_reader(
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
     return csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
+
+
+def csv_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] | InputError]]:
+    """The cells of each row, but blank ones, with the line that it begins on; a malformed row is its error."""
+    reader = csv_reader(lines, delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            last = f", up to line {reader.line_num}" if reader.line_num > number else ""
+            yield number, InputError(f"malformed CSV ({error}){last}")
+            continue
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            yield number, cells
+
+
+def malformed(error: Exception) -> str:
+    """What is wrong with some JSON: its form, its depth, or a number of thousands of digits."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"malformed JSON ({error.msg} at column {error.colno})"
+    return f"malformed JSON ({error})"
 
 
 def csv_delimiter(first_line: str) -> tuple[str, bool]:

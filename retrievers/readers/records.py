@@ -5,7 +5,6 @@ That is ``psgs_w100.tsv`` with the columns id, text and title (Karpukhin et al.,
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.readers.common import csv_reader, decode, read_lines, record_passages
+from keqa.retrievers.readers.common import csv_rows, decode, malformed, read_lines, record_passages
 from keqa.storage.terminal import visible_line
 
 TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
@@ -56,12 +55,11 @@ def json_passages(data: bytes, path: Path, notice: Notice) -> Iterator[Passage]:
 def _parse(text: str, where: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        # In JSONL the text is one line, which the caller has named; in a JSON file the decoder knows the line.
-        line = "" if ", line " in where else f", line {error.lineno}"
-        raise InputError(f"{where}{line}: malformed JSON ({error.msg} at column {error.colno})") from error
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{where}: malformed JSON ({error})") from error
+        # In JSONL the text is one line, which the caller has named; in a JSON file the decoder knows the line.
+        known = isinstance(error, json.JSONDecodeError) and ", line " not in where
+        line = f", line {error.lineno}" if known else ""
+        raise InputError(f"{where}{line}: {malformed(error)}") from error
 
 
 def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) -> Iterator[Passage]:
@@ -134,17 +132,11 @@ def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
 
 
 def _dpr_records(path: Path) -> Iterator[tuple[str, Any]]:
-    rows = csv_reader((line for _, line in read_lines(path)), "\t", strict=True)
     names: list[str] = []
-    while True:
-        # A quoted field may span several lines.
-        where = f"{path}, line {rows.line_num + 1}"
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            raise InputError(f"{where}: malformed ({error})") from error
-        if row is None:
-            return
+    for number, row in csv_rows((line for _, line in read_lines(path)), "\t"):
+        where = f"{path}, line {number}"
+        if isinstance(row, InputError):
+            raise InputError(f"{where}: {row}")
         if not names:
             names = _columns(row, where)
         elif len(row) != len(names):
