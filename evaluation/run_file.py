@@ -28,7 +28,7 @@ def read_header(path: Path | str) -> RunHeader:
     return _scan(Path(path))[0]
 
 
-def read_run(path: Path | str) -> Run:
+def read_run(path: Path | str) -> Run[RunLine]:
     """Read a run file, finished or not."""
     return Run(read_header(path), list(iter_lines(path)))
 

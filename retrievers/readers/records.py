@@ -14,7 +14,7 @@ from typing import Any, Final
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.readers.common import csv_rows, decode, malformed, read_lines, record_passages
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
 """What published corpora call the text of a record, in order of preference."""
@@ -57,8 +57,8 @@ def _parse(text: str, where: str) -> Any:
         return json.loads(text)
     except (RecursionError, ValueError) as error:
         # In JSONL the text is one line, which the caller has named; in a JSON file the decoder knows the line.
-        known = isinstance(error, json.JSONDecodeError) and ", line " not in where
-        line = f", line {error.lineno}" if known else ""
+        of_line = ", line " in where
+        line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) and not of_line else ""
         raise InputError(f"{where}{line}: {malformed(error)}") from error
 
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from keqa import signatures
 from keqa.lms import PatientChatAdapter, adapter
-from keqa.lms.outside import CONTROL_TOKEN, harmless, sound
 from keqa.programs.calls.ask import predict as call
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.outside import harmless, sound
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.signatures import AnswerQuiz
-from keqa.signatures.markers import sections
+from keqa.signatures.markers import CONTROL_TOKEN, sections
 from keqa.signatures.react import written_trajectory
 
 pytestmark = pytest.mark.process

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from keqa.lms.background import Background
+from keqa.lms.loops import Background
 
 
 async def where() -> str:

@@ -6,8 +6,8 @@ import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.programs import predictor_state
-from keqa.programs.predictor_state import checked_state, checked_states
+from keqa.programs import predictor
+from keqa.programs.predictor import checked_state, checked_states
 from keqa.signatures import AnswerQuestion, JudgeUtility
 
 FINE = dspy.Predict(JudgeUtility).dump_state()
@@ -67,7 +67,7 @@ def test_a_state_may_be_as_large_as_the_limit(monkeypatch):
     checked({"augmented": [[[[[["x"]]]]]]})
     with pytest.raises(ConfigurationError, match="nested deeper than 8 levels"):
         checked({"augmented": [[[[[[["x"]]]]]]]})
-    monkeypatch.setattr(predictor_state, "_MAX_CHARS", 2_000)
+    monkeypatch.setattr(predictor, "_MAX_CHARS", 2_000)
     checked({"quiz": "x" * 500})
     with pytest.raises(ConfigurationError, match="holds more than 2,000 characters"):
         checked({"quiz": "x" * 2000})

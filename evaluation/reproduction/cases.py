@@ -23,8 +23,15 @@ case is trusted as a Makefile is; what its commands write lies in ``{folder}``, 
 
 from __future__ import annotations
 
+import csv
+import json
+import os
 import re
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -34,12 +41,14 @@ import yaml  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from keqa.errors import InputError
-from keqa.evaluation.reports.questions import MEASURES
+from keqa.evaluation.reports.questions import MEASURES, brief_of, measure
+from keqa.evaluation.run_file import iter_lines
 from keqa.storage.untrusted import plain
 
 FOLDER = "{folder}"
 """Stands in a command for the folder of its run files."""
 
+_ROUNDING = 1e-9
 _ENDING = ".yaml"
 _COMMANDS = ("ask", "compare", "compile", "demo", "documents", "evaluate", "testbed")
 # Those that write a file, by default in the working folder.
@@ -71,8 +80,7 @@ class Expected(_Read):
 
     @model_validator(mode="after")
     def _one_source(self) -> Expected:
-        of_table, of_run = (self.table, self.row, self.column), (self.run, self.measure)
-        sources = [(self.at,), of_table, of_run]
+        sources = [(self.at,), (self.table, self.row, self.column), (self.run, self.measure)]
         given = [source for source in sources if any(part is not None for part in source)]
         if len(given) != 1 or None in given[0]:
             raise ValueError("give either 'at', or 'run' and 'measure', or 'table', 'row' and 'column'")
@@ -101,6 +109,26 @@ class Case(_Read):
         return commands
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A figure of a case, and what came out; None where nothing did, with the problem."""
+
+    case: str
+    figure: Expected
+    measured: float | None
+    problem: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Measured less expected."""
+        return None if self.measured is None else self.measured - self.figure.expected
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether it is as near as it should be."""
+        return self.difference is not None and abs(self.difference) <= self.figure.tolerance + _ROUNDING
+
+
 def case_names() -> list[str]:
     """The names of the cases that come with this version."""
     return sorted(file.name.removesuffix(_ENDING) for file in _shipped().iterdir() if file.name.endswith(_ENDING))
@@ -116,6 +144,10 @@ def load_case(name: str) -> Case:
             "file of your own is given by its path"
         )
     return read_case(_shipped() / f"{name}{_ENDING}")
+
+
+def _shipped() -> Traversable:
+    return files("keqa.evaluation.reproduction") / "expected"
 
 
 def read_case(file: Path | Traversable) -> Case:
@@ -142,6 +174,19 @@ def read_case(file: Path | Traversable) -> Case:
         raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{plain(problem['msg'])}") from error
 
 
+def _line_of(node: Any, place: tuple[int | str, ...]) -> int:
+    """The line of a value, or of the nearest part around it that is there."""
+    for step in place:
+        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+        elif isinstance(node, yaml.MappingNode):
+            inner = next((value for name, value in node.value if name.value == step), None)
+            if inner is None:
+                break
+            node = inner
+    return int(node.start_mark.line) + 1
+
+
 def _check_command(command: str) -> None:
     """Refuse what is no command of KEQA's to measure with, or would write elsewhere than into the case's folder."""
     words = shlex.split(command)
@@ -157,18 +202,89 @@ def _check_command(command: str) -> None:
         raise ValueError(f"keqa {words[1]} needs --out {FOLDER}, for a case writes nowhere else")
 
 
-def _line_of(node: Any, place: tuple[int | str, ...]) -> int:
-    """The line of a value, or of the nearest part around it that is there."""
-    for step in place:
-        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            node = node.value[step]
-        elif isinstance(node, yaml.MappingNode):
-            inner = next((value for name, value in node.value if name.value == step), None)
-            if inner is None:
-                break
-            node = inner
-    return int(node.start_mark.line) + 1
+def check(case: Case, folder: Path) -> list[Checked]:
+    """Run a case's commands, which resume in their folder, and measure its figures; none where one ends otherwise."""
+    for command, exit_code in [*((first, 0) for first in case.first), (case.command, case.exit_code)]:
+        words = [word.replace(FOLDER, str(folder)) for word in shlex.split(command)]
+        # What a user would type, but with this interpreter's KEQA, whichever stands first on the path.
+        started = [sys.executable, "-m", "keqa", *words[1:]]
+        ended = subprocess.run(started, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "utf-8"})
+        if ended.returncode != exit_code:
+            problem = f"{' '.join(words[:2])} ended with exit code {ended.returncode}, not {exit_code}"
+            return [Checked(case.name, figure, None, problem) for figure in case.figures]
+    return list(_measured(case, ended.stdout, folder))
 
 
-def _shipped() -> Traversable:
-    return files("keqa.evaluation.reproduction") / "expected"
+def _measured(case: Case, output: bytes, folder: Path) -> Iterator[Checked]:
+    for figure in case.figures:
+        measured, problem = None, ""
+        try:
+            if figure.run is not None:
+                measured = _of_run(figure, folder)
+            elif figure.table is not None:
+                measured = _of_table(figure, folder)
+            else:
+                measured = find(json.loads(output), str(figure.at))
+        except InputError as error:
+            problem = str(error)
+        except ValueError:
+            problem = "what the command printed is not JSON"
+        yield Checked(case.name, figure, measured, problem)
+
+
+def find(value: Any, place: str) -> float:
+    """The number at a place of a JSON value: names, positions and name=value (several with &), with slashes between."""
+    found = value
+    for step in place.split("/"):
+        wanted = [part.partition("=") for part in step.split("&")]
+        try:
+            if isinstance(found, list) and all(equals for _, equals, _ in wanted):
+                found = next(one for one in found if isinstance(one, dict) and _has(one, wanted))
+            else:
+                found = found[int(step)] if isinstance(found, list) else found[step]
+        except (KeyError, IndexError, ValueError, TypeError, StopIteration):
+            raise InputError(f"what the command printed has nothing at {place}: {step} is not there") from None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise InputError(f"what the command printed at {place} is no number")
+    return float(found)
+
+
+def _has(value: dict[str, Any], wanted: Sequence[tuple[str, str, str]]) -> bool:
+    return all(str(value.get(name)) == text for name, _, text in wanted)
+
+
+def _of_run(figure: Expected, folder: Path) -> float:
+    lines = iter_lines(folder / f"{figure.run}.jsonl")
+    chosen = [brief_of(line) for line in lines if not figure.kind or line.kind == figure.kind]
+    value = measure(str(figure.measure), chosen)
+    if value is None:
+        kind = f" of the kind {figure.kind!r}" if figure.kind else ""
+        raise InputError(f"{figure.run} has no {figure.measure}{kind}")
+    return value
+
+
+def _of_table(figure: Expected, folder: Path) -> float:
+    path = folder / "report" / f"{figure.table}.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            heading, *rows = list(csv.reader(stream))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    wanted = figure.row if isinstance(figure.row, list) else [str(figure.row)]
+    found = [row for row in rows if len(row) > len(wanted) and all(map(_same, row, wanted))]
+    if len(found) != 1:
+        raise InputError(f"{figure.table} has {len(found)} rows {' '.join(map(str, wanted))!r}, not one")
+    if figure.column not in heading:
+        raise InputError(f"{figure.table} has no column {figure.column!r}; it has {', '.join(heading)}")
+    try:
+        return float(found[0][heading.index(figure.column)])
+    except ValueError:
+        raise InputError(f"{figure.table} has no number in the column {figure.column!r}") from None
+
+
+def _same(cell: str, wanted: str | float) -> bool:
+    """Whether a cell says what is wanted, a number in whatever way it is written."""
+    try:
+        return float(cell) == float(wanted)
+    except ValueError:
+        return cell == wanted

@@ -17,16 +17,8 @@ from typing import Any
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 
-from keqa.signatures.markers import broken_up
+from keqa.signatures.markers import CONTROL_TOKEN, broken_up
 from keqa.signatures.react import TURN_MARKER
-
-CONTROL_TOKEN = re.compile(
-    r"<[|｜][^\s|｜<>]{1,64}[|｜]?>|<[A-Za-z_]{1,64}[|｜]>"
-    r"|<(?:start|end)_of_(?:turn|image)>|</?(?:s|bos|eos|pad|unk)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]"
-    r"|\[/?TOOL_(?:CALLS|RESULTS)\]|<</?SYS>>|</?(?:tool_call|tool_response|think|image|BOS_TOKEN|EOS_TOKEN|sop)>"
-    r"|\[/?(?:THINK|IMG|gMASK)\]|<(?:unused|extra_id_)[0-9]{1,4}>"
-)
-"""Tokens by which the chat templates of common LMs mark turns, where a server reads them from text, too."""
 
 # Between these DSPy takes JSON in any message for parts of other kinds, such as an image that is fetched.
 _CUSTOM_TYPE = re.compile("|".join(map(re.escape, (CUSTOM_TYPE_START_IDENTIFIER, CUSTOM_TYPE_END_IDENTIFIER))))
