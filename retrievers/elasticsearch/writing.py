@@ -179,10 +179,7 @@ def encoded(encoder: Encoder | None, passages: Sequence[Passage]) -> list[dict[s
     """The vectors of some passages, each as an entry of a document; without an encoder, nothing for each."""
     if encoder is None or not passages:
         return [{} for _ in passages]
-    # Texts of like length together: a model works on all texts of a batch as on its longest.
-    order = sorted(range(len(passages)), key=lambda place: -len(passages[place].text))
-    rows = dict(zip(order, encoder.passages([passages[place] for place in order]), strict=True))
-    return [{VECTOR: as_sent(rows[place])} for place in range(len(passages))]
+    return [{VECTOR: as_sent(row)} for row in encoder.passages(passages)]
 
 
 def _gives_the_same(encoder: Encoder, generations: Generations, data: str) -> bool:
