@@ -37,7 +37,7 @@ from keqa.retrievers.elasticsearch.mapping import (
 )
 from keqa.retrievers.embedding import Encoder, same_weights
 from keqa.retrievers.intake import Intake
-from keqa.retrievers.manifest import Change, Manifest, manifest_after
+from keqa.retrievers.manifest import Manifest, PlannedChange, manifest_after
 from keqa.retrievers.text import language_of
 
 # Of so many bytes of text the price is reported, as how many there are is known at the end only.
@@ -225,7 +225,7 @@ class _ElasticsearchChanger:
         self._known |= {one: one in found for one in ids}
         return found
 
-    def apply(self, change: Change) -> Manifest:
+    def apply(self, change: PlannedChange) -> Manifest:
         """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
         before, generations = self._manifest, self._generations
         replaced = self.held([passage.id for passage in change.new])
@@ -261,7 +261,7 @@ class _ElasticsearchChanger:
         return encoder
 
 
-def _changes(change: Change, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
+def _changes(change: PlannedChange, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
     """What a change writes; passages that stay keep their vectors."""
     origins = {one: Origin(path, file.digest) for path, file in change.files.items() if file for one in file.ids}
     for passage_id in change.gone:

@@ -31,7 +31,7 @@ from keqa.programs.calls.session import (
 )
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import CallCost, Cost
-from keqa.retrievers.caching import Kept
+from keqa.retrievers.caching import KeptHits
 from keqa.signatures import AnswerQuestion
 
 
@@ -187,7 +187,7 @@ async def test_a_search_that_will_not_pass_is_made_once(retriever):
 def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_when_it_was_made():
     class Cached:
         def search(self, query, k=10):
-            return Kept([], 5.0) if query == "met before" else []
+            return KeptHits([], 5.0) if query == "met before" else []
 
     own = session()
     for query in ("met before", "met before", "new"):
