@@ -46,7 +46,6 @@ from keqa.retrievers.text import clean_text
 SHARD = 2048
 """So many passages are encoded between two writes: a kill loses no more."""
 
-
 # Progress is reported after so many, which share the longest text of their own.
 _PIECE = 256
 # So many vectors more than are wanted are looked at first, as some of them may be of no passage any more.
