@@ -32,8 +32,9 @@ from keqa.evaluation.reports.grid import (
 from keqa.evaluation.reports.questions import Checked
 from keqa.evaluation.reports.rows import Entry, by_lm
 from keqa.metrics.accuracy import mastery
+from keqa.programs.draws import Draws
 from keqa.programs.gates import CertaintyGate
-from keqa.programs.gates.votes import Votes, reaches
+from keqa.programs.gates.gate import reaches
 from keqa.programs.records import QuizRecord
 
 CHANGES = ("Beneficial", "Neutral", "Harmful")
@@ -126,18 +127,12 @@ def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
 
 def _effect(quiz: Checked, found: QuizRecord, *, whole: bool) -> Effect:
     drawn = quiz.quiz.samples
-    votes = Votes(
-        sizes=tuple(cluster.size for cluster in quiz.quiz.clusters),
-        drawn=len(drawn),
-        tries=len(drawn),
-        answers=tuple(None if sample.abstained else sample.text for sample in drawn),
-        answer_type=quiz.answer_type,
-        choices=quiz.choices,
-    )
+    answers = [None if sample.abstained else sample.text for sample in drawn]
+    draws = Draws.of(answers, answer_type=quiz.answer_type, choices=quiz.choices)
     return Effect(
         accuracy=mastery([sample.text for sample in drawn], quiz.golds, quiz.answer_type, quiz.choices),
         # Rounded, so that what is 0 on paper is one number, and not several about it.
-        certainty=round(_CERTAINTY.measure(votes), 12) if votes.sizes else 0.0,
+        certainty=round(_CERTAINTY.measure(draws), 12) if any(answers) else 0.0,
         memory=quiz.right(quiz.answer),
         retrieved=quiz.right(found.answer),
         kept=found.source == "passages",

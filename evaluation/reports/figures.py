@@ -15,7 +15,7 @@ from keqa.evaluation.reports.gates import gate_figure, risk
 from keqa.evaluation.reports.grid import Figure, Panel, Series
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Facet, Group, groups_of, sweep
-from keqa.programs.gates.votes import leader
+from keqa.programs.draws import leader
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -26,7 +26,7 @@ from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.metrics.answers import exact_match
 from keqa.optimize.alignment import Settled
-from keqa.programs.gates.votes import leader
+from keqa.programs.draws import leader
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
 
