@@ -68,7 +68,7 @@ from keqa.programs.calls.replies import COPIED, Copies, first_line, only_line, r
 from keqa.programs.calls.session import CallMeter, Event, Listener, context, current, listened, note, report, within
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
-from keqa.retrievers.caching import Kept
+from keqa.retrievers.caching import KeptHits
 
 T = TypeVar("T")
 
@@ -439,7 +439,7 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     def called() -> list[Hit]:
         with event:
             found = _search(retriever, query, k)
-        event.saved = found.seconds if isinstance(found, Kept) else None
+        event.saved = found.seconds if isinstance(found, KeptHits) else None
         return found
 
     try:

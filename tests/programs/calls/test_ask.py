@@ -29,7 +29,7 @@ from keqa.programs.calls.session import (
 )
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import CallCost, Cost
-from keqa.retrievers.caching import Kept
+from keqa.retrievers.caching import KeptHits
 
 
 def session() -> Session:
@@ -176,7 +176,7 @@ async def test_a_search_that_may_pass_is_made_once_more(retriever, errors, searc
 def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_when_it_was_made():
     class Cached:
         def search(self, query, k=10):
-            return Kept([], 5.0) if query == "met before" else []
+            return KeptHits([], 5.0) if query == "met before" else []
 
     own = session()
     for query in ("met before", "met before", "new"):
