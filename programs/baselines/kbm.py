@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Share, Temperature, Tries, fraction_text
+from keqa.programs.arguments import Share, Temperature, Tries
 from keqa.programs.baselines.base import ExaminingBaseline, asked_inputs, unanswered, unread, verdicts
 from keqa.programs.boundary.light import LightModel
 from keqa.programs.boundary.model import BoundaryError, Judgement
@@ -85,9 +85,8 @@ class KBM(ExaminingBaseline):
                 hits = []
         reply = await self.answered(asked, hits)
         source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
-        threshold = {"threshold": float(self.threshold), "threshold_exact": fraction_text(self.threshold)}
-        found = verdicts(hits, reply.read) if hits else passages
-        self.conclude(story, asked, reply, source, known=known, passages=found, certainty=measure, **threshold)
+        found = {"passages": verdicts(hits, reply.read) if hits else passages, "certainty": measure}
+        self.conclude(story, asked, reply, source, known=known, threshold=self.threshold, **found)
 
     async def _examined(self, asked: Question) -> tuple[bool, float | None, Draws]:
         """Whether the question is known, the judgement that counts, and the draws that the model read."""
