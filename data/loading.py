@@ -44,12 +44,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was loaded.
+    """The examples that can be used, in the order of the file or of the sample, and what else there was.
 
-    Attributes:
-        examples: Those that can be used: in the order of the file, or of the sample.
-        problems: Records that cannot be used, and why.
-        left_out: How many sound records were not taken, by reason, such as ``unanswerable``.
+    `left_out` counts sound records that were not taken by reason, such as ``unanswerable``.
     """
 
     examples: list[Example]

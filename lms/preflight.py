@@ -60,14 +60,7 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
 
     A server without a key is asked which models it has, any other for one token. Models in this process need nothing.
     It takes five seconds at most, beside the import of LiteLLM. What may pass, such as a server that is overloaded or
-    loads its model, is no reason to refuse.
-
-    Args:
-        lms: Any language models; each is asked once, however often it occurs.
-
-    Raises:
-        ConfigurationError: Nothing listens at an address, what listens there is something else, the key is refused, or
-            there is no such model. The message names the address, the model and what to check.
+    loads its model, is no reason to refuse. The error names the address, the model and what to check.
     """
     import dspy
 
