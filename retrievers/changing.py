@@ -26,9 +26,8 @@ from keqa.retrievers.base import (
 )
 from keqa.retrievers.engines import engine_of, parts_of
 from keqa.retrievers.manifest import LONGEST_TEXT, Changer, FileChange, LeftOut, LeftOutCounter, PlannedChange
-from keqa.retrievers.readers import files_of, read_file
+from keqa.retrievers.readers import Progress, ReadingProgress, files_of, read_file
 from keqa.retrievers.readers.common import reason_of
-from keqa.retrievers.readers.progress import Progress, ReadingProgress
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
 
