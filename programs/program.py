@@ -26,11 +26,10 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
 from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
-from keqa.programs.learned import NOTHING, LearnedQuestions
+from keqa.programs.learned import NOTHING, LearnedQuestions, asking_for, leaving_out
 from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of
 from keqa.programs.predictor import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
-from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.sources import with_supporting_sentences
 from keqa.programs.stages.answering import FollowUp
