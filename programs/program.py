@@ -233,11 +233,10 @@ class Program(Stage):
             Outcomes, in the order in which they finish. A failed question is an outcome with an error.
 
         Raises:
-            ConfigurationError: As in `forward`; it ends the batch.
-            Exception: A part of the program has a fault; it ends the batch as well.
             InputError: What is given is no list of questions, such as the text of one, or a DataFrame: give its rows,
                 ``df.to_dict("records")``.
             ConfigurationError: `in_flight` is out of its range; or as in `forward`, and it ends the batch.
+            Exception: A part of the program has a fault; it ends the batch as well.
         """
         return answer_many(self, questions, in_flight)
 
