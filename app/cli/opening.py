@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keqa.cli.console import status, warn
-from keqa.cli.options import refuse_empty
+from keqa.cli.declare import refuse_empty
 from keqa.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from keqa.cli.console import results, show_json, status
-from keqa.cli.options import (
-    PRESETS,
-    AsJson,
-    KSOptions,
-    LanguageModels,
-    MisplacedOptionError,
-    Panel,
-    PaperOptions,
-    PresetOptions,
-    argument,
-    given,
-    option,
-)
+from keqa.cli.declare import MisplacedOptionError, argument, given, option
+from keqa.cli.options import AS_JSON, PRESETS, KSOptions, LanguageModels, PaperOptions, PresetOptions
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,8 +39,8 @@ def reproduce(
     out: Path | None = option(
         "Folder of the run files, with which a stopped command resumes; temporary by default.", "-o"
     ),
-    as_json: AsJson = False,
-    models: Annotated[LanguageModels, Panel(PRESETS)],
+    as_json: bool = AS_JSON,
+    models: Annotated[LanguageModels, PRESETS],
     paper: PaperOptions,
     ks_llm: KSOptions,
 ) -> None:
@@ -117,7 +106,7 @@ def _reproduce_preset(
     if foreign := given(ks_llm):
         why = f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out"
         raise MisplacedOptionError(why, *foreign)
-    from keqa.cli.paper.preset import reproduce_paper
+    from keqa.cli.paper import reproduce_paper
 
     reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
 

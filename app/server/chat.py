@@ -48,16 +48,7 @@ class _StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """What is read of a request; other fields, such as a temperature, have no meaning here and are passed over.
-
-    Attributes:
-        model: Must be `MODEL`.
-        messages: The last one of the user is the question, and those before it its history.
-        stream: Whether the answer comes as events.
-        stream_options: Whether the usage does as well.
-        answer_type: As for `keqa.KEQA`; a field of KEQA's own.
-        choices: The options of a choice; a field of KEQA's own.
-    """
+    """What is read of a request; other fields, such as a temperature, have no meaning here and are passed over."""
 
     model: str
     messages: list[_Message] = Field(min_length=1)
@@ -136,11 +127,6 @@ def _text(content: str | list[_Part] | None) -> str:
 def no_model(name: str) -> Problem:
     """That there is no model of this name."""
     return Problem(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
-
-
-def models(created: int) -> dict[str, Any]:
-    """The list of models."""
-    return {"object": "list", "data": [model(created)]}
 
 
 def model(created: int) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keqa.server.limits import Limits, RateLimiter
-from keqa.server.metrics import Metrics
+from keqa.server.limits import Limits, Metrics, RateLimiter
 from keqa.server.problems import Problem, ProblemError, log, log_fault
 
 OPEN = "/health"

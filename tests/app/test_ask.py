@@ -153,13 +153,6 @@ def test_options_take_the_place_of_compiled_settings(keqa_command, served, own_i
     assert {passage.verdict for passage in record.quizzes[1].passages} == {"unjudged"}
 
 
-def test_a_program_that_is_none_is_refused(keqa_command, server, served, own_index, tmp_path):
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--program", tmp_path / "nowhere")
-    assert (ended.code, ended.out) == (2, "")
-    assert "holds no compiled program" in ended.err
-    assert server.count == 0
-
-
 def test_the_question_may_come_from_standard_input(keqa_command, served, own_index, monkeypatch):
     from io import StringIO
 
@@ -207,37 +200,6 @@ def test_a_question_without_an_answer_ends_with_code_1(keqa_command, own_index, 
         record = record_in(as_json.out)
         assert record.answer is None
         assert record.failure is not None
-
-
-BAD = {
-    "empty": (["ask", ""], "the question is empty"),
-    "unknown provider": (["ask", "Why?", "--lm", "nobody/nothing"], "nobody/nothing"),
-    "no provider": (["ask", "Why?", "--lm", "gpt"], "'gpt'"),
-    "missing key": (["ask", "Why?", "--lm", "openai/gpt-4o-mini"], "OPENAI_API_KEY"),
-    "no address": (["ask", "Why?", "--lm", "hosted_vllm/some"], "--api-base"),
-    "address of nothing": (["ask", "Why?", "--api-base", "http://127.0.0.1:9/v1"], "--api-base needs --lm"),
-    "blank": (["ask", " \t\n"], "the question is empty"),
-    "only control characters": (["ask", "\x07\x1b\x00"], "the question is empty"),
-    "only lone surrogates": (["ask", "\udcff\ud800"], "the question is empty"),
-    "no question": (["ask"], "QUESTION"),
-    "no such folder": (["ask", "Why?", "--lm", "transformers/no/such/folder"], "no/such/folder"),
-    "missing index": (["ask", "Why?", "--index", "nowhere"], "nowhere"),
-    "threshold": (["ask", "Why?", "--threshold", "high"], "--threshold must be a share"),
-    "threshold above one": (["ask", "Why?", "--threshold", "3/2"], "--threshold must be a share"),
-    "tries": (["ask", "Why?", "--tries", "0"], "--tries"),
-    "answer type": (["ask", "Why?", "--answer-type", "long"], "'long'"),
-    "choice without choices": (["ask", "Why?", "--answer-type", "choice"], "--choice"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_reported_in_one_message(keqa_command, case):
-    arguments, reported = BAD[case]
-    ended = keqa_command(*arguments)
-    assert ended.code == 2, (ended.out, ended.err)
-    assert reported in ended.err
-    assert ended.out == ""
-    assert "Traceback" not in ended.err
 
 
 def test_a_question_of_100_kb_is_refused(keqa_command, server, served, own_index):

@@ -9,7 +9,7 @@ import typer
 from servers.openai_server import markers
 
 import keqa
-from keqa.cli.compile_price import PriceOptions
+from keqa.cli.compile import PriceOptions
 from keqa.errors import InputError
 from keqa.evaluation.reproduction.estimate import Bounds, Estimate, Spent
 from keqa.retrievers import Passage, build_index
@@ -169,56 +169,6 @@ def test_a_budget_is_a_number_as_well(keqa_command, served, pairs, tmp_path):
     assert json.loads(ended.out)["optimizer"] == "gepa"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "give one of a file of question-answer pairs, --data and --testbed"),
-        (["train.jsonl", "--testbed"], "give one of a file of question-answer pairs, --data and --testbed"),
-        (["--testbed", "--index", "x"], "leave out --index"),
-        (["absent.jsonl"], "absent.jsonl is not there"),
-        (["train.jsonl", "--val-limit", "3"], "--val-limit needs --val"),
-        (["train.jsonl", "--data", "nq"], "give one of a file of question-answer pairs, --data and --testbed"),
-        (["train.jsonl", "--sample", "3"], "--split and --sample are those of --data"),
-        (["--data", "trivia"], "'trivia' is no benchmark"),
-        (["--data", "nq:a", "--data", "nq:b"], "nq is named twice"),
-        (["train.jsonl", "--reflection-api-base", "http://box:1"], "--reflection-api-base needs --reflection-lm"),
-        (["train.jsonl", "--threshold", "2"], "--threshold"),
-        (["train.jsonl", "--method", "telepathy"], "'telepathy' is no method"),
-        (["train.jsonl", "--method", "keqa-full"], "keqa-full is made from a compiled keqa"),
-        (["train.jsonl", "--method", "cot-few-shot"], "cot-few-shot is made from a compiled keqa"),
-        (["train.jsonl", "--method", "closed-book", "--top-k", "3"], "--top-k means nothing to closed-book"),
-        (["train.jsonl", "--method", "rag", "--no-decompose"], "--no-decompose means nothing to rag"),
-        (["train.jsonl", "--method", "rag:tries=3"], "rag has no tries"),
-        (["train.jsonl", "--method", "rag", "--cost-per-retrieval", "0.1"], "cost_per_retrieval weighs searches"),
-        (
-            ["train.jsonl", "--no-tuning", "--cost-per-retrieval", "0.3"],
-            "are tuned, and that is left out: leave it out",
-        ),
-        (["train.jsonl", "--budget", "heavy"], "budget is that of gepa, mipro, simba, and bootstrap has none"),
-        (["train.jsonl", "--no-reference", "--embedder", "hashing"], "utility reference, and none is built"),
-        (["train.jsonl", "--method", "rag", "--embedder", "hashing"], "utility reference, and none is built"),
-        (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),
-        (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
-        (["train.jsonl", "--reflection-lm", "openai/x"], "--optimizer bootstrap asks none"),
-        (["train.jsonl", "--embedder", "/nowhere/model"], "/nowhere/model"),
-        (["train.jsonl", "--optimizer", "mipro", "--reflection-lm", "openai/x", "--budget", "big"], "not 'big'"),
-        (["train.jsonl", "--optimizer", "gepa", "--reflection-lm", "openai/x", "--budget", "0"], "above 0, not 0"),
-    ],
-)
-def test_what_cannot_work_is_reported_before_any_call(
-    keqa_command, served, pairs, server, tmp_path, monkeypatch, arguments, message
-):
-    pairs("train.jsonl", TOWNS)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    extra = [] if "--testbed" in arguments else served
-    ended = keqa_command("compile", *arguments, *extra, "--out", tmp_path / "program")
-    assert ended.code == 2
-    assert message in " ".join(ended.err.split())
-    assert server.count == 0
-    assert not (tmp_path / "program").exists()
-
-
 def test_the_users_questions_are_not_asked_about_the_fictional_encyclopedia(
     keqa_command, served, pairs, server, tmp_path
 ):
@@ -228,28 +178,6 @@ def test_the_users_questions_are_not_asked_about_the_fictional_encyclopedia(
     assert "name with --index the passages that the training questions are about" in " ".join(ended.err.split())
     # Nothing is searched.
     assert keqa_command(*command, "--method", "closed-book").code == 0
-
-
-@pytest.mark.parametrize("taken", ["file", "folder", "file/below"])
-def test_an_output_that_cannot_be_written_is_refused_before_any_call(
-    keqa_command, served, pairs, server, tmp_path, taken
-):
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "mine.txt").write_text("x")
-    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, "--out", tmp_path / taken)
-    assert (ended.code, server.count) == (2, 0)
-    assert str(tmp_path / "f") in ended.err
-
-
-@pytest.mark.parametrize("work", ["program", "program/work", "other/../program"])
-def test_finished_work_is_never_kept_where_the_program_shall_be(keqa_command, served, pairs, server, tmp_path, work):
-    (tmp_path / "other").mkdir()
-    parts = ["--work", tmp_path / work, "--out", tmp_path / "program"]
-    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, *parts)
-    assert (ended.code, server.count) == (2, 0)
-    assert "where finished work is kept, is or lies in" in " ".join(ended.err.split())
-    assert not (tmp_path / "program").exists()
 
 
 def test_other_work_in_the_folder_is_refused(keqa_command, served, pairs, server, tmp_path):

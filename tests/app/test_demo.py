@@ -78,13 +78,3 @@ def test_the_program_that_ships_was_compiled_on_the_testbed_and_loads():
     assert about("testbed")["questions"] == {"train": 200, "validation": 100}
     train = {question.id for question in testbed.train}
     assert {entry.root for entry in program.picking.reference.entries} <= train
-
-
-def test_more_questions_than_the_testbed_has(keqa_command):
-    ended = keqa_command("demo", "--questions", 100_000)
-    assert ended.code == 2
-    assert "200 test questions" in ended.err
-
-
-def test_an_interval_needs_two_questions(keqa_command):
-    assert keqa_command("demo", "--questions", 1).code == 2

@@ -5,9 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from keqa.cli import app
-from keqa.errors import InputError, KeqaError
+from keqa.errors import KeqaError
 from keqa.retrievers import open_index
-from keqa.retrievers.elasticsearch import client as variables
 
 FOREST = {"title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."}
 
@@ -56,47 +55,6 @@ def failing(*args) -> KeqaError:
     result = run(*args)
     assert isinstance(result.exception, KeqaError), result.output
     return result.exception
-
-
-def test_a_missing_corpus_is_named(tmp_path):
-    error = failing(tmp_path / "nowhere", "--out", tmp_path / "index")
-    assert isinstance(error, InputError)
-    assert "nowhere" in str(error)
-
-
-def test_an_empty_folder_and_an_empty_file(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "empty.jsonl").write_text("")
-    for source in ("folder", "empty.jsonl"):
-        assert isinstance(failing(tmp_path / source, "--out", tmp_path / "index"), InputError)
-    assert not (tmp_path / "index").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "line"),
-    [
-        ("broken.jsonl", json.dumps(FOREST) + '\n{"title": "Half', 2),
-        ("columns.jsonl", json.dumps({"headline": "x", "story": "y"}) + "\n", 1),
-        ("columns.tsv", "number\tbody\n1\tx\n", 1),
-    ],
-)
-def test_file_and_line_are_named(tmp_path, name, content, line):
-    source = tmp_path / name
-    source.write_text(content)
-    message = str(failing(source, "--out", tmp_path / "index"))
-    assert f"{name}:{line}" in message or (name in message and f"line {line}" in message), message
-
-
-def test_an_unknown_language(tmp_path):
-    (tmp_path / "corpus.json").write_text(json.dumps([FOREST]))
-    assert "xx" in str(failing(tmp_path / "corpus.json", "--out", tmp_path / "index", "--language", "xx"))
-
-
-def test_help_says_what_a_cluster_takes_from_the_environment():
-    help_text = " ".join(run("--help").stdout.replace("│", "").split())
-    for name in (variables.API_KEY, variables.CA_CERTS, variables.FINGERPRINT, variables.TIMEOUT):
-        assert name in help_text
-    assert "_USERNAME and _PASSWORD" in help_text
 
 
 @pytest.fixture

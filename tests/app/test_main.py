@@ -86,9 +86,3 @@ def test_a_full_disk_below_the_output_is_one_line():
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 2
     assert ended.stderr == "keqa: No space left on device; nothing was kept\n"
-
-
-def test_an_unknown_command(keqa_command):
-    ended = keqa_command("answer", "Why?")
-    assert ended.code == 2
-    assert "answer" in ended.err

@@ -83,25 +83,6 @@ def test_what_no_case_uses_is_not_given_for_nothing(keqa_command, case, server):
     assert server.count == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["dmeo"], "nothing called 'dmeo' to reproduce"),
-        (["absent.yaml"], "absent.yaml cannot be read"),
-        (["demo", "--lm", "openai/x", "--dry-run"], "--lm, --dry-run is for the preset paper"),
-        (["paper", "demo"], "the preset paper stands alone"),
-        (["paper", "--list"], "the preset paper stands alone"),
-        (["paper", "--lm", "openai/x"], "--index, the corpus"),
-        (["paper", "--lm", "openai/x", "--index", "own", "--data", "triviaqa"], "triviaqa is none of the paper's"),
-    ],
-)
-def test_what_cannot_be_reproduced_is_reported_before_anything_runs(keqa_command, server, arguments, message):
-    ended = keqa_command("reproduce", *arguments)
-    assert ended.code == 2
-    assert message in " ".join(ended.err.split())
-    assert server.count == 0
-
-
 @pytest.fixture
 def papers(tmp_path):
     """A tiny NQ and a corpus."""
@@ -142,31 +123,6 @@ def test_a_dry_run_needs_no_key_and_no_address(keqa_command, papers, monkeypatch
     assert (rows["keqa"]["LM calls least"], rows["keqa"]["LM calls most"]) == (2 * 4, 2 * (5 + 10) + 1)
     assert rows["hosted_vllm/llama"]["LM calls most"] == 2 * 10
     assert rows[""]["US dollars most"] == rows["openai/gpt-4o-mini"]["US dollars most"] > 0
-
-
-@pytest.mark.parametrize("option", ["--lm", "--consistency-lm", "--utility-lm", "--other-lm"])
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_what_is_no_language_model_is_reported_before_the_first_question(keqa_command, papers, server, option, more):
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base]
-    ended = keqa_command("reproduce", "paper", *lm, option, "nobody/knows", *papers, *more)
-    assert ended.code == 2
-    assert "'nobody/knows' names no provider" in ended.err
-    assert server.count == 0
-
-
-def test_a_language_model_without_an_address_is_reported_before_the_first_question(
-    keqa_command, papers, server, monkeypatch
-):
-    monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
-    monkeypatch.delenv("HOSTED_VLLM_BASE_URL", raising=False)
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base]
-    ended = keqa_command("reproduce", "paper", *lm, "--other-lm", "hosted_vllm/mine", *papers)
-    assert ended.code == 2
-    assert "--other-lm hosted_vllm/mine" in ended.err
-    assert "HOSTED_VLLM_API_BASE" in ended.err
-    ended = keqa_command("reproduce", "paper", *lm, "--utility-api-base", "http://x/v1", *papers, "--dry-run")
-    assert (ended.code, "--utility-api-base needs --utility-lm" in ended.err) == (2, True)
-    assert server.count == 0
 
 
 def test_the_discriminators_are_language_models_of_their_own(keqa_command, papers, server, monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keqa.cli.run_table import figures, run_table
+from keqa.cli.running import figures, run_table
 from keqa.errors import InputError
 from keqa.evaluation.build import Parts
 from keqa.evaluation.call_cache import CallCache

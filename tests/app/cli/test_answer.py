@@ -3,7 +3,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from keqa.cli.answer import follow, shown_answer
+from keqa.cli.story import follow, shown_answer
 from keqa.programs.calls.progress import Answered, QuizAnswered, QuizFound, Searching
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 

@@ -1,12 +1,8 @@
 """``keqa index add``, ``remove``, ``sync`` and ``info --files``."""
 
 import json
-from contextlib import contextmanager
 
 import pytest
-
-from keqa.cli import index_change
-from keqa.cli.reading import reading_bar
 
 
 @pytest.fixture
@@ -92,21 +88,3 @@ def test_a_hybrid_is_changed_part_by_part(keqa_command, documents, tmp_path):
     (documents / "dodo.txt").write_text("The dodo is extinct.")
     done = keqa_command("index", "sync", f"{tmp_path / 'one'},{tmp_path / 'two'}", documents, "--json").out
     assert [one["passages"] for one in json.loads(done)["indexes"]] == [3, 3]
-
-
-@pytest.mark.parametrize("command", ["add", "sync"])
-def test_progress_is_shown_in_bytes(keqa_command, documents, tmp_path, monkeypatch, command):
-    shown = []
-
-    @contextmanager
-    def bar(label):
-        with reading_bar(label) as (progress, reading, notice):
-            yield progress, lambda *now: (shown.append(now), reading(*now)), notice
-
-    monkeypatch.setattr(index_change, "reading_bar", bar)
-    keqa_command("index", documents, "-o", tmp_path / "index")
-    (documents / "dodo.txt").write_text("The dodo is extinct.")
-    assert keqa_command("index", command, tmp_path / "index", documents).code == 0
-    assert shown[0] == (0, 72)
-    assert shown[-1] == (72, 72)
-    assert len(shown) == 4

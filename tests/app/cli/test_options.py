@@ -8,24 +8,18 @@ import typer
 from typer.testing import CliRunner
 
 from keqa.cli.compile import LearningOptions
+from keqa.cli.declare import argument, given, invocation, option, with_groups
 from keqa.cli.options import (
-    AsJson,
+    AS_JSON,
+    INDEX,
     EvaluationOptions,
-    Index,
     KeqaOptions,
     LanguageModels,
     MethodOptions,
-    Panel,
     PaperOptions,
     QuestionOptions,
     RunOptions,
-    argument,
-    given,
-    invocation,
-    option,
-    with_groups,
 )
-from keqa.errors import InputError
 
 app = typer.Typer()
 runner = CliRunner()
@@ -38,7 +32,7 @@ def ask(
     *,
     question: str = argument("QUESTION", "Any."),
     program: Path | None = option("A folder.", "-p"),
-    index: Index = None,
+    index: str | None = INDEX,
     models: LanguageModels,
     method: KeqaOptions,
 ) -> None:
@@ -50,11 +44,11 @@ def ask(
 def evaluate(
     *,
     methods: list[str] = argument("METHOD...", "Any."),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
     questions: QuestionOptions,
     run: RunOptions,
     options: MethodOptions,
-    models: Annotated[LanguageModels, Panel("Somewhere else")],
+    models: Annotated[LanguageModels, "Somewhere else"],
 ) -> None:
     seen.update(command=invocation(), flags=list(given(questions, run, options, models)))
 
@@ -204,15 +198,3 @@ def test_a_group_stands_in_the_panel_that_the_command_names():
     assert shown.index("Somewhere else") < shown.index("--utility-lm")
     assert "Language models" not in shown
     assert "Language models" in runner.invoke(app, ["ask", "--help"]).stdout
-
-
-@pytest.mark.parametrize("threshold", ["much", "0", "1.5", "-1"])
-def test_a_threshold_that_is_no_share_is_refused(threshold):
-    with pytest.raises(InputError, match="--threshold must be a share above 0 and at most 1"):
-        KeqaOptions(threshold=threshold).settings()
-
-
-@pytest.mark.parametrize("role", ["", "consistency_", "utility_"])
-def test_an_address_needs_its_model(role):
-    with pytest.raises(InputError, match=f"--{role.replace('_', '-')}api-base needs --{role.replace('_', '-')}lm"):
-        LanguageModels(**{f"{role}api_base": "http://a"}).check()

@@ -3,8 +3,7 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from keqa.cli.answer import shown_answer
-from keqa.cli.record_tree import cost_line, record_tree
+from keqa.cli.story import cost_line, record_tree, shown_answer
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,

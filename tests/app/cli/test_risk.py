@@ -7,37 +7,13 @@ from types import SimpleNamespace
 import pytest
 from servers.openai_server import markers
 
-from keqa.cli.answer import shown_answer
-from keqa.cli.compare import held_spec
+from keqa.cli.evaluate import held_spec
 from keqa.cli.options import RiskOptions
+from keqa.cli.story import shown_answer
 from keqa.errors import InputError
 from keqa.evaluation.run_file import iter_lines
 from keqa.programs.records import QuestionRecord
 from keqa.programs.registry import parse_spec
-
-
-def test_a_risk_is_calibrated(tmp_path):
-    RiskOptions().check()
-    RiskOptions(0.1, tmp_path / "run.jsonl").check()
-    with pytest.raises(InputError, match=r"--risk needs --calibrated-on: the run file of this program"):
-        RiskOptions(0.1).check()
-
-
-@pytest.mark.parametrize("given", [{"calibrated_on": "run.jsonl"}, {"delta": 0.05}])
-def test_there_is_nothing_to_calibrate_without_a_risk(given):
-    with pytest.raises(InputError, match="--calibrated-on and --delta need --risk"):
-        RiskOptions(**given).check()
-
-
-def test_without_a_risk_nothing_is_held():
-    assert RiskOptions().hold(None) == ""
-
-
-@pytest.mark.model
-def test_the_file_is_missing(keqa_command, tmp_path):
-    ended = keqa_command("ask", "Who governs Oslo?", "--risk", "0.1", "--calibrated-on", tmp_path / "run.jsonl")
-    assert ended.code == 2
-    assert "run.jsonl cannot be read: it is missing" in ended.err
 
 
 def test_what_is_withheld_is_shown_as_that():

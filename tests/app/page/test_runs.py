@@ -79,7 +79,7 @@ def folder(tmp_path):
 @pytest.fixture
 def viewed(open_page):
     """Opens runs in a browser, as `keqa view` serves them."""
-    from keqa.server.run_view import LIMITS, run_view
+    from keqa.page.runs import LIMITS, run_view
     from keqa.server.serving import listen, server
 
     stops = []
@@ -140,13 +140,6 @@ def test_questions_of_two_data_sets_are_two(tmp_path):
     found = Runs([tmp_path])
     assert len(found) == 2
     assert [run["label"].rpartition("/")[2] for run in found.overview()["runs"]] == ["a", "b"]
-
-
-def test_what_is_no_run(tmp_path, keqa_command):
-    for path, why in ((tmp_path, "no run file in"), (tmp_path / "missing.jsonl", "missing")):
-        ended = keqa_command("view", path)
-        assert ended.code == 2
-        assert why in ended.err
 
 
 @pytest.mark.server

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from keqa.page.document import document
-from keqa.page.story import story_page, write_page
+from keqa.page.document import document, story_page, write_page
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,

@@ -6,9 +6,8 @@ import httpx
 import pytest
 
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
-from keqa.page.runs import Runs
+from keqa.page.runs import Runs, run_view
 from keqa.programs.records import QuestionRecord
-from keqa.server.run_view import run_view
 
 ABOUT = {"method": "keqa", "label": "keqa", "dataset": "d", "fingerprint": "f"}
 

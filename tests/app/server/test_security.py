@@ -14,10 +14,10 @@ import uvicorn
 from fixtures.serving import QUESTION, until
 from uvicorn.server import ServerState
 
-from keqa.server.connections import Connection
 from keqa.server.documents import Documents
 from keqa.server.limits import Limits, RateLimiter
 from keqa.server.mcp_tools import mcp_server
+from keqa.server.serving import Connection
 
 pytestmark = pytest.mark.server
 

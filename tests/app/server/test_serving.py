@@ -79,34 +79,6 @@ def test_the_command_says_what_to_install(keqa_command, monkeypatch):
     assert "pip install 'keqa[serve]'" in ended.err
 
 
-@pytest.mark.server
-def test_the_command_ends_before_it_listens_where_something_is_wrong(keqa_command, server, own_index, monkeypatch):
-    monkeypatch.delenv("KEQA_TOKEN", raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    monkeypatch.setattr("keqa.server.serving.listen", lambda *_: pytest.fail("it listens"))
-    lm = ("--lm", "openai/scripted", "--api-base", server.api_base)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        dead = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        for arguments, message in (
-            (("--lm", "openai/m", "--api-base", dead), "refuses the connection"),
-            ((*lm, "--host", "0.0.0.0"), "a token is needed"),
-            ((*lm, "--index", "nowhere"), "nowhere"),
-            (("--index", own_index), "Say with --lm which one to use"),
-            ((*lm, "--embedder", "x"), "--embedder needs --program"),
-            ((*lm, "--threshold", "2"), "--threshold"),
-            ((*lm, "--mcp", "--index", "nowhere"), "nowhere"),
-            ((*lm, "--watch"), "--watch needs --index"),
-            ((*lm, "--no-token", "--host", "0.0.0.0"), "a token is needed"),
-            ((*lm, "--index", own_index, "--risk", "0.1"), "--risk needs --calibrated-on"),
-            ((*lm, "--index", own_index, "--risk", "0.1", "--calibrated-on", "nowhere"), "it is missing"),
-            ((*lm, "--index", own_index, "--risk", "0.1", "--calibrated-on", "x", "--watch"), "leave out one"),
-        ):
-            ended = keqa_command("serve", *arguments)
-            assert (ended.code, ended.out) == (2, ""), ended.err
-            assert message in ended.err
-
-
 def start(lm, index, folder, before="", **further):
     """The command in a process of its own, and its first line."""
     environment = {**os.environ, "OPENAI_API_KEY": "none", "XDG_CACHE_HOME": str(folder), **further}

@@ -12,10 +12,10 @@ from keqa.errors import InputError
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers import add_passages
 from keqa.retrievers.watching import WatchedRetriever
-from keqa.server import watching
+from keqa.server import documents as watching
 from keqa.server.answers import Answers
+from keqa.server.documents import FolderSync, in_step
 from keqa.server.limits import Limits
-from keqa.server.watching import FolderSync, in_step
 
 
 class Searches:

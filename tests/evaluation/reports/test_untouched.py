@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keqa.cli.run_table import figures, run_table
+from keqa.cli.running import figures, run_table
 from keqa.evaluation.reports.gates import gates
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.rows import entries_of

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from keqa.cli.options import LanguageModels, PaperOptions
-from keqa.cli.paper.plan import Plan
+from keqa.cli.paper import Plan
 
 
 def plan(models, others):
