@@ -15,7 +15,7 @@ from keqa.data.load import load
 from keqa.data.loading import sampled
 from keqa.data.own import Problem, iter_examples
 from keqa.errors import InputError
-from keqa.evaluation.build import merged
+from keqa.programs.build import merged
 from keqa.retrievers.readers.common import plain_suffix
 
 if TYPE_CHECKING:

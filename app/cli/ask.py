@@ -19,8 +19,8 @@ from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:
     from keqa.data.question import AnswerType
-    from keqa.evaluation.build import Parts
     from keqa.lms import Roles
+    from keqa.programs.build import Parts
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
@@ -75,7 +75,7 @@ def ask(
     from keqa.cli.opening import open_all
 
     def other(retriever: Retriever, roles: Roles) -> Program:
-        from keqa.evaluation.build import Parts, own_of
+        from keqa.programs.build import Parts, own_of
 
         own, folder = own_of(models.lm), program.program
         return _method(method, Parts(retriever, roles, options.settings(), folder, own=own, embedder=program.embedder))
@@ -118,7 +118,7 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
 def _method(name: str, parts: Parts) -> Program:
     """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
-    from keqa.evaluation.build import make
+    from keqa.programs.build import make
     from keqa.programs.gates.base import asks
     from keqa.programs.registry import parse_spec
     from keqa.programs.shared_draws import SharedDraws

@@ -263,7 +263,15 @@ def compile_command(
     refuse_empty("--program", program)
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.with_name(f"{out.name}.work")
+<<<<<<< HEAD
     from keqa.evaluation.build import Parts, merged, own_of
+=======
+    from keqa.lms import build_lm
+    from keqa.optimize.compile import compile_program
+    from keqa.optimize.split import split as divided
+    from keqa.programs.build import Parts, make, merged, own_of
+    from keqa.programs.calls.call_cache import CallCache
+>>>>>>> main
     from keqa.programs.saving.folder import check_apart, check_place
 
     check_place(out)

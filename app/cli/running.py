@@ -22,8 +22,6 @@ from keqa.cli.options import (
 )
 from keqa.cli.progress import Bars
 from keqa.errors import InputError
-from keqa.evaluation.build import Parts, check_programs, own_of
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.questions import Questions, of_name, of_testbed
@@ -31,7 +29,12 @@ from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table
 from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
 from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.tally import Tally
+<<<<<<< HEAD
 from keqa.metrics.abstention import Declining
+=======
+from keqa.programs.build import Parts, check_programs, own_of
+from keqa.programs.calls.call_cache import CallCache
+>>>>>>> main
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes

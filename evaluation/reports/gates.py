@@ -9,10 +9,8 @@ from keqa.evaluation.reports.grid import Cell, Figure, Grid, Named, Panel, Serie
 from keqa.evaluation.reports.parts import searching, untouched_note
 from keqa.evaluation.reports.questions import mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, groups_of
-from keqa.metrics.abstention import Abstention
-from keqa.metrics.calibration import expected_calibration_error
-from keqa.metrics.gates import auroc
-from keqa.metrics.rejection import aurc, prediction_rejection_ratio, risk_coverage
+from keqa.metrics.abstention import Selective
+from keqa.metrics.confidence import aurc, auroc, expected_calibration_error, prediction_rejection_ratio, risk_coverage
 from keqa.programs.gates import RandomGate, VoteGate
 from keqa.programs.registry import METHODS
 
@@ -220,7 +218,7 @@ def abstention(entries: Sequence[Entry]) -> Grid | None:
         return None
     rows: list[list[Named]] = []
     for entry in entries:
-        found = Abstention.of([line.right if line.answered else None for line in entry.all])
+        found = Selective.of([line.right if line.answered else None for line in entry.all])
         counted = [
             ("questions", count(found.questions)),
             ("coverage", number(found.coverage)),

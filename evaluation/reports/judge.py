@@ -16,7 +16,7 @@ from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.accuracy import consistency_label
-from keqa.metrics.similarity import bert_score, rouge_l, token_f1
+from keqa.metrics.samples import bert_score, rouge_l, token_f1
 from keqa.programs.records import QuizRecord
 
 PairKey = tuple[str, frozenset[str]]

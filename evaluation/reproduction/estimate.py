@@ -12,7 +12,6 @@ import dspy
 
 from keqa.data.example import as_example
 from keqa.errors import KeqaError, StageError
-from keqa.evaluation.build import Parts, make
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, count, table, text
 from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
@@ -26,6 +25,7 @@ from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
 from keqa.optimize.reference import Labeller
 from keqa.optimize.split import Split
+from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost

@@ -18,7 +18,7 @@ from keqa.evaluation.reproduction.published_ks_llm import (
     TABLE_1,
     TABLE_2,
 )
-from keqa.metrics.selection import holds_answer
+from keqa.metrics.accuracy import holds_answer
 from keqa.programs.registry import METHODS
 
 K = (1, 2, 3, 5, 10)

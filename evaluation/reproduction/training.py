@@ -16,7 +16,6 @@ from typing import Any
 import dspy
 
 from keqa.errors import InputError, KeqaError
-from keqa.evaluation.build import Parts, make
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reproduction.experiments import SETTINGS
 from keqa.metrics.answers import f1
@@ -24,6 +23,7 @@ from keqa.optimize.asking import Asking, Progress
 from keqa.optimize.compile import compile_program
 from keqa.optimize.metering import COUNTED, Meter
 from keqa.optimize.reference import Labeller, build_reference
+from keqa.programs.build import Parts, make
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING

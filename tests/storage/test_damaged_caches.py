@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import InputError
-from keqa.evaluation.call_cache import CallCache, is_sound
 from keqa.evaluation.evaluate import evaluate
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls.call_cache import CallCache, is_sound
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.shared_draws import SharedDraws

@@ -8,11 +8,11 @@ import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.errors import InputError, StorageError
-from keqa.evaluation.call_cache import CallCache, install_cache
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls.call_cache import CallCache, install_cache
 from keqa.programs.keqa import KEQA
 
 pytestmark = pytest.mark.process

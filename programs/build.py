@@ -71,13 +71,7 @@ def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, A
 
 
 def make(spec: Spec, parts: Parts) -> Program:
-    """Make a method ready to be asked; see `Parts.prepare`.
-
-    Raises:
-        InputError: It has no argument of a name that its specification gives, or not with such a value, or the compiled
-            program is another method's.
-        ConfigurationError: It lacks a part, or its settings cannot work.
-    """
+    """Make a method ready to be asked; see `Parts.prepare`."""
     check_arguments(spec)
     program = _baseline_program(spec, parts) if spec.method.target != TARGET else _gated(spec, parts)
     if parts.prepare is not None:
@@ -192,8 +186,6 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
         return [], NOTHING
     if not demos:
         raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
-    from keqa.optimize.judged import complete
-
     made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
     origins = {
         demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(
@@ -246,3 +238,13 @@ def _by_method(folders: Folders) -> dict[str, Path]:
 def _compiled_as(method: Method) -> str:
     """The method of the programs that serve a method."""
     return method.name if method.kind == "baseline" and method.learned is None else "keqa"
+
+
+def complete(signature: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A demonstration with every field of a signature, in its order; DSPy moves incomplete ones apart."""
+    demo = {}
+    for name, field_of in signature.fields.items():
+        if name not in fields and field_of.is_required():
+            raise KeyError(f"a demonstration of {signature.__name__} needs the field '{name}'")
+        demo[name] = fields[name] if name in fields else field_of.get_default(call_default_factory=True)
+    return demo

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, check_programs, make, program_of
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT
+from keqa.programs.build import Parts, check_programs, make, program_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, parse_spec
 from keqa.programs.saving.folder import save
