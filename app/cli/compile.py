@@ -18,9 +18,9 @@ from keqa.errors import InputError, TooManyFailuresError
 from keqa.storage.folders import check_writable
 
 if TYPE_CHECKING:
-    from keqa.evaluation.build import Parts
     from keqa.evaluation.reproduction.estimate import Estimate
     from keqa.optimize.split import Split
+    from keqa.programs.build import Parts
     from keqa.programs.registry import Spec
 
 _LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
@@ -263,15 +263,7 @@ def compile_command(
     refuse_empty("--program", program)
     trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.with_name(f"{out.name}.work")
-<<<<<<< HEAD
-    from keqa.evaluation.build import Parts, merged, own_of
-=======
-    from keqa.lms import build_lm
-    from keqa.optimize.compile import compile_program
-    from keqa.optimize.split import split as divided
-    from keqa.programs.build import Parts, make, merged, own_of
-    from keqa.programs.calls.call_cache import CallCache
->>>>>>> main
+    from keqa.programs.build import Parts, merged, own_of
     from keqa.programs.saving.folder import check_apart, check_place
 
     check_place(out)
@@ -321,9 +313,9 @@ def _compile(
     """
     from keqa.cli.opening import check_roles
     from keqa.cli.progress import Bars
-    from keqa.evaluation.build import make
-    from keqa.evaluation.call_cache import CallCache
     from keqa.optimize.compile import compile_program
+    from keqa.programs.build import make
+    from keqa.programs.calls.call_cache import CallCache
     from keqa.retrievers import CachingRetriever
 
     with (

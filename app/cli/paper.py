@@ -19,8 +19,6 @@ from keqa.cli.options import LanguageModels, MethodOptions, PaperOptions
 from keqa.cli.progress import Bars
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, make, own_of
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.questions import Questions, of_name, of_training, without_learned
 from keqa.evaluation.reports import entries_of, read_brief, tables, write
@@ -67,6 +65,8 @@ from keqa.evaluation.reproduction.training import (
 )
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, address_for, build_lm, check_model
+from keqa.programs.build import Parts, make, own_of
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.learned import NOTHING
 from keqa.programs.registry import METHODS, Spec
 from keqa.programs.saving.folder import check_place, learned_of

@@ -29,12 +29,9 @@ from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table
 from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
 from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.tally import Tally
-<<<<<<< HEAD
 from keqa.metrics.abstention import Declining
-=======
 from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache
->>>>>>> main
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes
