@@ -175,8 +175,15 @@ def _trained(
         from keqa.optimize.boundary.asked import train_prompted
 
         writer = None if options.reflection_lm is None else build_lm(options.reflection_lm)
-        how = {"show": options.show, "k": options.examples, "embedder": options.embedder}
-        return train_prompted(found, model.build(), reflection_lm=writer, **how), {}, "Examples chosen"
+        prompted = train_prompted(
+            found,
+            model.build(),
+            show=options.show,
+            k=options.examples,
+            embedder=options.embedder,
+            reflection_lm=writer,
+        )
+        return prompted, {}, "Examples chosen"
     from keqa.cli.compile import read_training
     from keqa.cli.progress import Bars
     from keqa.optimize.boundary.asked import train_finetuned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from keqa.optimize.split import Split
     from keqa.programs.build import Parts
     from keqa.programs.registry import Spec
+    from keqa.retrievers import Retriever
 
 _LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
 
@@ -281,7 +283,9 @@ def compile_command(
     price.agree(spec, parts, questions, models.by_role, learning.arguments(), work=place, as_json=as_json)
     if roles is None:
         return
-    compiled = _compile(spec, parts, (trainset, valset), learning, reflecting, work=place, out=None if force else out)
+    asked = [*roles.every, *([reflecting] if reflecting else [])]
+    place_and_lm = {"folder": place, "out": None if force else out, "reflection_lm": reflecting}
+    compiled = _compile(spec, parts, retriever, trainset, valset, asked, **place_and_lm, **learning.arguments())
     compiled.report.problems[:0] = problems
     compiled.save(out, overwrite=force, command=invocation())
     from keqa.cli.compile_tables import report_parts
@@ -298,42 +302,29 @@ def compile_command(
 
 
 def _compile(
-    spec: Spec,
-    parts: Parts,
-    examples: tuple[list[Any], list[Any] | None],
-    learning: LearningOptions,
-    reflecting: Any,
-    *,
-    work: Path,
-    out: Path | None,
+    spec: Spec, parts: Parts, retriever: Retriever, trainset: Any, valset: Any, asked: list[Any], **options: Any
 ) -> Any:
     """Compile, with a bar for each step.
 
     A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
     """
-    from keqa.cli.opening import check_roles
     from keqa.cli.progress import Bars
+    from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
     from keqa.programs.build import make
     from keqa.programs.calls.call_cache import CallCache
     from keqa.retrievers import CachingRetriever
 
+    work = options["folder"]
     with (
         Bars() as bars,
-        CachingRetriever(parts.retriever, work / "retrievals.sqlite") as searched,
+        CachingRetriever(retriever, work / "retrievals.sqlite") as searched,
         CallCache(work / "calls.sqlite") as cache,
         cache.installed(),
     ):
-        return compile_program(
-            make(spec, replace(parts, retriever=searched)),
-            *examples,
-            folder=work,
-            out=out,
-            progress=bars.report,
-            before_first=lambda: check_roles(parts.roles, *([reflecting] if reflecting else [])),
-            reflection_lm=reflecting,
-            **learning.arguments(),
-        )
+        program = make(spec, replace(parts, retriever=searched))
+        before = functools.partial(check_reachable, asked)
+        return compile_program(program, trainset, valset, progress=bars.report, before_first=before, **options)
 
 
 def read_training(text: str | None) -> dict[str, Any]:
