@@ -28,6 +28,24 @@ from keqa.storage.untrusted import open_regular
 if TYPE_CHECKING:
     from typer.core import TyperGroup
 
+NAME = "keqa.toml"
+"""Of the files."""
+
+VARIABLE = "KEQA_CONFIG"
+"""The variable that may name a file instead of the user's own."""
+
+_LARGEST = 64 << 10
+_MOST_DOTS = 64
+"""In a line: the parser takes quadratic time for keys of many parts."""
+_HARMLESS = frozenset(
+    """
+    max_tokens timeout no_cache index program retriever k answer_type split sample seed limit in_flight
+    stop_after_outages waiting grace port language
+    """.split()
+) | {one.name for one in fields(KeqaOptions)}
+_PATHS = ("index", "program")
+_SECRET = ("key", "token", "password", "secret")
+
 _VARIABLES = {"lm": "KEQA_LM", "api_base": "KEQA_API_BASE", "index": "KEQA_INDEX"}
 _BUILT_IN = {
     "lm": "keqa/tiny, which ships with KEQA",
@@ -99,29 +117,10 @@ def _rows(found: list[Any]) -> list[dict[str, str]]:
 
 
 def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
-    where = f"[{command}] " if command else ""
     # A name and a password may be in an address.
     shown = without_keys(re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value))
-    return {"option": f"{where}{name.replace('_', '-')}", "value": shown, "from": place}
-
-
-NAME = "keqa.toml"
-"""Of the files."""
-
-VARIABLE = "KEQA_CONFIG"
-"""The variable that may name a file instead of the user's own."""
-
-_LARGEST = 64 << 10
-_MOST_DOTS = 64
-"""In a line: the parser takes quadratic time for keys of many parts."""
-_HARMLESS = frozenset(
-    """
-    max_tokens timeout no_cache index program retriever k answer_type split sample seed limit in_flight
-    stop_after_outages waiting grace port language
-    """.split()
-) | {one.name for one in fields(KeqaOptions)}
-_PATHS = ("index", "program")
-_SECRET = ("key", "token", "password", "secret")
+    option = f"[{command}] {name}" if command else name
+    return {"option": option.replace("_", "-"), "value": shown, "from": place}
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes
-from keqa.retrievers import CachingRetriever, Index, Retriever
+from keqa.retrievers import CachingRetriever, Retriever
 from keqa.storage.folders import check_writable
 
 
@@ -135,9 +135,13 @@ def rows_of(
         models.check()
         retriever = open_retriever(options.index, models.lm, options.retriever)
         roles = models.roles()
+        searching: AbstractContextManager[Retriever] = nullcontext(retriever)
+        if not run.no_cache:
+            # What was found before is kept where runs share their calls.
+            searching = CachingRetriever(retriever, run.out / "retrievals.sqlite")
         with (
             CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache,
-            _searching(retriever, run) as searched,
+            searching as searched,
         ):
             own = own_of(models.lm)
             ended = compare(
@@ -157,11 +161,6 @@ def rows_of(
                 before_first=functools.cache(lambda: check_roles(roles)),
             )
             return sorted(ended, key=lambda row: specs.index(row.spec))
-
-
-def _searching(retriever: Index, run: RunOptions) -> AbstractContextManager[Retriever]:
-    """The index, with what was found in it before where runs share their calls."""
-    return nullcontext(retriever) if run.no_cache else CachingRetriever(retriever, run.out / "retrievals.sqlite")
 
 
 def none_answered(rows: Sequence[Row]) -> bool:

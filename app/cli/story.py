@@ -21,6 +21,37 @@ if TYPE_CHECKING:
     from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
     from keqa.programs.sources import Source
 
+QUIZ_SOURCES = {
+    "memory": "from memory",
+    "passages": "from the passages kept",
+    "closed_book": "closed book: nothing retrieved helped",
+    "largest_cluster": "the most frequent of its own answers: nothing retrieved helped",
+    "unanswered": "not in the documents",
+    "blocked": "not asked: a quiz it refers to has no answer",
+    "skipped": "not asked",
+    "failed": "failed",
+}
+"""What an answer to a quiz comes from, in words."""
+
+ANSWER_SOURCES = {
+    "memory": "from memory",
+    "passages": "from passages",
+    "closed_book": "closed book",
+    "largest_cluster": "the most frequent of its own answers",
+    "summary": "summed up from the quizzes",
+    "fallback": "from the question itself, with retrieval: the quizzes did not settle it",
+    "unanswered": "not in the documents",
+    "withheld": "withheld: its own answer is too probably wrong for the risk",
+    "failed": "failed",
+}
+"""What an answer comes from, in words."""
+
+_LONGEST, _LONGEST_MESSAGE = 2000, 160
+"""A question or answer, and an error's message, of more characters is cut in the tree; the JSON has all of it."""
+
+_EVIDENCE = "bold cyan"
+"""The style of an evidence sentence, by itself and in its passage."""
+
 _INDENT = (0, 0, 0, 4)
 
 
@@ -95,41 +126,6 @@ def _settled(event: QuizAnswered) -> Text:
     return Text.assemble((label, "bold"), plain(event.text), " → ", answer, (where, "dim"))
 
 
-QUIZ_SOURCES = {
-    "memory": "from memory",
-    "passages": "from the passages kept",
-    "closed_book": "closed book: nothing retrieved helped",
-    "largest_cluster": "the most frequent of its own answers: nothing retrieved helped",
-    "unanswered": "not in the documents",
-    "blocked": "not asked: a quiz it refers to has no answer",
-    "skipped": "not asked",
-    "failed": "failed",
-}
-"""What an answer to a quiz comes from, in words."""
-
-ANSWER_SOURCES = {
-    "memory": "from memory",
-    "passages": "from passages",
-    "closed_book": "closed book",
-    "largest_cluster": "the most frequent of its own answers",
-    "summary": "summed up from the quizzes",
-    "fallback": "from the question itself, with retrieval: the quizzes did not settle it",
-    "unanswered": "not in the documents",
-    "withheld": "withheld: its own answer is too probably wrong for the risk",
-    "failed": "failed",
-}
-"""What an answer comes from, in words."""
-
-_LONGEST = 2000
-"""A question or answer of more characters is cut in the tree; the JSON has all of it."""
-
-_EVIDENCE = "bold cyan"
-"""The style of an evidence sentence, by itself and in its passage."""
-
-_LONGEST_MESSAGE = 160
-"""An error's message is cut in the tree: many quote the whole reply of an LM."""
-
-
 def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
     """Draw quizzes, samples and consistency, passages and verdicts, what went wrong, and cost."""
     tree = Tree(plain(record.question, "bold"), guide_style="dim")
@@ -156,25 +152,22 @@ def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
 def cost_line(cost: Cost) -> str:
     """Say in one line what a question cost."""
     roles = ", ".join(f"{name} {role.calls}" for name, role in cost.by_role.items() if role.calls)
+    names = ("cached", "failed", "prompt_tokens", "completion_tokens")
+    cached, failed, read, written = (sum(getattr(role, name) for role in cost.by_role.values()) for name in names)
     asked = _count(cost.calls, "LM call")
     if cost.samples > cost.lm_requests:
         asked = f"{_count(cost.samples, 'LM call')} in {_count(cost.lm_requests, 'request')}"
-    parts = [asked + (f" ({roles})" if roles else "")]
-    cached = sum(role.cached for role in cost.by_role.values())
     if cached and not cost.calls:
-        parts = [f"{_count(max(cost.samples, cached), 'LM call')}, all answered from the cache"]
-    elif cached:
-        parts.append(f"{cached} more from the cache")
-    failed = sum(role.failed for role in cost.by_role.values())
-    if failed:
-        parts.append(f"{failed} failed")
-    read = sum(role.prompt_tokens for role in cost.by_role.values())
-    written = sum(role.completion_tokens for role in cost.by_role.values())
-    if read or written:
-        parts.append(f"{read:,} tokens read and {written:,} written")
-    parts.append(_count(cost.retrievals, "retrieval"))
-    parts.append(f"{cost.seconds:.1f} s")
-    return ", ".join(parts)
+        asked, roles = f"{_count(max(cost.samples, cached), 'LM call')}, all answered from the cache", ""
+    parts = [
+        asked + (f" ({roles})" if roles else ""),
+        f"{cached} more from the cache" if cached and cost.calls else "",
+        f"{failed} failed" if failed else "",
+        f"{read:,} tokens read and {written:,} written" if read or written else "",
+        _count(cost.retrievals, "retrieval"),
+        f"{cost.seconds:.1f} s",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
@@ -288,17 +281,14 @@ def _highlighted(text: Text, evidence: Sequence[str]) -> Text:
 
 
 def _degradation(alike: list[Degradation]) -> Text:
-    first = alike[0]
+    first, times = alike[0], len(alike)
     where = first.stage.replace("_", " ")
-    if first.quiz is not None:
-        where += f", quiz {first.quiz}"
-    if len(alike) > 1:
-        where += f", {len(alike)} times"
+    where += "" if first.quiz is None else f", quiz {first.quiz}"
+    where += f", {times} times" if times > 1 else ""
     message = " ".join(first.message.split())
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE]}…"
-    line = _labelled(where, f"{message} ({first.cause})", "yellow")
-    return line.append_text(plain(f" → {first.action}"))
+    return _labelled(where, f"{message} ({first.cause})", "yellow").append_text(plain(f" → {first.action}"))
 
 
 def _labelled(label: str, text: str, style: str = "") -> Text:

@@ -96,11 +96,13 @@ class Runs:
             with open_regular(of.path, links=True, error=InputError) as stream:
                 stream.seek(place.start)
                 line = RunLine.model_validate_json(stream.read(len(place)))
+            if line.id != self._rows[question].id:
+                raise ValueError(line.id)
         except (OSError, ValueError) as error:
             raise InputError(f"{of.path} has changed since it was read: start keqa view again") from error
-        if line.id != self._rows[question].id:
-            raise InputError(f"{of.path} has changed since it was read: start keqa view again")
-        return _story_of(line)
+        if line.record is None:
+            return {"record": None, "error": "" if line.error is None else line.error.message}
+        return story_data(line.record)
 
     def page(self) -> Iterator[str]:
         """A file of its own with everything in it, in parts; stories are packed, and unpacked when they are opened."""
@@ -181,12 +183,6 @@ def _sums(line: RunLine) -> Counter[str]:
         cost = line.record.cost
         sums.update(calls=cost.samples, retrievals=cost.retrievals, tokens=cost.tokens)
     return sums
-
-
-def _story_of(line: RunLine) -> dict[str, Any]:
-    if line.record is None:
-        return {"record": None, "error": "" if line.error is None else line.error.message}
-    return story_data(line.record)
 
 
 def _blocks(run: _RunOf) -> Iterator[list[int]]:

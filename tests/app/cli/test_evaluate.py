@@ -34,26 +34,22 @@ def evaluate(keqa_command, server, tmp_path):
     return run
 
 
-def test_a_run_is_kept_and_shown(evaluate, tmp_path):
-    ended = evaluate("keqa", "--no-look-first")
+def test_a_run_is_kept_and_shown(evaluate, server, tmp_path):
+    ended = evaluate("keqa", "--no-look-first", "--label", "mine")
     assert ended.code == 0
-    row = next(line for line in ended.out.splitlines() if line.strip().startswith("keqa"))
+    row = next(line for line in ended.out.splitlines() if line.strip().startswith("mine"))
     assert row.split()[1:5] == [".500", ".500", "0", "1.00"]
-    run = read_run(tmp_path / "runs" / "keqa.jsonl")
+    assert "towns.jsonl, line 3: malformed JSON" in ended.err
+    run = read_run(tmp_path / "runs" / "mine.jsonl")
     assert [line.id for line in run.lines] == ["mayor", "spouse"]
     assert (run.header.dataset, run.header.method) == ("towns.jsonl", "keqa")
-    assert "towns.jsonl, line 3: malformed JSON" in ended.err
-
-
-def test_the_file_holds_no_address_and_no_folder(evaluate, server, tmp_path):
-    evaluate("rag", "--label", "mine")
+    # It holds no address and no folder.
     text = (tmp_path / "runs" / "mine.jsonl").read_text()
     assert str(server.port) not in text
     assert str(tmp_path) not in text
-    command = read_run(tmp_path / "runs" / "mine.jsonl").header.command
-    assert command == (
-        "keqa evaluate rag --label mine --questions towns.jsonl --out runs --index index --lm openai/scripted "
-        "--api-base '<address>'"
+    assert run.header.command == (
+        "keqa evaluate keqa --label mine --questions towns.jsonl --out runs --no-look-first --index index "
+        "--lm openai/scripted --api-base '<address>'"
     )
 
 
@@ -205,17 +201,7 @@ def test_a_method_that_cannot_be_asked_is_left_out_of_the_report(evaluate, serve
 def test_the_runs_of_a_folder_stand_in_the_papers_order(tmp_path):
     from keqa.cli.evaluate import run_files
 
-    names = ["zebra", "keqa-no-ukp", "gate-votes", "rag-cot", "keqa-top_k=5", "keqa", "cot", "rag", "closed-book"]
-    for name in names:
+    ordered = "closed-book cot rag rag-cot keqa keqa-top_k=5 keqa-no-ukp gate-votes zebra".split()
+    for name in sorted(ordered, reverse=True):
         (tmp_path / f"{name}.jsonl").touch()
-    assert [file.stem for file in run_files([str(tmp_path)])] == [
-        "closed-book",
-        "cot",
-        "rag",
-        "rag-cot",
-        "keqa",
-        "keqa-top_k=5",
-        "keqa-no-ukp",
-        "gate-votes",
-        "zebra",
-    ]
+    assert [file.stem for file in run_files([str(tmp_path)])] == ordered

@@ -30,12 +30,23 @@ def test_an_index_is_loaded_described_and_searched(keqa_command, corpus, flags, 
     assert "Forest: The oldest oak" in keqa_command("index", "info", elasticsearch_address, "-q", "oak").out
 
 
-def test_a_hybrid_with_an_embedded_index(keqa_command, corpus, flags, elasticsearch_address, tmp_path):
+def test_a_hybrid_with_an_embedded_index_is_asked_and_no_run_names_the_server(
+    keqa_command, corpus, flags, elasticsearch_address, server, tmp_path
+):
     assert keqa_command("index", corpus, *flags).code == 0
     assert keqa_command("index", corpus, "-o", tmp_path / "index").code == 0
-    both = f"{elasticsearch_address},{tmp_path / 'index'}"
-    reported = json.loads(keqa_command("search", "boats at dawn", "-i", both, "--json").out)
-    assert [hit["id"] for hit in reported["hits"]] == ["b"]
+    both = f"{tmp_path / 'index'},{elasticsearch_address}"
+    found = json.loads(keqa_command("search", "boats at dawn", "-i", both, "-k", 1, "--json").out)["hits"]
+    assert (found[0]["id"], found[0]["score"]) == ("b", pytest.approx(2 / 3))
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
+    lm = ("--lm", "openai/scripted", "--api-base", server.api_base)
+    ended = keqa_command("evaluate", "rag", "-q", asked, "--index", both, *lm, "-o", tmp_path / "runs")
+    assert ended.code == 0, ended.err
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
+    assert b"oldest oak" in kept
+    assert elasticsearch_address.partition("://")[2].rpartition("/")[0].encode() not in kept
+    assert b"<address>" in kept
 
 
 def test_what_cannot_be_reached_or_is_not_there(keqa_command, elasticsearch_address):
@@ -140,9 +151,3 @@ def test_an_index_with_vectors_is_loaded_searched_both_ways_and_followed(
         assert (part["engine"], part["passages"], part["encoder"]["model"]) == ("elasticsearch-dense", 2, model)
     finally:
         server.close()
-
-
-def test_vectors_on_a_cluster_have_one_way_to_be_built(keqa_command, corpus, flags):
-    ended = keqa_command("index", corpus, "--engine", "elasticsearch-dense", *flags[2:])
-    assert ended.code == 2
-    assert "--engine elasticsearch" in ended.err

@@ -1,7 +1,7 @@
 """Groups of options become options of a command, and the command is kept without secrets, addresses and folders."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pytest
 import typer
@@ -74,18 +74,6 @@ def compile_command(
 @with_groups
 def reproduce(*, names: list[str] = argument("NAME...", "Any."), paper: PaperOptions) -> None:
     seen.update(command=invocation())
-
-
-@app.command()
-@with_groups
-def declare(
-    *,
-    out: Path = option("Where.", "-o", default=...),
-    whole: bool = option("All of it.", default=False),
-    source: Literal["lm", "index"] = option("Whence.", "--from", default="lm", shown="memory"),
-    count: int = option("How many.", default=3, min=1, rich_help_panel="Elsewhere"),
-) -> None:
-    seen.update(out=out, whole=whole, source=source, count=count)
 
 
 def run(*typed):
@@ -164,27 +152,9 @@ def test_a_command_is_called_with_its_groups():
     }
 
 
-def test_an_option_is_declared_by_the_default_of_an_argument():
-    assert run("declare", "-o", "x", "--whole", "--from", "index") == {
-        "out": Path("x"),
-        "whole": True,
-        "source": "index",
-        "count": 3,
-    }
-    for typed in (["--whole"], ["-o", "x", "--no-whole"], ["-o", "x", "--count", "0"], ["-o", "x", "--source", "lm"]):
-        assert runner.invoke(app, ["declare", *typed]).exit_code == 2
-    shown = " ".join(runner.invoke(app, ["declare", "--help"], env={"COLUMNS": "200"}).stdout.split())
-    assert "[required]" in shown
-    assert "[default: (memory)]" in shown
-    assert shown.index("--from") < shown.index("Elsewhere") < shown.index("--count")
-
-
-def test_the_options_that_were_given_are_named():
+def test_a_group_may_be_made_of_groups_and_the_options_that_were_given_are_named():
     typed = ("evaluate", "a.jsonl", "-o", "x", "-p", "one", "-p", "two", "--seed", "0", "--no-cache")
     assert run(*typed)["flags"] == ["--out", "--no-cache", "--program"]
-
-
-def test_a_group_may_be_made_of_groups():
     shown = run("compare", "--limit", "3", "--tries", "7", "--lm", "openai/m", "--risk", "0.2")
     options = shown["options"]
     found = (options.questions.limit, options.method.tries, options.models.lm, options.risk.risk, options.run.in_flight)

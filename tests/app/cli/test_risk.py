@@ -9,27 +9,9 @@ from servers.openai_server import markers
 
 from keqa.cli.evaluate import held_spec
 from keqa.cli.options import RiskOptions
-from keqa.cli.story import shown_answer
 from keqa.errors import InputError
 from keqa.evaluation.run_file import iter_lines
-from keqa.programs.records import QuestionRecord
 from keqa.programs.registry import parse_spec
-
-
-def test_what_is_withheld_is_shown_as_that():
-    from rich.console import Console
-
-    console = Console(width=120)
-    record = QuestionRecord(
-        question="Who?", answer="I do not know", answer_source="withheld", withheld="Ann", confidence=0.4213
-    )
-    with console.capture() as shown:
-        console.print(shown_answer(record))
-    assert shown.get().splitlines()[:3] == [
-        "Answer: I do not know (withheld: its own answer is too probably wrong for the risk)",
-        "Withheld: Ann",
-        "Confidence: 0.42",
-    ]
 
 
 def test_the_method_of_the_run_file_is_compared_once_more(tmp_path, monkeypatch):

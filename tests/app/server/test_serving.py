@@ -38,30 +38,27 @@ def test_only_this_machine_needs_no_token(host, local):
     assert token_for(host, None, {"KEQA_TOKEN": TOKEN}) == TOKEN
 
 
-def test_a_file_holds_the_token(tmp_path):
+TOKENS = {
+    b"": "holds no token",
+    b"short": "holds no token",
+    b"two words that are long enough": "holds no token",
+    b"x" * 1001: "holds no token",
+    b"token-with-an-\x1b-escape": "holds no token",
+    b"\xff" * 40: "cannot be read",
+}
+
+
+def test_a_file_holds_the_token_and_what_is_none_is_refused_without_being_shown(tmp_path):
     file = tmp_path / "token"
-    file.write_text(f"{TOKEN}\n")
-    assert token_for("0.0.0.0", file, {"KEQA_TOKEN": "another-token-that-is-long"}) == TOKEN
-
-
-@pytest.mark.parametrize(
-    "text", ["", "short", "two words that are long enough", "x" * 1001, "token-with-an-\x1b-escape"]
-)
-def test_what_is_no_token_is_refused_without_being_shown(tmp_path, text):
-    file = tmp_path / "token"
-    file.write_text(text)
-    with pytest.raises(InputError, match="holds no token") as error:
-        token_for("127.0.0.1", file, {})
-    assert not text or text not in str(error.value)
-
-
-@pytest.mark.parametrize("content", [None, b"\xff" * 40])
-def test_a_token_file_that_cannot_be_read(tmp_path, content):
-    file = tmp_path / "token"
-    if content is not None:
-        file.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read"):
         token_for("127.0.0.1", file, {})
+    file.write_text(f"{TOKEN}\n")
+    assert token_for("0.0.0.0", file, {"KEQA_TOKEN": "another-token-that-is-long"}) == TOKEN
+    for content, why in TOKENS.items():
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=why) as error:
+            token_for("127.0.0.1", file, {})
+        assert not content or content.decode("latin-1") not in str(error.value)
 
 
 def test_a_port_that_is_taken_is_said():
