@@ -35,12 +35,11 @@ from keqa.data.example import Example
 from keqa.errors import KeqaError
 from keqa.metrics.retrieval import macro_recall_at_k
 from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
-from keqa.retrievers.dense import LOCAL
-from keqa.retrievers.dense.encoding import Encoder
-from keqa.retrievers.dense.index import dense_manifest, open_files
 from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, writing
 from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
+from keqa.retrievers.embedding import LOCAL, Encoder
 from keqa.retrievers.engines import facts_of
+from keqa.retrievers.local.dense import dense_manifest, open_files
 from keqa.retrievers.text import clean_text, one_line
 
 ENGINES = ("bm25", "dense", "hybrid")

@@ -11,7 +11,7 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
-from keqa.data.tables import refuse_table
+from keqa.data.question import refuse_table
 from keqa.errors import InputError
 from keqa.evaluation.ask import ask
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of

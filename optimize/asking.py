@@ -24,8 +24,7 @@ from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
-from keqa.programs.record_redaction import lms_asked, record_without_secrets
-from keqa.programs.records import QuestionRecord, Record
+from keqa.programs.records import QuestionRecord, Record, record_without_secrets
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
 
@@ -175,7 +174,7 @@ class Asking:
 
     def keep(self, task: Task, outcome: Outcome, steps: list[Step] | None) -> Kept:
         """Keep how a question ended, unless another attempt may fare better."""
-        record, error, lms = outcome.record, outcome.error, lms_asked(task.program)
+        record, error, lms = outcome.record, outcome.error, task.program.lms_asked()
         kept = Kept(
             record=None if record is None else record_without_secrets(record, lms),
             error=None if error is None else without_secrets(str(error), lms),

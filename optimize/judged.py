@@ -25,7 +25,7 @@ from keqa.data.quiz_references import plain
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
 from keqa.programs.build import complete
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.records import QuestionRecord, QuizRecord
 from keqa.programs.stages.answering import is_the_question
 

@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.programs.calls.cost import token_count
+from keqa.programs.calls.session import token_count
 from keqa.programs.records import CallCost
 from keqa.storage.journal import Journal
 

@@ -25,8 +25,7 @@ from keqa.programs.calls.replies import refusing_empty, text_of
 from keqa.programs.calls.session import Session, gather, run_blocking
 from keqa.programs.fingerprint import digest, function_fingerprint, lm_spec, retriever_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.prompts import whole_prompt
-from keqa.programs.record_redaction import lms_asked
+from keqa.programs.predictor import whole_prompt
 from keqa.programs.records import Record
 from keqa.programs.stages.answering import is_the_question
 from keqa.retrievers.base import Passage
@@ -203,7 +202,7 @@ class Labeller:
             of_no_consequence=sum(label == 0 for one in labels for _, _, label in one.found),
             left_out=lost.total(),
             lost=dict(lost),
-            problems=tuple(without_secrets([one.problem for one in labels if one.problem], lms_asked(self.program))),
+            problems=tuple(without_secrets([one.problem for one in labels if one.problem], self.program.lms_asked())),
             passing=next((str(error) for one in labels for error in one.errors if is_transient(error.cause)), ""),
         )
 

@@ -15,7 +15,7 @@ a function                             ``f(query, k)`` or ``f(query)``
 =====================================  ================================================================================
 
 What comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first. What they say of the file, the
-page, the heading and the date of a passage is its place; see `keqa.retrievers.place`. Where a retriever decides
+page, the heading and the date of a passage is its place; see `keqa.retrievers.base`. Where a retriever decides
 itself how many passages it gives, more than are asked for are left out.
 """
 
@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
-from keqa.retrievers.place import NOWHERE, Place, place_beside
+from keqa.retrievers.base import NOWHERE, Hit, Passage, Place, Retriever, SharedRetriever, checked_k, place_beside
 from keqa.retrievers.readers.records import TEXT_NAMES
 from keqa.retrievers.text import shown
 
@@ -88,30 +87,16 @@ def as_passage(item: Any) -> Passage:
 class AdaptedRetriever(SharedRetriever):
     """A retriever of another make, or a function, as this package's programs search it; see `as_retriever`.
 
-    Attributes:
-        source: What is searched.
-        name: What messages call it.
-        function: The code that searches, of which what is kept of its results depends.
+    What is kept of its results depends of the code that searches, its ``function``.
     """
 
     def __init__(self, source: Any, name: str, function: Callable[..., Any], search: Search) -> None:
-        """Set up; `as_retriever` finds the arguments."""
         self.source, self.name, self.function = source, name, function
         self._search = search
         self.own_documents = getattr(source, "own_documents", True)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` hits, best first.
-
-        Args:
-            query: What for.
-            k: How many passages.
-
-        Raises:
-            InputError: ``k`` is less than 1.
-            ConfigurationError: What came back are no passages.
-            Exception: What the source raised, as it raised it.
-        """
+        """Return at most ``k`` hits, best first; what the source raises is raised as it is."""
         wanted = checked_k(k)
         return _hits(self._search(query, wanted), self.name)[:wanted]
 
@@ -228,7 +213,6 @@ def _hits(found: Any, name: str) -> list[Hit]:
 
 
 def _beside(items: Sequence[Any], values: Any) -> Sequence[Any]:
-    """Values beside items, one each; None where there are none."""
     fitting = isinstance(values, list | tuple) and len(values) == len(items)
     return values if fitting else [None] * len(items)
 

@@ -4,60 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.adapters import as_passage, text_expected
-from keqa.retrievers.analysis import LANGUAGES, language_of
-from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.files import Origin
-from keqa.retrievers.languages import by_frequency, described, language_of_text
-from keqa.retrievers.left_out import LeftOut
-from keqa.retrievers.manifest import SourceHash
-from keqa.retrievers.text import clean_text
+from keqa.retrievers.base import Notice, Origin, Passage, cleaned
+from keqa.retrievers.manifest import LeftOut, SourceHash
+from keqa.retrievers.text import LANGUAGES, by_frequency, described, language_of, language_of_text
+from keqa.storage.redaction import visible_line
 
-HEAD: Final = 1000
-"""So many of the first passages are looked at before any is indexed, by default."""
-
-# The embedded engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be
-# deleted.
-_LONGEST_ID = 1000
+HEAD = 1000
+"""So many of the first passages are looked at before any is indexed."""
 
 
 class Intake:
     """Goes through passages once, and knows afterwards what an index of them says about itself."""
 
-    origin: Origin | None
-
-    def __init__(
-        self,
-        passages: Iterable[Passage],
-        language: str | None = None,
-        *,
-        head: int = HEAD,
-        languages: Collection[str] = LANGUAGES,
-    ) -> None:
+    def __init__(self, passages: Iterable[Any], language: str = "auto", languages: Collection[str] = LANGUAGES) -> None:
         """Look at the first passages."""
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
-        self.origin = None
+        self.origin: Origin | None = None
         self.files: dict[str, str] = {}
         self._given, self._passages = passages, _with_origins(passages)
-        self._head = list(itertools.islice(self._passages, head))
+        self._head = list(itertools.islice(self._passages, HEAD))
         self.head = [passage for passage, _ in self._head]
         if not self.head:
             raise InputError("there are no passages to index: the corpus is empty")
-        self.language = None if language is None else language_of(language, self.head, languages)
+        self.language = language_of(language, [passage.text for passage in self.head], languages)
         self._ids = SeenIds()
         self._languages: Counter[str] = Counter()
-        self.main = language_of("auto", self.head) if self.language is None else self.language
 
     def __iter__(self) -> Iterator[Passage]:
-        """The passages as they are indexed."""
         for given, origin in itertools.chain(self._head, self._passages):
             passage, self.origin = cleaned(given), origin
             unique = self._ids.unique(passage.id)
@@ -66,7 +49,7 @@ class Intake:
                 passage = dataclasses.replace(passage, id=unique)
             self.source_hash.add(passage)
             self.count += 1
-            self._languages[language_of_text(passage.text, self.main)] += 1
+            self._languages[language_of_text(passage.text, self.language)] += 1
             if origin is not None:
                 self.files[origin.path] = origin.digest
             yield passage
@@ -147,14 +130,13 @@ def _insert(table: array[int], key: int) -> bool:
     return True
 
 
-def cleaned(passage: Passage) -> Passage:
-    """Return a passage as an index can hold it."""
-    own, title = clean_text(passage.id).strip(), clean_text(passage.title).strip()
-    text = clean_text(passage.text).strip()
-    if not own:
-        raise InputError(f"a passage has no id (title {title!r}, text {text[:60]!r})")
-    if len(own) > _LONGEST_ID:
-        raise InputError(f"a passage has an id of {len(own)} characters, {_LONGEST_ID} at most: {own[:60]}…")
-    # Text that was clean came back as the same object, and to make a passage takes as long as to clean one.
-    same = own is passage.id and title is passage.title and text is passage.text
-    return passage if same else Passage(own, title, text, passage.place)
+def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[str]) -> None:
+    """Refuse to replace an index by one of other files and folders; what is in them may have changed."""
+    if {os.path.abspath(source) for source in earlier} == {os.path.abspath(source) for source in sources}:
+        return
+    more = f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""
+    of = ", ".join(visible_line(source)[:200] for source in earlier[:3]) + more
+    raise InputError(
+        f"{place} holds an index of other sources ({of or 'passages that a program gave'}); it is left alone. Name "
+        "another place, or replace it with --force (in Python overwrite=True)"
+    )

@@ -1,4 +1,7 @@
-"""What an index says about itself, checked whenever it is opened."""
+"""What an index says about itself, checked whenever it is opened; what is not in it; and what is done to it.
+
+An index may come from anyone: each entry of a manifest is of its type and size.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,28 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import LANGUAGES, AnalyzerSettings
-from keqa.retrievers.base import Passage
-from keqa.retrievers.left_out import LeftOut
+from keqa.retrievers.base import Passage, path_of
+from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
+from keqa.storage.redaction import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 if TYPE_CHECKING:
@@ -24,64 +40,154 @@ SCHEMA_VERSION: Final = 2
 EMBEDDED: Final = "embedded"
 DENSE: Final = "dense"
 FORMAT: Final = "keqa-index"
-
-# Bounds of what an index from anywhere may say about itself.
-_DEEPEST = 8
-# With the names of its files, of which a folder may have a million.
-_LARGEST_FILE = 1 << 29
-LONGEST_TEXT: Final = 4096
-"""The most characters of a text in a manifest."""
-_LARGEST_NUMBER = 2**62
-_LARGEST_DIMENSION = 65_536
-
-# Entries that a manifest has only where they say something.
-_WHERE_SAID = ("left_out", "removed", "languages", "deleted")
-
-# An index of so few passages is rewritten within a second, and then always; a larger one above this share.
-_SMALL = 10_000
-_MOST_DELETED = 0.01
-
 SIMILARITIES: Final = ("cosine", "dot")
 FLAT: Final = "flat"
 IVF: Final = "ivf-sq8"
 
+NAMED = 100
+"""So many files that should have been read are named; the others are only counted."""
+
+RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")
+"""Kinds of files that hold records, which are read where they are named and passed over in folders."""
+
+LONGEST_TEXT: Final = 4096
+"""The most characters of a text in a manifest."""
+
+_LONGEST_NAME = 300
+# A folder may hold files of more kinds than anyone reads about.
+_KINDS = 20
+_OTHER_KINDS = "of further kinds"
+# Bounds of what an index from anywhere may say about itself.
+_DEEPEST = 8
+# With the names of its files, of which a folder may have a million.
+_LARGEST_FILE = 1 << 29
+_LARGEST_NUMBER = 2**62
+_LARGEST_DIMENSION = 65_536
+# Entries that a manifest has only where they say something.
+_WHERE_SAID = ("left_out", "removed", "languages", "deleted")
+# An index of so few passages is rewritten within a second, and then always; a larger one above this share.
+_SMALL = 10_000
+_MOST_DELETED = 0.01
+
 _D = TypeVar("_D", bound="DataclassInstance")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of the sources is not in an index.
+
+    Files that nobody expects there are passed over, by kind (``.png``, ``hidden``, ``empty``). What should have been
+    read and was not is counted by reason (``damaged``), and the first hundred are named with theirs.
+    """
+
+    passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
+    unread: Mapping[str, int] = field(default_factory=dict, hash=False)
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.passed_over or self.unread)
+
+    @property
+    def unexpected(self) -> int:
+        """How many files and folders should have been read and were not."""
+        return sum(self.unread.values())
+
+    def joined(self, other: LeftOut) -> LeftOut:
+        """What was left out before and what now."""
+        if not (self and other):
+            return self or other
+        passed_over = Counter(self.passed_over) + Counter(other.passed_over)
+        unread = Counter(self.unread) + Counter(other.unread)
+        return LeftOut(dict(passed_over), dict(unread), (*self.names, *other.names)[:NAMED])
+
+    def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
+        """What to say of it, one statement a line."""
+
+        def counted(kinds: Mapping[str, int]) -> str:
+            known = examples or {}
+            named_kinds = {kind: f"{kind} ({known[kind]})" if kind in known else kind for kind in kinds}
+            return ", ".join(f"{count} {named_kinds[kind]}" for kind, count in kinds.items())
+
+        lines = []
+        records = {kind: count for kind, count in self.passed_over.items() if kind in RECORD_SUFFIXES}
+        others = {kind: count for kind, count in self.passed_over.items() if kind not in RECORD_SUFFIXES}
+        if others:
+            lines.append(f"passed over, as such files are not read: {counted(others)}")
+        if records:
+            lines.append(
+                f"passed over in folders, as files of records are named one by one to be read: {counted(records)}"
+            )
+        if self.unread:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.unread.items())
+            lines.append(f"left out, although it should have been read: {reasons}")
+        lines += [f"left out: {name}" for name in self.names[:named]]
+        if (more := self.unexpected - len(self.names[:named])) > 0 and self.names:
+            lines.append(f"left out: {more} more")
+        return lines
+
+
+class LeftOutCounter:
+    """Counts what is left out while sources are read."""
+
+    def __init__(self, named: Collection[str] = ()) -> None:
+        """Start counting; files of the absolute paths that are named are read, and not passed over in a folder."""
+        self._named = named
+        self._passed_over: Counter[str] = Counter()
+        self._unread: Counter[str] = Counter()
+        self._names: list[str] = []
+        self.examples: dict[str, str] = {}
+
+    def pass_over(self, kind: str, path: Path | None = None) -> None:
+        """Take note of a file that nobody expects in an index."""
+        if path is not None and path_of(path) in self._named:
+            return
+        kind = visible_line(kind)[:_LONGEST_NAME]
+        known = kind in self._passed_over or len(self._passed_over) < _KINDS
+        kind = kind if known else _OTHER_KINDS
+        self._passed_over[kind] += 1
+        if path is not None and kind not in self.examples:
+            self.examples[kind] = _short(visible_line(str(path)))
+
+    def unread(self, path: Path, reason: str, why: str) -> None:
+        """Take note of what should have been read."""
+        self._unread[reason] += 1
+        if len(self._names) < NAMED:
+            name = visible_line(why if str(path) in why else f"{path}: {why}")
+            self._names.append(_short(name))
+
+    def result(self) -> LeftOut:
+        """What was left out so far, what is most frequent first."""
+        return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexManifest:
-    """What an index of any engine says about itself.
-
-    Attributes:
-        schema_version: Version of this layout.
-        name: Name of the index, for messages and reports.
-        passages: How many passages the index holds.
-        renamed: How many passages had an id that was taken and got a suffix (``7``, ``7~2``, ``7~3``).
-        source_hash: SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
-        sources: The files and folders that the passages came from, as the user named them.
-        created: When the index was built, in UTC.
-        data: What the names of further files begin with, or an index behind a name on a server; may be empty.
-        left_out: What of the sources is not in the index.
-        removed: What the last change took out, as it was named, where it did nothing else: who asks for it again, as
-            after a kill, is told that it is so.
-        languages: Those of its passages, with how many are in each.
-        deleted: How many passages were deleted since the index was built or rewritten; until then they count in how
-            frequent a word is and how long a text.
-    """
+    """What an index of any engine says about itself."""
 
     ENGINE: ClassVar[str]
 
     schema_version: int = SCHEMA_VERSION
     name: str
     passages: int
+    # How many had an id that was taken and got a suffix (7, 7~2, 7~3).
     renamed: int
+    # SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
     source_hash: str
+    # The files and folders that the passages came from, as the user named them.
     sources: tuple[str, ...]
     created: str
+    # What the names of further files begin with, or an index behind a name on a server; may be empty.
     data: str = ""
-    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    # What the last change took out, as it was named, where it did nothing else: who asks for it again, as after a kill,
+    # is told that it is so.
     removed: tuple[str, ...] = ()
-    languages: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    languages: Mapping[str, int] = field(default_factory=dict)
+    # Since the index was built or rewritten; until then they count in how frequent a word is and how long a text.
     deleted: int = 0
 
     def to_json(self) -> str:
@@ -96,7 +202,7 @@ class IndexManifest:
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
-        """Read what `to_json` wrote, which may come from anyone: each entry is of its type and size."""
+        """Read what `to_json` wrote, or somebody else."""
         engine, values = parse(text, where)
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
@@ -104,11 +210,6 @@ class IndexManifest:
         for problem in manifest.problems():
             raise RetrievalError(f"{where}: {problem}")
         return manifest
-
-    @property
-    def main_language(self) -> str:
-        """The language of passages of which it is unclear."""
-        return next(iter(self.languages), "en")
 
     @property
     def is_worn(self) -> bool:
@@ -124,26 +225,17 @@ class IndexManifest:
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
-        if self.data and not _is_plain_name(self.data):
+        if self.data and (len(self.data) > 255 or self.data.startswith(".") or set(self.data) & set("/\\:\0")):
             yield f"data must name something inside the index, found {self.data!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(IndexManifest):
-    """What an index of BM25 says about itself, embedded or in Elasticsearch; see also `IndexManifest`.
-
-    Attributes:
-        analyzer: Language and analyzer settings.
-    """
+    """What an index of BM25 says about itself, embedded or in Elasticsearch."""
 
     ENGINE: ClassVar[str] = EMBEDDED
 
     analyzer: AnalyzerSettings
-
-    @property
-    def main_language(self) -> str:
-        """The language of the analyzer."""
-        return self.analyzer.language
 
     @property
     def language(self) -> str:
@@ -153,16 +245,11 @@ class Manifest(IndexManifest):
 
 @dataclass(frozen=True, slots=True)
 class EncoderSettings:
-    """What an index was encoded with and a question must be; kept in the manifest.
+    """What an index was encoded with and a question must be.
 
-    Attributes:
-        model: Encodes passages; a folder by its absolute path, so that the index opens from anywhere.
-        query_model: Encodes questions: the same, or the other of a pair such as DPR's two.
-        passage_prefix: Put before each passage (``"passage: "`` for E5).
-        query_prefix: Put before each question (``"query: "`` for E5).
-        separator: Between the title of a passage and its text (``" [SEP] "`` for DPR).
-        similarity: ``"cosine"``, or ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
-        dimension: Length of the vectors.
+    Models are folders by their absolute paths, so that the index opens from anywhere, or names; that of questions may
+    be the other of a pair such as DPR's two. The separator stands between title and text (``" [SEP] "`` for DPR), and
+    the similarity is ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
     """
 
     model: str
@@ -173,12 +260,14 @@ class EncoderSettings:
     similarity: str
     dimension: int
 
-    def problems(self) -> Iterator[str]:
-        """What is wrong with settings that were read from a manifest."""
+    def problems(self, probe: Sequence[float]) -> Iterator[str]:
+        """What is wrong with settings that were read from a manifest, and with the vector beside them."""
         if self.similarity not in SIMILARITIES:
             yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
         if not 1 <= self.dimension <= _LARGEST_DIMENSION:
             yield f"encoder.dimension must be from 1 to {_LARGEST_DIMENSION}, found {self.dimension}"
+        if len(probe) != self.dimension or not all(map(math.isfinite, probe)):
+            yield f"probe must be {self.dimension} numbers"
 
     def text_of(self, passage: Passage) -> str:
         """What of a passage is encoded, without the prefix."""
@@ -192,13 +281,9 @@ class EncoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
-    """How the vectors of an index are searched; kept in the manifest.
+    """How vectors are searched: ``"flat"`` compares a question with every one.
 
-    Attributes:
-        kind: ``"flat"`` compares a question with every vector; ``"ivf-sq8"`` with those of the lists that are closest
-            to it, each number of a vector in 8 bits.
-        lists: How many lists there are.
-        nprobe: How many of them are searched.
+    ``"ivf-sq8"`` does with those of the ``nprobe`` lists that are closest to it, each number of a vector in 8 bits.
     """
 
     kind: str
@@ -208,39 +293,24 @@ class VectorSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseManifest(IndexManifest):
-    """What a dense index says about itself; see also `IndexManifest`.
-
-    Its ``source_hash`` is the same as that of an embedded index of the same passages.
-
-    Attributes:
-        language: Of passages that do not say it themselves, for a search of the same index by words.
-        encoder: The models, and how texts are given to them.
-        probe: The vector that the model of questions gave for a question that never changes.
-        vectors: How the vectors are searched.
-        listed: How many of them are in lists.
-        rows: How many others there are at least.
-    """
+    """What a dense index says about itself; its ``source_hash`` is that of an embedded index of the same passages."""
 
     ENGINE: ClassVar[str] = DENSE
 
+    # Of passages that do not say it themselves, for a search of the same index by words.
     language: str
     encoder: EncoderSettings
+    # The vector that the model of questions gave for a question that never changes.
     probe: tuple[float, ...]
     vectors: VectorSettings
+    # How many vectors are in lists, and how many others there are at least.
     listed: int
     rows: int
-
-    @property
-    def main_language(self) -> str:
-        """The language of passages of which it is unclear."""
-        return self.language
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
         yield from IndexManifest.problems(self)
-        yield from self.encoder.problems()
-        if len(self.probe) != self.encoder.dimension or not all(map(math.isfinite, self.probe)):
-            yield f"probe must be {self.encoder.dimension} numbers"
+        yield from self.encoder.problems(self.probe)
         kind, lists, nprobe = dataclasses.astuple(self.vectors)
         if kind not in (FLAT, IVF):
             yield f"vectors.kind must be {FLAT} or {IVF}, found {kind!r}"
@@ -281,10 +351,6 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
             "build the index again, or use the version that built it"
         )
     return str(engine), values
-
-
-def _is_plain_name(name: str) -> bool:
-    return len(name) <= 255 and not name.startswith(".") and not set(name) & set("/\\:\0")
 
 
 def _made(kind: type[_D], values: Any, where: str, before: str) -> _D:
@@ -350,3 +416,86 @@ class SourceHash:
 
 def _length(part: bytes) -> bytes:
     return len(part).to_bytes(8, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file as it is after a change: SHA-256 of its bytes, and the ids of its passages in their order."""
+
+    digest: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is done to an index at once."""
+
+    # Passages that are added; one of an id that is there takes its place.
+    new: Sequence[Passage] = ()
+    # The ids of passages that are removed.
+    gone: Sequence[str] = ()
+    # Passages of changed files that stay as they are.
+    kept: Sequence[Passage] = ()
+    # By path, the files that are new or changed; None for one that is gone.
+    files: Mapping[str, FileChange | None] = field(default_factory=dict)
+    # What the index is made of afterwards, and what of that is not in it.
+    sources: tuple[str, ...] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
+    # What is taken out, as it was named, where nothing else is done.
+    removed: tuple[str, ...] = ()
+
+
+class Changer(Protocol):
+    """An index that is open to be changed, by this process alone."""
+
+    @property
+    def manifest(self) -> Any:
+        """What the index says about itself."""
+
+    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, str]:
+        """The digests of the files that its passages come from, by their paths; at least those at or below some."""
+
+    def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file, in their order."""
+
+    def held(self, ids: Sequence[str]) -> set[str]:
+        """Which ids are those of passages in the index."""
+
+    def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """The passages of some ids; what is not there is left out."""
+
+    def pieces(self, document: str) -> list[str]:
+        """The ids of the passages of a document, ``document#n``."""
+
+    def apply(self, change: Change) -> Any:
+        """Make a change, all of it or nothing, and return the new manifest."""
+
+
+_M = TypeVar("_M", bound=Manifest | DenseManifest)
+
+
+def manifest_after(
+    before: _M, change: Change, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
+) -> _M:
+    """The manifest of an index after a change, the same in every engine."""
+    source_hash = before.source_hash
+    if change.new or change.gone:
+        running = SourceHash(source_hash)
+        for passage_id in (*change.gone, *sorted(replaced)):
+            running.delete(passage_id)
+        for passage in change.new:
+            running.add(passage)
+        source_hash = running.hexdigest()
+    languages: Counter[str] = Counter(before.languages)
+    languages.update(language_of_text(one.text, before.language) for one in change.new)
+    languages.subtract(language_of_text(one.text, before.language) for one in leaving)
+    return dataclasses.replace(
+        before,
+        languages=by_frequency(languages),
+        passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
+        source_hash=source_hash,
+        sources=change.sources,
+        left_out=change.left_out,
+        removed=change.removed,
+        **entries,
+    )

@@ -15,7 +15,7 @@ from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, sh
 from keqa.cli.declare import argument, option
 from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions
 from keqa.errors import InputError, NotInDocumentsError, StageError
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from keqa.data.question import AnswerType
@@ -87,7 +87,7 @@ def ask(
         live = console.is_terminal and not quiet and not as_json
         call = {"answer_type": kind, "choices": choices}
         record, error = _answer(asked, text, call, shown.update if live else None)
-    from keqa.programs.record_redaction import record_without_keys
+    from keqa.programs.records import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
     if html is not None:
@@ -215,7 +215,7 @@ def _typed_lines() -> Iterator[str]:
 
 def _told(program: Program, question: str, history: list[tuple[str, str]], roles: Roles) -> QuestionRecord | None:
     """The record of a question of a conversation, which goes on whatever becomes of it."""
-    from keqa.programs.record_redaction import record_without_keys
+    from keqa.programs.records import record_without_keys
 
     try:
         with status().status("asking…"):
@@ -233,8 +233,8 @@ def _told(program: Program, question: str, history: list[tuple[str, str]], roles
 
 def _show_briefly(record: QuestionRecord) -> None:
     """The answer, what it was taken to be an answer to, and its sources."""
-    from keqa.programs.finding import lines_of, said
     from keqa.programs.sources import sources_of
+    from keqa.programs.unanswered import lines_of, said
 
     shown: list[tuple[str, str]] = []
     if record.standalone is not None:

@@ -12,7 +12,7 @@ from keqa.cli.console import emit, table, warn
 from keqa.cli.declare import Commands, argument, given, option, refuse_empty
 from keqa.cli.options import AS_JSON, IN_FLIGHT, BoundaryLMOptions, LanguageModel, QuestionOptions
 from keqa.errors import InputError
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -16,7 +16,7 @@ from keqa.cli.console import emit, results, show_json, status
 from keqa.cli.declare import MisplacedOptionError, argument, invocation, option, refuse_empty
 from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, KeqaOptions, LanguageModels, lm_option, server_of
 from keqa.errors import InputError, TooManyFailuresError
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.estimate import Estimate

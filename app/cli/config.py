@@ -20,9 +20,8 @@ from keqa.cli.console import emit, table
 from keqa.cli.declare import argument
 from keqa.cli.options import AS_JSON, KeqaOptions
 from keqa.errors import InputError
-from keqa.storage.private import private_folder
-from keqa.storage.redaction import without_keys
-from keqa.storage.terminal import visible_line
+from keqa.storage.files import private_folder
+from keqa.storage.redaction import visible_line, without_keys
 from keqa.storage.untrusted import open_regular
 
 if TYPE_CHECKING:

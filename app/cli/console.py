@@ -1,7 +1,7 @@
 """Where the command line writes: results to stdout, everything else to stderr.
 
 Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal (see
-`keqa.storage.terminal`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and
+`keqa.storage.redaction`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and
 colons in it are neither markup nor emoji.
 """
 
@@ -18,8 +18,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from keqa.storage.redaction import without_keys
-from keqa.storage.terminal import UNSAFE, json_text, visible
+from keqa.storage.redaction import UNSAFE, json_text, visible, without_keys
 
 _NAMED = 5
 """How many of many things are named."""
@@ -119,7 +118,7 @@ def complain(error: Exception) -> None:
 
 
 def _behind(stream: Any) -> Any:
-    """The stream behind `keqa.storage.terminal.guard_streams`, which would take rich's own sequences for others'.
+    """The stream behind `keqa.storage.redaction.guard_streams`, which would take rich's own sequences for others'.
 
     While a bar is shown, rich stands before the stream as well.
     """

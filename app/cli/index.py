@@ -20,7 +20,7 @@ from keqa.cli.console import emit, results, status, table, warn
 from keqa.cli.declare import Commands, argument, flag_of, option
 from keqa.cli.options import AS_JSON, INDEX
 from keqa.errors import InputError
-from keqa.storage.terminal import visible, visible_line
+from keqa.storage.redaction import visible, visible_line
 
 if TYPE_CHECKING:
     from keqa.retrievers import Hit, Retriever
@@ -323,12 +323,20 @@ def search(
     as_json: bool = AS_JSON,
 ) -> None:
     """Search an index and show the passages that it finds, best first, and where in which file they stand."""
-    from keqa.retrievers import open_index
-    from keqa.testbed.index import open_encyclopedia
-
     with status().status("searching…"):
-        value, shown = _found(open_encyclopedia() if index is None else open_index(index), query, k)
+        value, shown = _found(_opened(index), query, k)
     emit(value, shown, as_json=as_json)
+
+
+def _opened(index: str | None) -> Retriever:
+    """The index at an address, or the testbed's; an index is searched without loading that."""
+    if index is None:
+        from keqa.testbed.index import open_encyclopedia
+
+        return open_encyclopedia()
+    from keqa.retrievers.engines import open_index
+
+    return open_index(index)
 
 
 def _found(retriever: Retriever, query: str, k: int) -> tuple[dict[str, Any], list[Any]]:

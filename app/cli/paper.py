@@ -72,7 +72,7 @@ from keqa.programs.registry import METHODS, Spec
 from keqa.programs.saving.folder import check_place, learned_of
 from keqa.programs.stages.probabilities import tells_no_probabilities
 from keqa.retrievers import CachingRetriever, Retriever
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 _TABLES = "tables"
 """The folder of tables and figures, beside those of the data sets."""

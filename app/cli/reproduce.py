@@ -18,8 +18,7 @@ from keqa.cli.options import AS_JSON, PRESETS, KSOptions, LanguageModels, PaperO
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
-    from keqa.evaluation.reproduction.checking import Checked
-    from keqa.evaluation.reproduction.expectations import Case
+    from keqa.evaluation.reproduction.cases import Case, Checked
 
 PAPER, KS_LLM = "paper", "ks-llm"
 """The names of the presets."""
@@ -67,7 +66,7 @@ def reproduce(
         _refuse(given(ks_llm), "is for keqa reproduce ks-llm, not for paper: leave it out")
         reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
     else:
-        from keqa.evaluation.reproduction.expectations import case_names, load_case
+        from keqa.evaluation.reproduction.cases import case_names, load_case
 
         cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
         _refuse(given(ks_llm), "is for the preset ks-llm, keqa reproduce ks-llm: leave it out")
@@ -97,7 +96,7 @@ def _reproduce_cases(cases: list[Case], out: Path | None, *, listed: bool, as_js
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
     """Run the cases, each in a folder of its own, and report each figure as soon as it is there."""
-    from keqa.evaluation.reproduction.checking import check
+    from keqa.evaluation.reproduction.cases import check
 
     checked = []
     with tempfile.TemporaryDirectory(prefix="keqa-") if out is None else nullcontext(out) as folder:

@@ -36,7 +36,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes
 from keqa.retrievers import CachingRetriever, Retriever
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 
 def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:

@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from keqa.programs.finding import lines_of, said
-from keqa.retrievers.place import Place
-from keqa.storage.terminal import visible_line
+from keqa.programs.unanswered import lines_of, said
+from keqa.retrievers.base import Place
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -21,7 +21,7 @@ from keqa.data.question import Question
 from keqa.errors import KeqaError
 from keqa.page.document import document, story_data
 from keqa.programs.calls.progress import Progress
-from keqa.programs.record_redaction import record_without_secrets
+from keqa.programs.records import record_without_secrets
 from keqa.server.answers import Answers
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, model, no_model, read_body
 from keqa.server.documents import PATH, Documents, FolderSync, in_step

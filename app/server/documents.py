@@ -11,7 +11,7 @@ from starlette.responses import FileResponse
 
 from keqa.errors import InputError, KeqaError
 from keqa.retrievers import sync_folder
-from keqa.retrievers.left_out import LeftOutCounter
+from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import files_of
 from keqa.server.problems import Problem, ProblemError, log, log_fault
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.calls.cache import listen_to, tell_kept
-from keqa.storage.closing import Closing
-from keqa.storage.sqlite_store import SqliteStore
+from keqa.programs.calls.ask import listen_to, tell_kept
+from keqa.storage.files import Closing
+from keqa.storage.journal import SqliteStore
 
 _FORMAT = "keqa-calls-1"
 _REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}
@@ -33,7 +33,7 @@ _again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
 def bypass_cache() -> Iterator[None]:
     """Within this context every call is made, and what it gets takes the place of what was kept.
 
-    Replies that cannot be used are in no cache (`keqa.programs.calls.cache`); one that could be used and yet
+    Replies that cannot be used are in no cache (`keqa.programs.calls.ask`); one that could be used and yet
     failed its question would be given again. Samples that gates share stay as they are, but those of a set in which a
     call failed.
     """
@@ -125,7 +125,7 @@ class CallCache(Closing):
         ignored_args_for_cache_key: Sequence[str] = (),
         enable_memory_cache: bool = True,
     ) -> None:
-        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.calls.cache`."""
+        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.calls.ask`."""
         if self.path is not None and _settled(request):
             kept = _as_kept(value)
             if kept is not None:

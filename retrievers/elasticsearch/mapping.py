@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language, plain_words, settings_for, stop_words
-from keqa.retrievers.base import Passage
-from keqa.retrievers.dense.encoding import EncoderSettings
-from keqa.retrievers.files import Origin
-from keqa.retrievers.manifest import IndexManifest, Manifest
-from keqa.retrievers.place import unpacked
-from keqa.retrievers.text import clean_text
+from keqa.retrievers.base import Origin, Passage, unpacked
+from keqa.retrievers.manifest import EncoderSettings, IndexManifest, Manifest
+from keqa.retrievers.text import (
+    MAX_QUERY_TERMS,
+    AnalyzerSettings,
+    Language,
+    clean_text,
+    plain_words,
+    settings_for,
+    stop_words,
+)
 
 MOST_HITS: Final = 10_000
 LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
@@ -76,9 +79,7 @@ class VectorManifest(TextManifest):
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
         yield from TextManifest.problems(self)
-        yield from self.encoder.problems()
-        if len(self.probe) != self.encoder.dimension or not all(map(math.isfinite, self.probe)):
-            yield f"probe must be {self.encoder.dimension} numbers"
+        yield from self.encoder.problems(self.probe)
 
     @property
     def without_vectors(self) -> Manifest:

@@ -4,8 +4,7 @@ import pytest
 import recall
 import typer
 
-from keqa.data.evidence import ContextPassage, SupportingFact
-from keqa.data.example import Example
+from keqa.data.example import ContextPassage, Example, SupportingFact
 from keqa.retrievers import Hit, Passage
 
 BY_TITLE = recall.Benchmark("Two", "two/corpus.json", (("hotpotqa", "two/dev.json"),), "title")

@@ -11,13 +11,13 @@ from keqa.errors import InputError
 from keqa.evaluation.configuration import demonstrations_of, describe
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.records import RunHeader
-from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook, evidence
+from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.stages import selection
 from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
-from keqa.retrievers.dense.encoding import EncoderSettings
+from keqa.retrievers.embedding import EncoderSettings
 
 
 @pytest.fixture
@@ -42,8 +42,7 @@ def test_that_kept_passages_are_cut_is_among_the_settings():
 
 @pytest.mark.parametrize("method", [KEQA, KSLLM])
 def test_what_compares_sentences_is_described_by_name(method, monkeypatch):
-    for module in (selection, evidence):
-        monkeypatch.setattr(module, "open_embedder", lambda name: HashingEmbedder())
+    monkeypatch.setattr(selection, "open_embedder", lambda name: HashingEmbedder())
     programs = [method(None, similarity=name) for name in (None, "hashing", "/a/b/mini")]
     assert [describe(program)["settings"]["similarity"] for program in programs] == [None, "hashing", "mini"]
 

@@ -131,7 +131,7 @@ def test_a_full_disk_is_no_wrong_answer(setting, journal, monkeypatch):
     def full(*arguments, **options):
         raise StorageError("the journal cannot be written: database or disk is full")
 
-    monkeypatch.setattr("keqa.storage.sqlite_store.SqliteStore.put", full)
+    monkeypatch.setattr("keqa.storage.journal.SqliteStore.put", full)
     with pytest.raises(InputError, match="cannot be written"):
         asked(setting(train=2), journal)
 

@@ -18,7 +18,7 @@ from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers.caching import _is_sound as hits_are_sound
-from keqa.storage.sqlite_store import SqliteStore
+from keqa.storage.journal import SqliteStore
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

@@ -1,0 +1,244 @@
+"""What sentences of passages say: which of them carried an answer, and which say different things of the same.
+
+Which sentence an LM drew an answer from, nobody can look up; asking it once more would cost a call and could be made
+up. So it is found in the text, by rules that anyone can check:
+
+1. where sentences were selected as evidence (KS-LLM), those of the passage;
+2. else the sentences that hold the answer, those that share most of their words with the question;
+3. else, where the answer is in other words (a yes, a number that was counted), the sentence that shares most words with
+   the question and the answer, where it shares any.
+
+Words are compared without function words, and the rarer a word is in the passage, the more it counts.
+
+Two sentences contradict each other where one value, a name or a number, stands in the place of another and nearly all
+else is the same. Where two such places differ, they speak of two things: of two projects each has its own head. So do
+they where what differs is what was asked about.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from keqa.metrics.accuracy import in_one_piece
+from keqa.metrics.answers import tokens
+from keqa.programs.records import PassageVerdict
+from keqa.programs.subjects import content_words, names_of, stands_in, words_of
+from keqa.retrievers.splitting import stripped_sentences
+from keqa.retrievers.stopwords import CHINESE, ENGLISH
+from keqa.retrievers.text import one_line
+
+_MOST = 3
+# A sentence that holds the answer is passed over where another one that does shares twice as much with the question.
+_NEARLY = 0.5
+# Passages are a hundred words long; records of a corpus may be books.
+_LONGEST, _SENTENCES = 20_000, 40
+_HEADINGS = re.compile(r"^#{1,6} [^\n]*(?:\n|\Z)", re.MULTILINE)
+_FUNCTION_WORDS = ENGLISH | CHINESE
+
+_CJK = r"\u3040-\u30ff\u3400-\u9fff"
+_TOKEN = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[.,:'’-][^\W_{_CJK}]+)*")
+_IS_CJK = re.compile(f"[{_CJK}]")
+_CJK_GAP = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
+_CJK_FUNCTION = CHINESE | set("为由在于和与")
+OTHER_WORDS = 4
+"""How many other words than a number two sentences may differ in."""
+# What of the question's words they must share.
+_SAME = 0.5
+_LEAST_WORDS = 2
+_STEM = 3
+_GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
+_DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a passage on one line each, without the headings above them, unless these are all."""
+    text = text[:_LONGEST]
+    return stripped_sentences(_HEADINGS.sub("\n\n", text)) or stripped_sentences(text)
+
+
+def as_written(text: str, sentence: str) -> str:
+    """A sentence with the white space that it has in the text."""
+    found = re.search(r"\s+".join(map(re.escape, sentence.split())), text)
+    return found.group() if found else sentence
+
+
+def supporting_sentences(text: str, question: str, answer: str | None, evidence: Sequence[str] = ()) -> list[str]:
+    """The sentences of a passage that carried an answer, as they stand there in their order; three at most.
+
+    Evidence are sentences that were selected of all passages; they decide where any is of this one.
+    """
+    parts = sentences_of(text)
+    chosen = {one_line(sentence) for sentence in evidence}
+    if selected := [part for part in parts if any(part in one or one in part for one in chosen)]:
+        return [as_written(text, part) for part in selected[:_MOST]]
+    bags = [_words(part) for part in parts]
+    spread = Counter(word for bag in bags for word in bag)
+    weight = {word: math.log(1 + len(bags) / count) for word, count in spread.items()}
+
+    def shared(bag: set[str], wanted: Iterable[str]) -> float:
+        return math.fsum(weight[word] for word in bag.intersection(wanted))
+
+    asked, said = _words(question), tokens(answer or "")
+    holding = [place for place, part in enumerate(parts) if in_one_piece(said, tokens(part))]
+    if holding:
+        near = {place: shared(bags[place], asked) for place in holding}
+        best = max(near.values())
+        ranked = sorted(near, key=lambda place: (-near[place], place))
+        kept = sorted(place for place in ranked[:_MOST] if near[place] >= _NEARLY * best)
+        return [as_written(text, parts[place]) for place in kept]
+    scores = [shared(bag, asked | _words(answer or "")) for bag in bags]
+    best = max(scores, default=0.0)
+    return [as_written(text, parts[scores.index(best)])] if best > 0 else []
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in tokens(text) if word not in _FUNCTION_WORDS}
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A sentence of one text and that of another which says otherwise, as written; the value is the first one's."""
+
+    first: str
+    second: str
+    value: str
+
+
+def disagreements(
+    first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
+) -> Iterator[Contradiction]:
+    """Where two passages contradict each other on what was asked; nowhere where only one has a name of it."""
+    about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
+    for name in names_of(asked):
+        if all(stands_in(word, about[0]) for word in name) != all(stands_in(word, about[1]) for word in name):
+            return
+    yield from contradictions(first.text, second.text, asked, other_words)
+
+
+def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[Contradiction]:
+    """Where two texts contradict each other on what was asked.
+
+    Beside a number sentences may differ in so many other words: with any, one may hold for managers only.
+    """
+    others = sentences_of(second)[:_SENTENCES]
+    for one in sentences_of(first)[:_SENTENCES]:
+        for other in others:
+            value = differing_value(one, other, asked, other_words)
+            if value:
+                yield Contradiction(as_written(first, one), as_written(second, other), value)
+
+
+def differing_value(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> str:
+    """The one value of a sentence in whose place another sentence has another; empty where they do not differ so."""
+    one, other = _TOKEN.findall(first), _TOKEN.findall(second)
+    left, right = ({word.casefold() for word in words} for words in (one, other))
+    if left == right or len(left & right) < _LEAST_WORDS:
+        return ""
+    content = {*content_words(first), *content_words(second)}
+
+    def is_value(word: str) -> bool:
+        if _IS_CJK.match(word):
+            return word not in _CJK_FUNCTION
+        return _numeric([word]) or (word[0].isupper() and not content.isdisjoint(words_of(word)))
+
+    compared = _compared(one, other, is_value, content)
+    if compared is None:
+        return ""
+    (here, there), same, others = compared
+    wanted, differing, shared = content_words(asked), _bag([*here, *there]), _bag(same)
+    # What is called otherwise may be something else; another number in much the same words is another number.
+    most = min(other_words, len(shared & content)) if _numeric(here) and _numeric(there) else 0
+    if others > most:
+        return ""
+    if _plain(here) == _plain(there) or any(stands_in(word, differing) for word in wanted):
+        return ""
+    # What was asked for is said in one of them alone, as when somebody was born, and when he was hired.
+    if any(stands_in(word, _bag(one)) != stands_in(word, _bag(other)) for word in wanted):
+        return ""
+    enough = sum(stands_in(word, shared) for word in wanted) >= _SAME * len(wanted)
+    return _joined(here) if enough and len(shared) >= _LEAST_WORDS else ""
+
+
+def _compared(
+    one: Sequence[str], other: Sequence[str], is_value: Callable[[str], bool], content: set[str]
+) -> tuple[tuple[Sequence[str], Sequence[str]], list[str], int] | None:
+    """The two values in whose place sentences differ, the words that they share, and how many others they do not.
+
+    None where they differ in no value, in several, or where one says what it is said of and the other does not.
+    """
+    values: list[tuple[Sequence[str], Sequence[str]]] = []
+    same: list[str] = []
+    others = 0
+    left, right = ([word.casefold() for word in words] for words in (one, other))
+    for kind, begin, end, start, stop in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        here, there = one[begin:end], other[start:stop]
+        valued = [any(map(is_value, words)) for words in (here, there)]
+        since_when = kind != "replace" and _numeric([*here, *there])
+        if kind == "equal":
+            same += left[begin:end]
+        elif all(valued):
+            values.append((here, there))
+            # What stands beside a value in its place may make something else of it: “led by Anna” and “founded by Ben”.
+            beside = ([word for word in words if not is_value(word)] for words in (here, there))
+            others += max(len(content.intersection(_bag(words))) for words in beside)
+        elif any(valued) and not since_when:
+            return None
+        elif not since_when and not _alike(here, there, content):
+            others += max(len(here), len(there))
+    return (values[0], same, others) if len(values) == 1 else None
+
+
+def _plain(words: Sequence[str]) -> str:
+    """A value as it is compared: 1,500 is 1500, 6,50 is 6.50, and 06:00 is 6:00."""
+    return _GROUPS.sub("", _joined(words)).replace(",", ".").lstrip("0")
+
+
+def _numeric(words: Sequence[str]) -> bool:
+    return any(char.isdigit() for word in words for char in word)
+
+
+def _alike(here: Sequence[str], there: Sequence[str], content: set[str]) -> bool:
+    """Whether words differ in their form alone, or are function words."""
+    forms = len(here) == len(there) and all(
+        one.casefold()[:_STEM] == other.casefold()[:_STEM] for one, other in zip(here, there, strict=True)
+    )
+    return forms or content.isdisjoint(words_of(" ".join([*here, *there])))
+
+
+def _joined(words: Sequence[str]) -> str:
+    return _CJK_GAP.sub("", " ".join(words))
+
+
+def _bag(words: Sequence[str]) -> set[str]:
+    return set(words_of(_joined(words)))
+
+
+def newer(first: str, second: str) -> bool | None:
+    """Whether one date is later than another; None where they do not tell, as 2024 and 2024-05 do not."""
+    if not (_DATE.fullmatch(first) and _DATE.fullmatch(second)):
+        return None
+    size = min(len(first), len(second))
+    return None if first[:size] == second[:size] else first[:size] > second[:size]
+
+
+def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:
+    """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place."""
+    found = list(verdicts)
+    for place, older in enumerate(verdicts):
+        if not older.kept:
+            continue
+        for other, later in enumerate(verdicts):
+            if not newer(later.date, older.date) or next(disagreements(older, later, quiz), None) is None:
+                continue
+            why = f"{later.title or later.file or later.passage_id}, of {later.date}, says otherwise and is newer"
+            found[place] = older.model_copy(update={"kept": False, "why": why, "older_than": later.passage_id})
+            if not later.kept and not found[other].older_than:
+                why = f"newer than {older.title or older.file or older.passage_id}, which says otherwise"
+                found[other] = later.model_copy(update={"kept": True, "why": why})
+            break
+    return found

@@ -1,0 +1,132 @@
+"""Sentences, conclusions, passages that add up, and answers from memory and passages."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import ContextLengthError
+from dspy.utils import DummyLM
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.data.question import Question
+from keqa.programs.baselines.base import (
+    Gathered,
+    Reply,
+    from_memory,
+    from_passages,
+    search_record,
+)
+from keqa.programs.baselines.chains import concluded, first_sentence
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session
+from keqa.retrievers.base import Hit, Passage
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
+
+
+def hits(*names):
+    return [Hit(Passage(name, "", f"text of {name}"), 1.0) for name in names]
+
+
+def ids(found):
+    return [hit.passage.id for hit in found]
+
+
+def test_passages_add_up_without_doubles_to_the_limit():
+    gathered = Gathered(3)
+    gathered.add(hits("a", "b"))
+    assert ids(gathered.add(hits("b", "c", "d"))) == ids(gathered.hits) == ["a", "b", "c"]
+    assert ids(Gathered(4).add_in_turn([hits("a", "b"), hits("c"), hits("a", "d", "e")])) == ["a", "c", "b", "d"]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), max_size=6), st.integers(0, 7))
+def test_what_was_gathered_stays_in_its_place(rounds, most):
+    gathered, before = Gathered(most), []
+    for names in rounds:
+        now = ids(gathered.add(hits(*names)))
+        assert now[: len(before)] == before
+        assert len(now) == len(set(now)) <= most
+        before = now
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("It rose by 3.5 percent.", "It rose by 3.5 percent."),
+        ("", ""),
+        ("Ann wrote it. So the answer is Ann.", "Ann wrote it."),
+        ("Dr. J. Smith was born in St. Ives. He died.", "Dr. J. Smith was born in St. Ives."),
+        ("One line\nanother", "One line"),
+    ],
+)
+def test_only_the_first_sentence_counts(text, first):
+    assert first_sentence(text) == first
+
+
+@pytest.mark.parametrize(
+    ("thought", "answer"),
+    [
+        ("So the answer is Oslo.", "Oslo"),
+        ("the answer is: 4 March 1921.", "4 March 1921"),
+        ("So the final answer is yes", "yes"),
+        ("So the answer is .", ""),
+        ("Oslo answers for it.", None),
+    ],
+)
+def test_what_a_thought_concludes(thought, answer):
+    assert concluded(thought) == answer
+
+
+def test_a_search_is_recorded_with_what_was_drawn_from_it():
+    record = search_record(2, "Who?", hits("a"), "Ann wrote it.")
+    told = (record.index, record.text, record.answer, record.source, record.retrieved)
+    assert told == (2, "Who?", "Ann wrote it.", "passages", True)
+    assert [passage.kept for passage in record.passages] == [True]
+    assert search_record(1, "Who?", [], "Ann wrote it.").source == "closed_book"
+    assert search_record(1, "Who?", hits("a"), None).source == "failed"
+
+
+def test_many_abbreviations_in_a_row_are_read_once():
+    text = "A. " * 30_000 + "It ends."
+    start = time.perf_counter()
+    # After an initial, too, a word that hardly stands anywhere else begins another sentence.
+    assert first_sentence(text) == text.removesuffix(" It ends.")
+    # What takes the square of the length takes minutes.
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("signature", [AnswerWithKnowledge, ReasonWithKnowledge])
+async def test_passages_that_overflow_are_read_by_half(scripted, retriever, signature):
+    def small(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
+        if "three" in inputs["passages"]:
+            raise ContextLengthError("too long")
+        return {"reasoning": "so", "answer": "Ann"}
+
+    predictor = dspy.Predict(signature)
+    predictor.set_lm(scripted(small)[0])
+    session = Session(CallLimiter(2), blocking=False)
+    hits = retriever("one", "two", "three", "four").search("Who?", 4)
+    found = await session.run(from_passages(predictor, Question("Who?", "short", []), hits))
+    assert found == Reply("Ann", "so" if signature is ReasonWithKnowledge else "", 2)
+
+
+async def test_an_empty_answer_is_a_failure(scripted):
+    predictor = dspy.Predict(AnswerQuestion)
+    predictor.set_lm(scripted(lambda name, inputs, config: {"answer": ""})[0])
+    with pytest.raises(CallError, match="the answer was empty"):
+        await Session(CallLimiter(1), blocking=False).run(from_memory(predictor, Question("Who?", "short", [])))
+
+
+async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(caplog):
+    session, asked = Session(CallLimiter(1), blocking=False), Question("Who?", "short", [])
+    from_question = dspy.Predict("question -> answer")
+    from_knowledge = dspy.Predict("question, passages: list[str] -> answer")
+    for predictor in (from_question, from_knowledge):
+        predictor.set_lm(DummyLM([{"answer": "Ann"}]))
+    assert await session.run(from_memory(from_question, asked)) == Reply("Ann")
+    assert await session.run(from_passages(from_knowledge, asked, hits("one"))) == Reply("Ann", read=1)
+    # DSPy warns of each input that a signature does not have, in each call.
+    assert not caplog.records
