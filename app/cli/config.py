@@ -123,7 +123,7 @@ def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Setting:
+class FileSetting:
     """A value of a file, for a command or for all (``""``); a stranger's is trusted where it is harmless."""
 
     command: str
@@ -140,7 +140,7 @@ def user_file() -> Path:
     return Path(os.environ.get(VARIABLE) or platformdirs.user_config_path("keqa") / NAME)
 
 
-def settings(root: TyperGroup) -> list[Setting]:
+def settings(root: TyperGroup) -> list[FileSetting]:
     """What the files set, those of the folder after the user's own."""
     own, here = user_file(), Path(NAME)
     if os.environ.get(VARIABLE) and not own.exists():
@@ -195,7 +195,7 @@ def _mark(data: bytes) -> Path:
     return Path(platformdirs.user_config_path("keqa")) / "trusted" / digest
 
 
-def _read(path: Path, data: bytes, root: TyperGroup) -> Iterator[Setting]:
+def _read(path: Path, data: bytes, root: TyperGroup) -> Iterator[FileSetting]:
     try:
         values = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -203,7 +203,7 @@ def _read(path: Path, data: bytes, root: TyperGroup) -> Iterator[Setting]:
     yield from _of(values, (), path, root)
 
 
-def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: TyperGroup) -> Iterator[Setting]:
+def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: TyperGroup) -> Iterator[FileSetting]:
     commands = dict(_commands(root))
     groups = {at[: len(at) - 1] for at in commands}
     for key, value in values.items():
@@ -228,10 +228,10 @@ def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: T
             raise InputError(f"{path}: {key} must be a text, a number, true or false, or a list of these")
         # No shell has read the file, which would have put one's own folder in its place.
         own = [os.path.expanduser(part) if str(part).startswith("~/") else part for part in parts]
-        yield Setting(" ".join(command), name, own if isinstance(value, list) else own[0], path)
+        yield FileSetting(" ".join(command), name, own if isinstance(value, list) else own[0], path)
 
 
-def _is_harmless(one: Setting) -> bool:
+def _is_harmless(one: FileSetting) -> bool:
     """Whether a stranger may set this: no path but one below the folder, no model, no address."""
     if one.name not in _PATHS:
         return one.name in _HARMLESS
@@ -242,7 +242,7 @@ def _is_harmless(one: Setting) -> bool:
     return plain and all((here / part).resolve().is_relative_to(here) for part in parts)
 
 
-def _refuse(one: Setting) -> NoReturn:
+def _refuse(one: FileSetting) -> NoReturn:
     name = one.name.replace("_", "-")
     raise InputError(
         f"{one.place} of this folder sets {name} to {one.value!r}, and may be a stranger's: it could name a model "

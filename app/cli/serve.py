@@ -13,7 +13,7 @@ from keqa.errors import InputError
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
-    from keqa.server.limits import Limits
+    from keqa.server.limits import ServerLimits
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class LimitOptions:
     max_body: int = option("Bytes of a request.", default=1_000_000, min=1000)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ServerLimits:
         """As the server takes them."""
-        from keqa.server.limits import Limits
+        from keqa.server.limits import ServerLimits
 
-        return Limits(self.in_flight, self.waiting, self.timeout, self.rate, self.max_body)
+        return ServerLimits(self.in_flight, self.waiting, self.timeout, self.rate, self.max_body)
 
 
 def serve(

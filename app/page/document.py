@@ -27,17 +27,17 @@ _SCRIPTS: dict[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Document:
+class Page:
     """A page."""
 
     text: str
     policy: str
 
 
-def document(kind: Kind, title: str, data: Any = None, *, served: bool = False) -> Document:
+def document(kind: Kind, title: str, data: Any = None, *, served: bool = False) -> Page:
     """Make a page that is whole by itself."""
     head, tail = _parts(kind, title, data, served=served)
-    return Document(head + tail, _policy(kind, served=served))
+    return Page(head + tail, _policy(kind, served=served))
 
 
 def document_parts(kind: Kind, title: str, data: Any, blocks: Iterable[bytes]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import placed_lines, read_header
 from keqa.page.document import document, document_parts, story_data
 from keqa.server.guard import PAGE, Guard
-from keqa.server.limits import Limits, Metrics
+from keqa.server.limits import Metrics, ServerLimits
 from keqa.storage.untrusted import open_regular
 
 RIGHT, PARTLY, WRONG, FAILED, _, DECLINED = range(6)
@@ -199,7 +199,7 @@ def _blocks(run: _RunOf) -> Iterator[list[int]]:
         yield group
 
 
-LIMITS = Limits(rate=0)
+LIMITS = ServerLimits(rate=0)
 """Whoever asks is on this machine."""
 
 _RUNS, _STORY = "/runs.json", "/story"

@@ -12,7 +12,7 @@ from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.loops import questions
 from keqa.retrievers.watching import WatchedRetriever
-from keqa.server.limits import Limits, Metrics
+from keqa.server.limits import Metrics, ServerLimits
 from keqa.server.problems import TooBusyError, TookTooLongError, log
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Answers:
     local one is computing is dropped when it is done.
     """
 
-    def __init__(self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: Limits) -> None:
+    def __init__(self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: ServerLimits) -> None:
         """Make the slots; a `WatchedRetriever` is refreshed before each question and search."""
         self._program, self._retriever = program, retriever
         self.lms, self.limits, self.metrics = list(lms), limits, Metrics()

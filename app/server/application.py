@@ -27,7 +27,7 @@ from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event,
 from keqa.server.documents import PATH, Documents, FolderSync, in_step
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.mcp_tools import mcp_server
-from keqa.server.problems import Problem, ProblemError, problem_of
+from keqa.server.problems import HTTPProblem, ProblemError, problem_of
 from keqa.storage.redaction import without_secrets
 
 KEEP_ALIVE = 10.0
@@ -169,7 +169,7 @@ class _Routes:
 
     async def document(self, path: str) -> Response:
         if self._documents is None:
-            raise ProblemError(Problem(404, "there is no such document"))
+            raise ProblemError(HTTPProblem(404, "there is no such document"))
         return await asyncio.to_thread(self._documents.response, path)
 
     async def models(self) -> dict[str, Any]:
@@ -188,7 +188,7 @@ class _Routes:
 
     async def failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            problem = Problem(error.status_code, "there is nothing at this address, or not by this method")
+            problem = HTTPProblem(error.status_code, "there is nothing at this address, or not by this method")
         else:
             problem = problem_of(error, self._answers.lms)
         return JSONResponse(problem.body, problem.status, problem.headers)
@@ -197,7 +197,7 @@ class _Routes:
 async def _json_body(request: Request) -> bytes:
     # A page of another site can send any text without asking, but not as JSON.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise ProblemError(Problem(415, "the Content-Type must be application/json"))
+        raise ProblemError(HTTPProblem(415, "the Content-Type must be application/json"))
     return await request.body()
 
 

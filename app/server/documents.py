@@ -13,7 +13,7 @@ from keqa.errors import InputError, KeqaError
 from keqa.retrievers import sync_folder
 from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import files_of
-from keqa.server.problems import Problem, ProblemError, log, log_fault
+from keqa.server.problems import HTTPProblem, ProblemError, log, log_fault
 
 PATH = "/documents"
 """Files are below this path, by their own paths below the folder."""
@@ -50,8 +50,8 @@ class Documents:
         return FileResponse(found, media_type=media, filename=parts[-1], content_disposition_type=how)
 
 
-def _missing() -> Problem:
-    return Problem(404, "there is no such document")
+def _missing() -> HTTPProblem:
+    return HTTPProblem(404, "there is no such document")
 
 
 EVERY = 5.0

@@ -17,7 +17,7 @@ _CLIENTS = 10_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServerLimits:
     """What bounds a server."""
 
     in_flight: int = 8

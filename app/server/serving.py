@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.server.guard import Guard
-from keqa.server.limits import Limits
+from keqa.server.limits import ServerLimits
 
 VARIABLE = "KEQA_TOKEN"
 """The environment variable that may hold the token."""
@@ -85,7 +85,7 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=made.detach())
 
 
-def server(app: Guard, limits: Limits, grace: int) -> uvicorn.Server:
+def server(app: Guard, limits: ServerLimits, grace: int) -> uvicorn.Server:
     """The web server for an application."""
     # A connection may have a document open, and as many again as are taken at a time are about to be closed.
     files = (_raised_files() - _FILES - 2 * BACKLOG) // 2

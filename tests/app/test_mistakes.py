@@ -128,7 +128,7 @@ MISTAKES = [
     ("reproduce ks-llm --dry-run", "--dry-run is for keqa reproduce paper, not for ks-llm"),
     ("reproduce ks-llm --no-reference --train x", "--train, --no-reference is for keqa reproduce paper"),
     ("reproduce ks-llm {lm} --data train.jsonl --documents own --similarity words", "train.jsonl.jsonl is not there"),
-    ("reproduce ks-llm {lm} --data train.jsonl --similarity nothing/there", "similarity=nothing/there"),
+    ("reproduce ks-llm {lm} --data train.jsonl --similarity /nothing/there", "/nothing/there"),
     ("reproduce paper --similarity words", "--similarity is for keqa reproduce ks-llm, not for paper"),
     ("reproduce skills --similarity words", "--similarity is for the preset ks-llm"),
     ("reproduce paper --lm openai/x", "--index, the corpus"),

@@ -10,7 +10,7 @@ import pytest
 from fixtures.serving import MARKUP, QUESTION, until
 from servers.openai_server import HTTPFault, OpenAIServer
 
-from keqa.server.limits import Limits
+from keqa.server.limits import ServerLimits
 
 pytestmark = pytest.mark.server
 
@@ -174,7 +174,7 @@ def test_a_fault_says_nothing_to_whoever_asks(serving, monkeypatch, caplog):
 
 
 def test_twenty_users_at_once(serve, server):
-    serving = serve(server, limits=Limits(in_flight=4, rate=0))
+    serving = serve(server, limits=ServerLimits(in_flight=4, rate=0))
     with ThreadPoolExecutor(20) as pool:
         found = list(pool.map(lambda _: serving.chat(), range(20)))
     assert [answer.status_code for answer in found] == [200] * 20

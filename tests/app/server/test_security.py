@@ -15,7 +15,7 @@ from fixtures.serving import QUESTION, until
 from uvicorn.server import ServerState
 
 from keqa.server.documents import Documents
-from keqa.server.limits import Limits, RateLimiter
+from keqa.server.limits import RateLimiter, ServerLimits
 from keqa.server.mcp_tools import mcp_server
 from keqa.server.serving import Connection
 
@@ -129,7 +129,7 @@ def test_what_a_form_can_send_is_no_question(serve, server, kind):
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/mcp", "/nowhere"])
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_huge_body_is_refused_before_it_is_read(serve, server, path, chunked):
-    serving = serve(server, limits=Limits(max_body=10_000, rate=0))
+    serving = serve(server, limits=ServerLimits(max_body=10_000, rate=0))
     with connect(serving) as connection:
         size = "Transfer-Encoding: chunked" if chunked else "Content-Length: 10000000000"
         connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{size}\r\n\r\n".encode())
@@ -149,7 +149,7 @@ def test_a_huge_body_is_refused_before_it_is_read(serve, server, path, chunked):
     ],
 )
 def test_a_slow_client_is_cut_off(serve, server, begun, reply):
-    serving = serve(server, limits=Limits(patience=0.3, rate=0))
+    serving = serve(server, limits=ServerLimits(patience=0.3, rate=0))
     with connect(serving) as connection:
         connection.sendall(begun)
         found = read_all(connection)
@@ -158,7 +158,7 @@ def test_a_slow_client_is_cut_off(serve, server, begun, reply):
 
 
 def test_a_client_that_drips_its_second_request_is_cut_off(serve, server):
-    serving = serve(server, limits=Limits(patience=0.5, rate=0))
+    serving = serve(server, limits=ServerLimits(patience=0.5, rate=0))
     with connect(serving) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(10_000).startswith(b"HTTP/1.1 200")
@@ -217,7 +217,7 @@ def test_neither_question_nor_answer_nor_token_is_logged(serve, server, caplog):
 
 @pytest.mark.parametrize("kind", ["whole", "stream", "mcp"])
 def test_a_client_that_is_killed_frees_its_slot(serve, slow, kind):
-    serving = serve(slow, limits=Limits(in_flight=1, waiting=1, rate=0))
+    serving = serve(slow, limits=ServerLimits(in_flight=1, waiting=1, rate=0))
     call = {"name": "ask", "arguments": {"question": QUESTION}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
     head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\n"
@@ -232,7 +232,7 @@ def test_a_client_that_is_killed_frees_its_slot(serve, slow, kind):
 
 
 def test_more_than_may_wait_are_refused(serve, slow):
-    serving = serve(slow, limits=Limits(in_flight=1, waiting=1, rate=0))
+    serving = serve(slow, limits=ServerLimits(in_flight=1, waiting=1, rate=0))
     with connect(serving) as first, connect(serving) as second:
         first.sendall(chat_request())
         until(lambda: slow.count == 1)
@@ -246,7 +246,7 @@ def test_more_than_may_wait_are_refused(serve, slow):
 
 
 def test_a_question_that_takes_too_long_is_given_up(serve, slow):
-    serving = serve(slow, limits=Limits(timeout=0.5, rate=0))
+    serving = serve(slow, limits=ServerLimits(timeout=0.5, rate=0))
     answer = serving.chat()
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout")
     assert answer.headers["x-should-retry"] == "false"
@@ -254,7 +254,7 @@ def test_a_question_that_takes_too_long_is_given_up(serve, slow):
 
 
 def test_one_address_may_ask_so_often_and_what_is_refused_counts(serve, server):
-    serving = serve(server, limits=Limits(rate=5))
+    serving = serve(server, limits=ServerLimits(rate=5))
     host, origin = {"Host": "evil.example"}, {"Origin": "http://evil.example"}
     with serving.client as client:
         statuses = [client.get("/v1/models", headers=one).status_code for one in (host, origin, {}, {}, {}, host)]
@@ -301,7 +301,7 @@ def open_idle(stack, serving, number):
 
 def test_silent_connections_make_room_for_who_asks(serve, server, monkeypatch):
     monkeypatch.setattr("keqa.server.serving._IDLE", 8)
-    serving = serve(server, limits=Limits(in_flight=1, waiting=1, rate=0))
+    serving = serve(server, limits=ServerLimits(in_flight=1, waiting=1, rate=0))
     with ExitStack() as stack:
         open_idle(stack, serving, 40)
         assert serving.chat().status_code == 200
@@ -312,7 +312,7 @@ def test_who_does_not_read_is_given_up(serve, server, monkeypatch, tmp_path):
     monkeypatch.setattr("keqa.server.serving._IDLE", 8)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "large.txt").write_bytes(b"x" * 12_000_000)
-    limits = Limits(in_flight=1, waiting=1, rate=0, patience=0.5)
+    limits = ServerLimits(in_flight=1, waiting=1, rate=0, patience=0.5)
     serving = serve(server, limits=limits, documents=Documents(tmp_path / "docs"))
     with ExitStack() as stack:
         for _ in range(20):
