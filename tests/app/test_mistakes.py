@@ -192,6 +192,8 @@ MISTAKES = [
     ("index corpus.json --engine elasticsearch --url http://h:9200", "needs --url, the cluster, and --name"),
     ("index corpus.json --engine elasticsearch --name n", "needs --url, the cluster, and --name"),
     ("index corpus.json --engine elasticsearch --name n --url http://me:hush@h:9200", "neither credentials"),
+    ("search oak -i elasticsearch://me:hush@127.0.0.1:9/wiki", "ELASTICSEARCH_API_KEY"),
+    ("index info elasticsearch://me:hush@127.0.0.1:9/wiki", "ELASTICSEARCH_API_KEY"),
     ("index corpus.json --engine dense -o x --similarity euclid", "cosine or dot"),
     ("index add own nowhere", "nowhere"),
     ("index remove own nowhere.txt", "nowhere.txt"),

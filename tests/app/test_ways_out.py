@@ -55,15 +55,10 @@ def test_ask_says_it_first_with_what_was_looked_at(command, found, record):
 
 
 @EACH
-def test_quiet_prints_the_message_and_nothing_else(command, found, record):
+def test_quiet_prints_the_message_alone_and_json_the_record_with_its_sources(command, found, record):
     found(record)
     ended = command("ask", ASKED, "--quiet")
     assert (ended.code, ended.out) == (3, f"{record.answer}\n")
-
-
-@EACH
-def test_json_is_the_record_with_its_sources(command, found, record):
-    found(record)
     ended = command("ask", ASKED, "--json")
     told = json.loads(ended.out)
     assert ended.code == 3

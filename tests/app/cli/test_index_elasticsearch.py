@@ -1,14 +1,12 @@
 """``keqa index --engine elasticsearch``, ``keqa index info`` and ``keqa search`` with a real server."""
 
 import json
-import signal
 
 import pytest
-from servers import process
 from servers.elasticsearch import AlteringServer
 from servers.openai_server import OpenAIServer
 
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address
+from keqa.retrievers.elasticsearch import index_address
 from keqa.retrievers.elasticsearch.address import parse_address
 
 
@@ -73,51 +71,6 @@ def test_info_shows_what_the_credentials_allow_to_ask(keqa_command, corpus, flag
     reported = dict(line.strip().split(maxsplit=1) for line in ended.out.splitlines() if len(line.split()) > 1)
     assert (reported["passages"], reported["size"]) == ("3", "not known: the credentials do not allow to ask")
     assert reported["health"] == reported["version"] == reported["size"]
-
-
-def test_credentials_in_an_address_are_refused_and_not_repeated(keqa_command, corpus):
-    secret = "http://elastic:geheimer@127.0.0.1:9"
-    for ended in (
-        keqa_command("index", corpus, "--engine", "elasticsearch", "--url", secret, "--name", "wiki"),
-        keqa_command("search", "oak", "-i", f"{secret.replace('http', 'elasticsearch')}/wiki"),
-        keqa_command("index", "info", f"{secret.replace('http', 'elasticsearch')}/wiki"),
-    ):
-        assert ended.code == 2
-        assert "ELASTICSEARCH_API_KEY" in ended.err
-        assert "geheimer" not in ended.err + ended.out
-
-
-def test_a_killed_command_resumes_when_it_is_run_again(keqa_command, flags, elasticsearch_address, tmp_path):
-    many = tmp_path / "many.jsonl"
-    many.write_text("".join(f'{{"id": "{n}", "text": "word {n}"}}\n' for n in range(30_000)))
-    running = process.start(["index", many, *flags])
-    try:
-        while running.is_alive() and not _begun(elasticsearch_address):
-            running.join(0.1)
-    finally:
-        running.kill()
-        running.join()
-    assert running.exitcode == -signal.SIGKILL
-    ended = keqa_command("search", "word", "-i", elasticsearch_address)
-    assert (ended.code, "is not finished" in ended.err) == (2, True)
-    ended = keqa_command("index", many, *flags)
-    assert ended.code == 0, ended.err
-    assert "resuming from there" in ended.err
-    assert "Indexed 30,000 passages" in ended.out
-    assert ElasticsearchRetriever.open(elasticsearch_address).facts()["passages"] == 30_000
-
-
-def _begun(address):
-    """Whether a load has written something."""
-    from keqa.retrievers.elasticsearch.client import connect
-
-    target = parse_address(address)
-    client = connect(target)
-    try:
-        stats = client.indices.stats(index=f"{target.name}-*", metric="indexing")
-        return stats["_all"]["primaries"].get("indexing", {}).get("index_total", 0) > 1000
-    finally:
-        client.close()
 
 
 def test_an_index_with_vectors_is_loaded_searched_both_ways_and_followed(

@@ -198,18 +198,17 @@ def test_markup_in_a_passage_stays_text(serve, server):
 
 
 def test_neither_question_nor_answer_nor_token_is_logged(serve, server, caplog):
+    def lines():
+        return [record.getMessage() for record in caplog.records if record.name == "keqa.server"]
+
     serving = serve(server, token=TOKEN)
     with caplog.at_level("DEBUG", logger="keqa.server"):
         assert serving.chat(headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
         with serving.client as client:
             client.get(f"/v1/models?token={TOKEN}&q=Carmouth")
             client.get("/Carmouth")
-
-    def lines():
-        return [record.getMessage() for record in caplog.records if record.name == "keqa.server"]
-
-    # A request is logged once its reply is out.
-    until(lambda: len(lines()) >= 3)
+        # A request is logged once its reply is out.
+        until(lambda: len(lines()) >= 3)
     own = lines()
     assert len(own) == 3
     assert not any(word in line for line in own for word in ("Carmouth", "Isvik", TOKEN))
