@@ -53,10 +53,7 @@ def hold_risk(
 
 
 def outcomes_of(run_file: Path | str) -> list[Outcome]:
-    """The questions of a run that say what its program can: answered, untouched by failures, not learned from.
-
-    An answer that was withheld counts as it would have been given.
-    """
+    """The questions of a run that say what its program can: answered, untouched by failures, not learned from."""
     header = read_header(run_file)
     if header.learned_unknown:
         raise InputError(f"{run_file}: its program does not say which questions it learned from")

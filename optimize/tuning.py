@@ -98,10 +98,11 @@ class _Search:
     ) -> None:
         self.asking, self.costs, self.boundary = asking, costs, boundary
         self.own, self.values = own_choice(program), values_to_try(program, grid)
-        own = program.gate
-        wanted = boundary is not None or asks(own) in ("probabilities", IF_ANY)
-        largest = max(self.values["tries"])
-        self.draws = SharedDraws(probabilities=wanted, largest=largest, by_wave=True, store=asking.journal)
+        wanted = asks(program.gate)
+        likely: Any = wanted == "probabilities"
+        if not likely and (boundary is not None or wanted == IF_ANY):
+            likely = IF_ANY
+        self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=asking.journal)
         self.twin = self.draws.sharing(program)
         self.together = self.twin.picking.listwise_judge()
         reference = program.reference

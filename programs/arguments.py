@@ -168,13 +168,9 @@ LMS = Kind(
     ),
 )
 
-_deciding = _having(lambda value: "it has to have the methods decide, wave and measure", "decide", "wave", "measure")
+_deciding = _having(lambda value: "it has to have the method decide", "decide")
 _described = _having(
-    lambda value: "it has to have the attributes name, needs_all_draws and threshold",
-    "name",
-    "needs_all_draws",
-    "threshold",
-    methods=False,
+    lambda value: "it has to have the attributes name and threshold", "name", "threshold", methods=False
 )
 
 

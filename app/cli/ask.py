@@ -119,7 +119,7 @@ def _method(name: str, parts: Parts) -> Program:
     """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.build import make
-    from keqa.programs.gates.base import asks
+    from keqa.programs.gates.gate import asks
     from keqa.programs.registry import parse_spec
     from keqa.programs.shared_draws import SharedDraws
 

@@ -19,7 +19,7 @@ from keqa.optimize.boundary.check import check_model
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz
 from keqa.optimize.boundary.train import M, Trained, about_training, checked_quizzes, roots_of
 from keqa.programs.boundary.asked import FinetunedModel, KnownQuiz, PromptedModel, balanced
-from keqa.programs.boundary.features import certainty
+from keqa.programs.boundary.light import certainty
 from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
 
 TAU = 0.9

@@ -19,8 +19,7 @@ from keqa.optimize.boundary.check import Figures, Reading, figures_of, readings
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, Progress, collect, quizzes_of
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
-from keqa.programs.boundary.features import masked, signal_values
-from keqa.programs.boundary.light import Aspect, Regression, Variant
+from keqa.programs.boundary.light import Aspect, Regression, Variant, masked, signal_values
 from keqa.programs.boundary.model import Reads
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA

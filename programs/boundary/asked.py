@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -28,21 +27,21 @@ from pydantic import Field
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary.features import masked
+from keqa.programs.boundary.light import masked
 from keqa.programs.boundary.model import (
     ROLE,
     AskedModel,
     BoundaryError,
+    EmbedderName,
     Judgement,
     Root,
-    Signals,
     Strict,
     digest,
-    refuse_unknown,
     shared_embedder,
 )
 from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
 from keqa.programs.calls.outside import Guarded
+from keqa.programs.draws import Draws
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt
@@ -61,9 +60,9 @@ class FinetunedModel(AskedModel):
     weights: Annotated[str, Field(max_length=100)]
     lm: Annotated[str, Field(max_length=4096)] | None = None
 
-    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+    def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
         """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
-        prompt = assessment_prompt(quiz, signals.choices, reference, self.language)
+        prompt = assessment_prompt(quiz, draws.choices, reference, self.language)
         lm = self._asked()
 
         def asked() -> Judgement:
@@ -154,14 +153,6 @@ def _weights(path: str) -> str:
     return fingerprint(path)
 
 
-def beside(file: str | Path, name: str) -> str:
-    """The folder that the file of a model names: one beside it."""
-    place = Path(file).resolve().parent / name
-    if Path(name).name != name or name in ("", ".", "..") or not place.is_dir():
-        raise ConfigurationError(f"{file} names {name[:80]!a}, which is no folder beside it")
-    return str(place)
-
-
 _MOST_EXAMPLES, _LONGEST = 5000, 4000
 
 Text = Annotated[str, Field(max_length=_LONGEST)]
@@ -188,15 +179,11 @@ class PromptedModel(AskedModel):
     kind: Literal["prompted"] = "prompted"
     show: Literal["balanced", "nearest"] = "balanced"
     k: Annotated[int, Field(ge=0, le=64)] = 8
-    embedder: Annotated[str, Field(max_length=100)] = "hashing-256"
+    embedder: EmbedderName = "hashing-256"
     examples: list[KnownQuiz] = Field(default=[], max_length=_MOST_EXAMPLES)
     instruction: Text | None = None
 
-    def model_post_init(self, context: Any) -> None:
-        """Refuse what is well-formed and cannot judge."""
-        refuse_unknown(self.embedder)
-
-    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+    def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
         """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
 
         The language model is that of role ``boundary`` of the program that asks, else that of its task. Where it gives
@@ -208,7 +195,7 @@ class PromptedModel(AskedModel):
         predictor = self.predictor()
         predictor.demos = [one.shown() for one in self.shown_to(quiz)]
         passages = [] if reference is None else [reference]
-        kind = {"answer_type": signals.answer_type, "choices": list(signals.choices)}
+        kind = {"answer_type": draws.answer_type, "choices": list(draws.choices)}
 
         def asked() -> Judgement:
             try:
@@ -217,7 +204,7 @@ class PromptedModel(AskedModel):
             except DSPyError as error:
                 raise BoundaryError(f"the boundary model's language model failed: {error}") from error
 
-        return counted(ROLE, (id(lm), quiz, reference, signals.choices), asked)
+        return counted(ROLE, (id(lm), quiz, reference, draws.choices), asked)
 
     def predictor(self) -> dspy.Predict:
         """What asks, without examples."""

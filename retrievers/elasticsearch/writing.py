@@ -26,7 +26,6 @@ from keqa.retrievers.elasticsearch.mapping import (
     LONGEST_VECTOR,
     PASSAGE,
     VECTOR,
-    TextManifest,
     VectorManifest,
     analyzer_settings,
     as_sent,
@@ -98,7 +97,7 @@ def load_index(
         fixed |= {"analyzer": analyzer_settings(intake.language), **intake.entries(sources)}
         if encoder is not None:
             fixed |= {"encoder": encoder.settings, "probe": tuple(encoder.query_probe().tolist())}
-        manifest = TextManifest(**fixed) if encoder is None else VectorManifest(**fixed)
+        manifest = Manifest(**fixed) if encoder is None else VectorManifest(**fixed)
         generations.verify(manifest)
         removing, stays = generations.left_over(data, loads=True)
         copied = generations.publish(LOAD, manifest, replicas, removing)

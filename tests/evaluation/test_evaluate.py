@@ -59,13 +59,6 @@ def test_a_second_run_asks_nothing(run, tmp_path):
     assert (tmp_path / "run.jsonl").read_bytes() == before
 
 
-def test_more_questions_ask_only_what_is_new(run, tmp_path):
-    run(3)
-    tally, engine = run(5)
-    assert (tally.asked, tally.done, len(engine.calls)) == (2, 5, 2)
-    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1", "t2", "t3", "t4"]
-
-
 def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_path):
     def broken(name, inputs, config):
         if "Town2" in inputs["question"]:
@@ -128,32 +121,6 @@ def test_an_outage_of_the_retriever_is_told_and_its_questions_can_be_asked_again
     assert evaluate(program, towns, out=out, retry_failed=True).asked == 0
 
 
-def test_other_choices_are_another_question(closed_book, tmp_path):
-    asked = {"id": "a", "question": "Which?", "answer": "A", "answer_type": "choice", "choices": ["red", "blue"]}
-    program, engine = closed_book(lambda name, inputs, config: {"answer": "red"})
-    evaluate(program, [asked], out=tmp_path / "run.jsonl")
-    assert evaluate(program, [asked], out=tmp_path / "run.jsonl").asked == 0
-    with pytest.raises(InputError, match="its choices"):
-        evaluate(program, [{**asked, "choices": ["red", "green"]}], out=tmp_path / "run.jsonl")
-    assert len(engine.calls) == 1
-
-
-def test_a_fault_in_a_method_ends_the_run_and_names_its_question(closed_book, tmp_path):
-    program, _ = closed_book()
-    forward = program.forward
-
-    def faulty(question, **kwargs):
-        if "Town1" in question:
-            raise ZeroDivisionError("division by zero")
-        return forward(question, **kwargs)
-
-    program.forward = faulty
-    towns = [{"id": str(n), "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
-    with pytest.raises(ZeroDivisionError, match="question '1'"):
-        evaluate(program, towns, out=tmp_path / "run.jsonl", in_flight=1)
-    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["0"]
-
-
 def test_what_no_question_escapes_ends_the_run_and_keeps_what_was_answered(run, tmp_path):
     def locked(name, inputs, config):
         if "Town3" in inputs["question"]:
@@ -165,19 +132,6 @@ def test_what_no_question_escapes_ends_the_run_and_keeps_what_was_answered(run, 
     assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1", "t2"]
     tally, engine = run(6, in_flight=1)
     assert (tally.done, len(engine.calls)) == (6, 3)
-
-
-def test_an_interrupt_waits_for_what_is_in_work(run, tmp_path):
-    def interrupted(tally):
-        if tally.done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(6, in_flight=2, progress=interrupted)
-    kept = len(read_run(tmp_path / "run.jsonl").lines)
-    assert kept >= 2
-    tally, engine = run(6)
-    assert (tally.done, len(engine.calls)) == (6, 6 - kept)
 
 
 def test_the_order_of_lines_does_not_depend_on_how_many_are_in_work(run, tmp_path):
@@ -197,16 +151,6 @@ def test_no_more_questions_are_in_work_than_allowed(closed_book, tmp_path):
     assert 1 < engine.peak <= 3
 
 
-def test_another_configuration_is_refused_before_anything_is_asked(closed_book, tmp_path):
-    run = {"out": tmp_path / "run.jsonl"}
-    towns = [{"id": "t", "question": "Who governs Town1?", "answer": "x"}]
-    evaluate(closed_book()[0], towns, **run)
-    program, engine = closed_book(temperature=0.5)
-    with pytest.raises(InputError, match=r"models\.task\.temperature was 0\.0, now 0\.5"):
-        evaluate(program, towns, **run)
-    assert engine.calls == []
-
-
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
@@ -221,17 +165,6 @@ def test_questions_that_cannot_be_asked_are_told_first(closed_book, tmp_path, ex
         evaluate(program, examples, out=tmp_path / "run.jsonl")
     assert engine.calls == []
     assert not (tmp_path / "run.jsonl").exists()
-
-
-def test_a_table_of_questions_is_refused_with_how_to_give_its_rows(closed_book, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    program, engine = closed_book()
-    frame = pandas.DataFrame([{"question": "Who governs Town1?", "answer": "x"}])
-    advice = r'^keqa\.evaluate takes a list of questions, not a DataFrame: give its rows, df\.to_dict\("records"\)$'
-    with pytest.raises(InputError, match=advice):
-        evaluate(program, frame, out=tmp_path / "run.jsonl")
-    assert engine.calls == []
-    assert evaluate(program, frame.to_dict("records"), out=tmp_path / "run.jsonl").asked == 1
 
 
 def test_examples_are_read_as_a_stream(closed_book, tmp_path):
@@ -264,21 +197,6 @@ def test_the_calls_are_not_remembered(run):
     assert len(dspy.settings.trace or []) == before
 
 
-def test_shapes_and_kinds_go_into_the_lines(closed_book, tmp_path):
-    from keqa.testbed.testbed import TestbedQuestion
-
-    question = TestbedQuestion(id="test-0", question="Who governs Town1?", answers=("x",), shape="one hop", tiers=())
-    evaluate(closed_book()[0], [question], out=tmp_path / "run.jsonl")
-    assert [line.kind for line in read_run(tmp_path / "run.jsonl").lines] == ["one hop"]
-
-
-def test_yes_no_questions_have_an_accuracy(closed_book, tmp_path):
-    program, _ = closed_book(lambda name, inputs, config: {"answer": "Yes."})
-    asked = [{"id": "a", "question": "Is it?", "answer": "yes", "answer_type": "yes/no"}]
-    evaluate(program, asked, out=tmp_path / "run.jsonl")
-    assert read_run(tmp_path / "run.jsonl").lines[0].scores == {"em": 1.0, "f1": 1.0, "contains": 1.0, "accuracy": 1.0}
-
-
 def away(name, inputs, config):
     """Answers for the first three towns; then the server is gone."""
     if int(inputs["question"].removeprefix("Who governs Town").rstrip("?")) >= 3:
@@ -294,14 +212,6 @@ def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
     assert [line.failed for line in read_run(tmp_path / "run.jsonl").lines] == [False] * 3 + [True] * 5
     tally, engine = run(40, retry_failed=True)
     assert (tally.done, tally.failed, len(engine.calls)) == (40, 0, 37)
-
-
-def test_what_is_in_work_when_it_stops_is_kept(run, tmp_path):
-    with pytest.raises(TooManyFailuresError):
-        run(40, away, in_flight=8, stop_after_outages=5)
-    lines = read_run(tmp_path / "run.jsonl").lines
-    assert 8 <= len(lines) < 40
-    assert len({line.id for line in lines}) == len(lines)
 
 
 def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keqa.data import BENCHMARKS
 from keqa.data.example import Example, as_example
-from keqa.evaluation.ask import ask, scores_of
+from keqa.evaluation.evaluate import ask, scores_of
 
 RECORD = {
     "_id": "h1",

@@ -6,7 +6,7 @@ from dspy.evaluate import answer_passage_match
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.accuracy import accuracy, agrees, consistency_label, contains_answer, mastery
+from keqa.metrics.accuracy import accuracy, agrees, consistency_label, contains_answer, holds_answer, mastery
 
 WORDS = st.lists(st.sampled_from(["oslo", "bergen", "new", "york"]), min_size=1, max_size=5).map(" ".join)
 
@@ -160,3 +160,21 @@ def test_what_gold_answers_say_of_two_answers(first, second, answer_type, label)
 @given(WORDS, WORDS, st.lists(WORDS, min_size=1, max_size=3))
 def test_the_order_of_two_answers_does_not_matter(first, second, golds):
     assert consistency_label(first, second, golds) is consistency_label(second, first, golds)
+
+
+@pytest.mark.parametrize(
+    ("texts", "golds", "answer_type", "held"),
+    [
+        (["He played.", "He ended with the Boston Braves."], ["Boston Braves"], "short", True),
+        (["He played.", "He ended with the Boston Braves."], ["The Braves", "boston braves"], "short", True),
+        # In one piece, of one text.
+        (["He came from Boston.", "Braves won."], ["Boston Braves"], "short", False),
+        (["Bostonian."], ["Boston"], "short", False),
+        ([], ["Boston"], "short", False),
+        (["yes"], ["yes"], "short", None),
+        (["yes"], ["yes"], "yes/no", None),
+        (["Boston"], ["Boston"], "choice", None),
+    ],
+)
+def test_whether_what_was_selected_holds_the_answer(texts, golds, answer_type, held):
+    assert holds_answer(texts, golds, answer_type) is held

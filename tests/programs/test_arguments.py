@@ -49,12 +49,10 @@ class OwnGate:
 
     def __init__(self, **attributes: object) -> None:
         if attributes:
-            vars(self).update({"name": "own", "needs_all_draws": False, **attributes})
+            vars(self).update({"name": "own", **attributes})
 
-    def decide(self, votes: object) -> bool:
-        return True
-
-    wave = measure = decide
+    def decide(self, draws: object) -> int:
+        return 1
 
 
 @pytest.mark.parametrize(
@@ -81,8 +79,8 @@ class OwnGate:
         ({"reference": "own"}, "KEQA: reference must be a utility reference, or a function"),
         ({"similarity": 3}, "KEQA: similarity must be a function of triples and sentences"),
         ({"gate": VoteGate}, "KEQA: gate must be a gate, such as keqa.programs.gates.VoteGate() or None, not <class"),
-        ({"gate": "votes"}, "it has to have the methods decide, wave and measure"),
-        ({"gate": OwnGate()}, "it has to have the attributes name, needs_all_draws and threshold"),
+        ({"gate": "votes"}, "it has to have the method decide"),
+        ({"gate": OwnGate()}, "it has to have the attributes name and threshold"),
         ({"gate": OwnGate(threshold=0.5)}, "its threshold has to be a Fraction or None, not 0.5"),
         ({"lms": "openai/gpt-4o"}, "make them with keqa.build_roles('openai/gpt-4o')"),
         ({"lms": SimpleNamespace(task=None)}, "lms must be an object with the language models task, consistency and"),
@@ -331,7 +329,7 @@ def test_a_value_whose_text_has_lines_is_shown_on_one_and_one_without_a_text_by_
         "gate-random:threshold=2",
         "gate-random:seed=abc",
         "gate-oracle:golds=x",
-        "gate-votes:needs_all_draws=true",
+        "gate-votes:name=x",
         "rowen:language=",
         "rag:top_k=5,top_k=6",
         "rag:top_k=5\x1b[2J",

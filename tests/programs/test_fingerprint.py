@@ -534,7 +534,6 @@ def test_a_program_is_told_by_the_parts_of_its_gate():
         "threshold": "2/3",
         "form": "by_types",
         "over": "clusters",
-        "needs_all_draws": True,
     }
     assert spec(CertaintyGate("1/3")) != spec(CertaintyGate("2/3"))
 

@@ -177,7 +177,7 @@ def test_gold_answers_are_not_written_down():
 
 
 def test_a_gate_that_is_no_dataclass_is_own_code_too():
-    gate = SimpleNamespace(name="x", needs_all_draws=False, threshold=None, decide=max, wave=max, measure=max)
+    gate = SimpleNamespace(name="x", threshold=None, decide=max)
     assert settings_of(KEQA(None, gate=gate))["gate"] == OWN
 
 

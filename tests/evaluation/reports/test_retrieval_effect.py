@@ -1,12 +1,8 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from keqa.evaluation.records import ModelSettings, Run
 from keqa.evaluation.reports.effect import (
-    CHANGES,
     Effect,
     compared,
     correlation,
@@ -76,63 +72,6 @@ def test_quizzes_are_laid_beside_each_other(runs):
     assert [one.kept for one in found.effects] == [True, True, False, True]
 
 
-@pytest.mark.slow
-def test_the_table_counts_by_interval_and_by_what_is_known(runs):
-    grid = retrieval_effect(entries_of(runs))
-    assert shown(grid) == {
-        "accuracy [0, .2)": ["1", "1", "100.0 %", "0", "0.0 %", "0", "0.0 %", ".000", ".000", "1.000"],
-        "accuracy [.2, .4)": ["1", "0", "0.0 %", "1", "100.0 %", "0", "0.0 %", ".200", ".000", ".000"],
-        "accuracy [.4, .6)": ["1", "0", "0.0 %", "1", "100.0 %", "0", "0.0 %", ".400", "1.000", "1.000"],
-        "accuracy [.6, .8)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "accuracy [.8, 1]": ["1", "0", "0.0 %", "0", "0.0 %", "1", "100.0 %", "1.000", "1.000", ".000"],
-        "certainty [0, .2)": ["2", "0", "0.0 %", "2", "100.0 %", "0", "0.0 %", ".300", ".500", ".500"],
-        "certainty [.2, .4)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "certainty [.4, .6)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "certainty [.6, .8)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "certainty [.8, 1]": ["2", "1", "50.0 %", "0", "0.0 %", "1", "50.0 %", ".500", ".500", ".500"],
-        "known by accuracy": ["1", "0", "0.0 %", "0", "0.0 %", "1", "100.0 %", "1.000", "1.000", ".000"],
-        "unknown by accuracy": ["3", "1", "33.3 %", "2", "66.7 %", "0", "0.0 %", ".200", ".333", ".667"],
-        "known by certainty": ["2", "1", "50.0 %", "0", "0.0 %", "1", "50.0 %", ".500", ".500", ".500"],
-        "unknown by certainty": ["2", "0", "0.0 %", "2", "100.0 %", "0", "0.0 %", ".300", ".500", ".500"],
-        "all": ["4", "1", "25.0 %", "2", "50.0 %", "1", "25.0 %", ".400", ".500", ".500"],
-    }
-    # Of four pairs p is 1 - |r|.
-    assert grid.notes[1] == "Pearson's correlation of accuracy and certainty: .27 (p: .733)."
-    assert grid.notes[2].startswith("Counted: 4 of 4 quizzes whose gold answer is known, each text once, with 5 sample")
-    assert "4 of them are questions themselves" in grid.notes[2]
-    assert grid.notes[2].endswith("Answered from memory in both runs, as no passage was kept: 1.")
-
-
-def test_the_figure_has_the_shares_of_the_intervals_that_hold_a_quiz(runs):
-    accuracy, certainty = effect_figure(entries_of(runs)).panels
-    assert [(series.name, series.x, series.y) for series in accuracy.series] == [
-        ("Beneficial", (0.1, 0.3, 0.5, 0.9), (1.0, 0.0, 0.0, 0.0)),
-        ("Neutral", (0.1, 0.3, 0.5, 0.9), (0.0, 1.0, 1.0, 0.0)),
-        ("Harmful", (0.1, 0.3, 0.5, 0.9), (0.0, 0.0, 0.0, 1.0)),
-    ]
-    assert [(series.x, series.y) for series in certainty.series] == [
-        ((0.1, 0.9), (0.0, 0.5)),
-        ((0.1, 0.9), (1.0, 0.0)),
-        ((0.1, 0.9), (0.0, 0.5)),
-    ]
-
-
-def test_each_language_model_has_panels_of_its_own(runs):
-    def by(run, lm):
-        configuration = run.header.configuration.model_copy(update={"models": {"task": ModelSettings(model=lm)}})
-        return Run(run.header.model_copy(update={"configuration": configuration}), run.lines)
-
-    single = effect_figure(entries_of(runs)).panels
-    panels = effect_figure(entries_of([by(run, lm) for lm in ("small", "large") for run in runs])).panels
-    assert [panel.title for panel in panels] == [
-        "accuracy, small",
-        "certainty, small",
-        "accuracy, large",
-        "certainty, large",
-    ]
-    assert [panel.series for panel in panels] == [panel.series for panel in single] * 2
-
-
 def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, line, drawn):
     asked = [drawn("Who?", ["Ann"] * 5), drawn("Where is Ann?", ["Rome"] * 5), drawn("When?", ["1900"] * 5)]
     golds = {"Who?": ["Bob"], "Where is Ann?": ["Rome"]}
@@ -198,13 +137,6 @@ def test_runs_that_do_not_go_together_make_no_table(runs, run, missing):
     assert effect_figure(entries) is None
 
 
-def test_of_several_runs_those_that_are_set_up_alike_are_compared(runs, run, line):
-    always, never = runs
-    wrong = [line(n, 0.0, quizzes=[searched(f"Question {n}?", "zinc")]) for n in range(4)]
-    other = run("gate-always", wrong, **SETTINGS | {"model": "lm-b"})
-    assert shown(retrieval_effect(entries_of([other, never, always])))["all"][1] == "1"
-
-
 def effect(accuracy, certainty, memory=True, retrieved=True):
     return Effect(Fraction(accuracy), certainty, memory, retrieved, True, True)
 
@@ -217,11 +149,3 @@ def test_accuracy_and_certainty_go_together_or_not():
     assert correlation([effect(0, 0.0), effect("1/2", 1.0), effect(1, 0.5)])[0] == pytest.approx(0.5)
     assert correlation([effect(0, 1.0), effect("1/2", 1.0), effect(1, 1.0)]) is None
     assert correlation(rising[:2]) is None
-
-
-@given(st.booleans(), st.booleans())
-def test_what_changes_is_whether_the_answer_is_right(memory, retrieved):
-    change = effect(1, 1.0, memory, retrieved).change
-    assert change in CHANGES
-    assert (change == "Neutral") == (memory == retrieved)
-    assert (change == "Beneficial") == (retrieved and not memory)

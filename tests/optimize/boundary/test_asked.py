@@ -20,10 +20,11 @@ from keqa.lms.local.training import Conversation, Trained, TrainingOptions
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, asked, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, read_model
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel, balanced
 from keqa.programs.boundary.model import root_digest
+from keqa.programs.draws import Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.signatures.boundary import assessment_prompt
@@ -118,11 +119,11 @@ def test_a_reply_that_is_no_judgement_is_unknown() -> None:
     _, lm = judging(reply="who knows")
     model = PromptedModel()
     with dspy.context(lm=lm), pytest.raises(BoundaryError, match="language model failed"):
-        model.judge("Who?", Signals())
+        model.judge("Who?", Draws())
     with dspy.context(lm=lm):
         assert check_model(model, [towns(10)]).failed == 10
     with dspy.context(lm=None), pytest.raises(ConfigurationError, match="No language model is set"):
-        model.judge("Who?", Signals())
+        model.judge("Who?", Draws())
 
 
 def test_gepa_writes_the_instruction() -> None:
@@ -141,9 +142,9 @@ def test_gepa_writes_the_instruction() -> None:
 def test_probabilities_of_verdicts_say_how_sure_they_are(scripted: Any) -> None:
     lm, engine = scripted(lambda *asked: {"mastery": "False", "certainty": "True"})
     with dspy.context(lm=lm):
-        assert PromptedModel().judge("Who?", Signals()) == Judgement(0.0, 1.0)
+        assert PromptedModel().judge("Who?", Draws()) == Judgement(0.0, 1.0)
         engine.probability = 0.75
-        found = PromptedModel().judge("Who governs Marton?", Signals(answer_type="yes/no"), "He sails.")
+        found = PromptedModel().judge("Who governs Marton?", Draws(answer_type="yes/no"), "He sails.")
     assert (found.mastery, found.certainty) == (pytest.approx(0.25), pytest.approx(0.75))
     *_, (name, inputs, _) = engine.calls
     assert name == "JudgeKnowledge"
@@ -288,7 +289,7 @@ def test_a_fine_tuned_model_is_kbms(tmp_path: Path) -> None:
     assert trained.held_out.quizzes == 8
     assert (model.reads, model.kind, model.about["soft_labels"]) == ("quiz", "finetuned", True)
     # One that knows nothing of JSON yet is asked for each field by itself.
-    judged = model.judge("Who governs Town1?", Signals())
+    judged = model.judge("Who governs Town1?", Draws())
     assert 0 <= judged.mastery <= 1
     assert 0 <= judged.certainty <= 1
 
@@ -296,14 +297,14 @@ def test_a_fine_tuned_model_is_kbms(tmp_path: Path) -> None:
     file.write_text(json.dumps({**model.written(), "lm": "boundary.json.lm"}))
     loaded = read_model(file)
     assert loaded == model
-    assert loaded.judge("Who governs Town1?", Signals()) == judged
+    assert loaded.judge("Who governs Town1?", Draws()) == judged
     file.write_text(json.dumps({**model.written(), "lm": "../boundary.json.lm"}))
     with pytest.raises(ConfigurationError, match="no folder beside it"):
         read_model(file)
 
     saved = BoundaryGate({**model.written()}).model
     with pytest.raises(ConfigurationError, match="name it with --boundary-lm"):
-        saved.judge("Who?", Signals())
+        saved.judge("Who?", Draws())
     with pytest.raises(ConfigurationError, match="names a language model"):
         BoundaryGate({**model.written(), "lm": "anywhere"})
 

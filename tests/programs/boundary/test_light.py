@@ -11,10 +11,11 @@ import pytest
 from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary import BoundaryError, Signals, read_model
+from keqa.programs.boundary import BoundaryError, read_model
 from keqa.programs.boundary.files import model_from
 from keqa.programs.boundary.light import LightModel, Regression, Signal
 from keqa.programs.boundary.model import root_digest
+from keqa.programs.draws import Draws
 
 
 @pytest.mark.parametrize(("a", "b", "odds"), [(2.0, -1.0, 1.0), (6.0, -1.0, 7.0), (2.0, 0.0, -3.0)])
@@ -47,7 +48,7 @@ def test_each_aspect_has_weights_of_its_own_with_probabilities_and_without(reads
         }
 
     model = LightModel(**{**fields(make_model(reads)), "heads": {"mastery": says(1.0), "certainty": says(3.0)}})
-    for signals, odds in ((Signals(("Bo", None), (0.5, None), (0.5, None)), (1, 3)), (Signals(("Bo",)), (2, 4))):
+    for signals, odds in ((Draws.of(("Bo", None), (0.5, None), (0.5, None)), (1, 3)), (Draws.of(("Bo",)), (2, 4))):
         judged = model.judge("Who?", signals, "What passages say is not read.")
         assert (judged.mastery, judged.certainty) == tuple(pytest.approx(1 / (1 + math.exp(-one))) for one in odds)
     # What was trained without them reads none, whatever is drawn.
@@ -57,7 +58,7 @@ def test_each_aspect_has_weights_of_its_own_with_probabilities_and_without(reads
     for heads in (plain, {**plain, "mastery": written["mastery"]}):
         other = LightModel(**{**fields(model), "heads": heads})
         assert not other.uses_probabilities
-        assert other.judge("Who?", Signals(("Bo",), (0.5,), (0.5,))).mastery == pytest.approx(1 / (1 + math.exp(-2)))
+        assert other.judge("Who?", Draws.of(("Bo",), (0.5,), (0.5,))).mastery == pytest.approx(1 / (1 + math.exp(-2)))
 
 
 def fields(model):
@@ -66,33 +67,33 @@ def fields(model):
 
 def test_a_likely_draft_is_known():
     model = make_model()
-    likely, unlikely = (model.judge("Who?", Signals(("Bo",), (p,), (p,))).mastery for p in (1.0, 0.0))
+    likely, unlikely = (model.judge("Who?", Draws.of(("Bo",), (p,), (p,))).mastery for p in (1.0, 0.0))
     assert (likely, unlikely) == (pytest.approx(1 / (1 + math.exp(-3))), pytest.approx(1 / (1 + math.exp(2))))
     # Further draws are not read.
-    assert model.judge("Who?", Signals(("Bo", "Al"), (1.0, 0.1), (1.0, 0.1))).mastery == likely
+    assert model.judge("Who?", Draws.of(("Bo", "Al"), (1.0, 0.1), (1.0, 0.1))).mastery == likely
 
 
 def test_without_probabilities_the_texts_are_judged():
-    judged = make_model().judge("Who?", Signals(("Bo",)))
+    judged = make_model().judge("Who?", Draws.of(("Bo",)))
     assert judged.mastery == pytest.approx(1 / (1 + math.exp(2 - math.log(2))))
 
 
 def test_a_model_that_reads_the_quiz_reads_its_kind():
     model = make_model("quiz")
     assert not model.uses_probabilities
-    kinds = [model.judge(quiz, Signals()).mastery for quiz in ("Who governs Halden?", "When was it built?")]
+    kinds = [model.judge(quiz, Draws()).mastery for quiz in ("Who governs Halden?", "When was it built?")]
     assert kinds[0] > 0.9 > 0.5 > kinds[1]
 
 
 @pytest.mark.parametrize("reads", ["draft", "draws"])
 def test_a_model_that_reads_draws_cannot_judge_without(reads):
     with pytest.raises(BoundaryError, match=f"reads {reads}, and nothing was drawn"):
-        make_model(reads).judge("Who?", Signals())
+        make_model(reads).judge("Who?", Draws())
 
 
 def test_weights_of_another_length_are_no_judgement():
     with pytest.raises(BoundaryError, match="has 64 places, the model weights for 3"):
-        make_model(words=[0.0] * 3).judge("Who?", Signals(("Bo",)))
+        make_model(words=[0.0] * 3).judge("Who?", Draws.of(("Bo",)))
 
 
 def test_an_embedder_that_fails_is_no_judgement(monkeypatch):
@@ -102,7 +103,7 @@ def test_an_embedder_that_fails_is_no_judgement(monkeypatch):
     model = make_model()
     monkeypatch.setattr("keqa.programs.reference.embedding.HashingEmbedder.embed", fails)
     with pytest.raises(BoundaryError, match="the embedder hashing-64 failed: out of memory"):
-        model.judge("A quiz that nobody remembers?", Signals(("Bo",)))
+        model.judge("A quiz that nobody remembers?", Draws.of(("Bo",)))
 
 
 def test_a_file_there_and_back(tmp_path):

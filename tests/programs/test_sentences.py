@@ -1,8 +1,9 @@
-"""Of two documents that say different things of the same, the newer counts and the older is named."""
+"""Which sentences carried an answer; and of two that say different things of the same, the newer counts."""
 
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import keqa
 from keqa.programs.keqa import KEQA
-from keqa.programs.sentences import contradictions, differing_value, newer
+from keqa.programs.sentences import contradictions, differing_value, newer, supporting_sentences
 from keqa.programs.sources import disagreements_of
 from keqa.retrievers.base import Passage, Place
 
@@ -58,24 +59,33 @@ def pair(language, asked, told, turn, *, same=True):
     return asked.format(here), told.format(here, values[0], people[0]), told.format(there, values[1], people[1])
 
 
+@pytest.fixture
+def asked_of(scripted):
+    """The prediction from some passages, of a judge that finds all helpful and a language model with an answer."""
+
+    def ask(question, passages, answer, helpful=lambda passage: True):
+        def reply(name, inputs, config):
+            if name == "DecomposeQuestion":
+                return {"quizzes": json.dumps([inputs["question"]])}
+            if name == "AnswerFromDocuments":
+                return {"answer": answer or json.loads(inputs["passages"])[0].split("\n")[1]}
+            return {"helpful": str(helpful(inputs.get("passage", "")))}
+
+        lm, _ = scripted(reply)
+        return KEQA(lambda query: passages, lms=keqa.build_roles(lm))(question)
+
+    return ask
+
+
 @pytest.mark.parametrize(("language", "asked", "told", "turn"), PAIRS)
-def test_the_newer_counts_and_the_older_is_named(scripted, language, asked, told, turn):
+def test_the_newer_counts_and_the_older_is_named(asked_of, language, asked, told, turn):
     question, older, newest = pair(language, asked, told, turn)
     passages = [
         Passage("old", "Rules", older, Place("rules-2021.md", date="2021-03-01")),
         Passage("new", "Rules", newest, Place("rules-2024.md", date="2024-05")),
     ]
-
-    def reply(name, inputs, config):
-        # A language model that takes the first passage that it is shown, and a judge that likes the older one.
-        if name == "AnswerFromDocuments":
-            return {"answer": json.loads(inputs["passages"])[0].split("\n")[1]}
-        if name == "DecomposeQuestion":
-            return {"quizzes": json.dumps([inputs["question"]])}
-        return {"helpful": str("2021" in inputs["passage"] or turn == 0)}
-
-    lm, _ = scripted(reply)
-    record = KEQA(lambda query: passages, lms=keqa.build_roles(lm))(question).record
+    # A language model that takes the first passage that it is shown, and a judge that likes the older one.
+    record = asked_of(question, passages, None, lambda passage: "2021" in passage or turn == 0).record
     assert record.answer == newest
     assert [one.older_than for one in record.quizzes[0].passages] == ["new", ""]
     (found,) = disagreements_of(record)
@@ -91,21 +101,10 @@ def test_two_subjects_do_not_disagree(language, asked, told, turn):
         assert list(contradictions(one, other, "")) == []
 
 
-def test_without_dates_the_sources_contradict_each_other(scripted):
+def test_without_dates_the_sources_contradict_each_other(asked_of):
     question, first, second = pair(*PAIRS[1])
-
-    def reply(name, inputs, config):
-        if name == "DecomposeQuestion":
-            return {"quizzes": json.dumps([inputs["question"]])}
-        helpful = first in inputs.get("passage", "") or not one_sided
-        return {"answer": answer} if name == "AnswerFromDocuments" else {"helpful": str(helpful)}
-
-    lm, _ = scripted(reply)
-    one_sided = False
     passages = [Passage("a", "A", first), Passage("b", "B", second)]
-    program = KEQA(lambda query: passages, lms=keqa.build_roles(lm))
-    answer = "UNKNOWN"
-    found = program(question).unanswered
+    found = asked_of(question, passages, "UNKNOWN").unanswered
     assert found.kind == "sources contradict each other"
     assert found.missing[0].answers == [f"“{first}” (A (a))", f"“{second}” (B (b))"]
     assert found.message == (
@@ -113,14 +112,11 @@ def test_without_dates_the_sources_contradict_each_other(scripted):
         f"(“{first}” (A (a)) / “{second}” (B (b)))."
     )
     # What a language model picks decides nothing, nor does a judge that leaves one of them out.
-    answer = "Anna Berg"
-    found = program(question).unanswered
-    assert (found.kind, found.guess) == ("sources contradict each other", "Anna Berg")
-    one_sided = True
-    assert program(question).unanswered == found
+    for helpful in (lambda passage: True, lambda passage: first in passage):
+        found = asked_of(question, passages, "Anna Berg", helpful).unanswered
+        assert (found.kind, found.guess) == ("sources contradict each other", "Anna Berg")
     # An answer that has both stands, and who asks is told of both.
-    answer, one_sided = "Anna Berg or Ben Carl", False
-    record = program(question).record
+    record = asked_of(question, passages, "Anna Berg or Ben Carl").record
     assert record.answer == "Anna Berg or Ben Carl"
     assert [(one.source.id, one.other.id) for one in disagreements_of(record)] == [("a", "b")]
 
@@ -173,36 +169,21 @@ def test_any_text_can_be_compared(first, second, asked):
         assert found.second in second
 
 
-def test_rows_of_two_sheets_speak_of_two_sites(scripted):
+def test_rows_of_two_sheets_speak_of_two_sites(asked_of):
     rows = [
         Passage(site, "Phones", f"Place: Control room; Phone: {phone}", Place("phones.xlsx", heading=site))
         for site, phone in (("Bremen", "4150"), ("Leipzig", "4250"))
     ]
-
-    def reply(name, inputs, config):
-        if name == "DecomposeQuestion":
-            return {"quizzes": json.dumps([inputs["question"]])}
-        return {"answer": "4250"} if name == "AnswerFromDocuments" else {"helpful": "True"}
-
-    lm, _ = scripted(reply)
-    program = KEQA(lambda query: rows, lms=keqa.build_roles(lm))
-    assert program("What is the phone of the control room in Leipzig?").answer == "4250"
-    assert program("What is the phone of the control room?").unanswered.kind == "sources contradict each other"
+    assert asked_of("What is the phone of the control room in Leipzig?", rows, "4250").answer == "4250"
+    found = asked_of("What is the phone of the control room?", rows, "4250").unanswered
+    assert found.kind == "sources contradict each other"
 
 
-@pytest.mark.parametrize(
-    "second", ["The hotel limit for managers is 190 euros.", "The hotel limit abroad is 190 euros."]
-)
-def test_a_rule_for_some_contradicts_none(scripted, second):
-    notes = [Passage("a", "A", "The hotel limit is 140 euros."), Passage("b", "B", second)]
-
-    def reply(name, inputs, config):
-        if name == "DecomposeQuestion":
-            return {"quizzes": json.dumps([inputs["question"]])}
-        return {"answer": "140 euros"} if name == "AnswerFromDocuments" else {"helpful": "True"}
-
-    lm, _ = scripted(reply)
-    assert KEQA(lambda query: notes, lms=keqa.build_roles(lm))("What is the hotel limit?").answer == "140 euros"
+@pytest.mark.parametrize("whose", ["for managers", "abroad"])
+def test_a_rule_for_some_contradicts_none(asked_of, whose):
+    told = ("The hotel limit is 140 euros.", f"The hotel limit {whose} is 190 euros.")
+    notes = [Passage(text, "", text) for text in told]
+    assert asked_of("What is the hotel limit?", notes, "140 euros").answer == "140 euros"
 
 
 def test_other_verbs_beside_a_value_say_something_else():
@@ -211,3 +192,58 @@ def test_other_verbs_beside_a_value_say_something_else():
     assert list(contradictions(born, letters, "When was Robert Torman born?", 0)) == []
     founded, based = "Wiltec Motors was founded by Oda Pelsen.", "Wiltec Motors is based in Marmouth."
     assert list(contradictions(founded, based, "When was Wiltec Motors founded?")) == []
+
+
+TEXT = (
+    "Carmouth lies at the sea. Its mayor is Heidi Fenman, who\nwas born in 1950. Heidi Fenman likes tea. "
+    "It has two harbours."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "found"),
+    [
+        ("Who is the mayor of Carmouth?", "Heidi Fenman", ["Its mayor is Heidi Fenman, who\nwas born in 1950."]),
+        ("When was the mayor born?", "1950", ["Its mayor is Heidi Fenman, who\nwas born in 1950."]),
+        # The answer is in other words, so the question decides.
+        ("Does it have two harbours?", "yes", ["It has two harbours."]),
+        ("What is the capital of Norway?", "Oslo", []),
+        ("Where does Carmouth lie?", None, ["Carmouth lies at the sea."]),
+    ],
+)
+def test_the_sentences_that_carried_an_answer(question, answer, found):
+    assert supporting_sentences(TEXT, question, answer) == found
+
+
+def test_headings_are_no_part_of_a_sentence():
+    text = "# Rules\n## Fees of a ship\nA ship pays forty talers. It pays at once."
+    assert supporting_sentences(text, "What are the fees of a ship?", "forty talers") == ["A ship pays forty talers."]
+    assert supporting_sentences("## Fees", "What are the fees?", None) == ["## Fees"]
+
+
+def test_selected_evidence_decides():
+    evidence = ["It has two harbours.", "A sentence of another passage."]
+    assert supporting_sentences(TEXT, "Who?", "Heidi Fenman", evidence) == ["It has two harbours."]
+    assert supporting_sentences(TEXT, "Who?", "Heidi Fenman", ["A sentence of another passage."])[0].startswith(
+        "Its mayor"
+    )
+
+
+def test_three_sentences_at_most_and_chinese_by_character():
+    text = "Ann lives here. " * 3 + "Ann lives there. Ann lives near."
+    assert len(supporting_sentences(text, "Who lives?", "Ann")) == 3
+    assert supporting_sentences("北京是中国的首都。上海在海边。市长是李安。", "谁是市长？", "李安") == ["市长是李安。"]
+
+
+@settings(max_examples=100)
+@given(st.text("ab.!? \n北京。A1", max_size=200), st.text("ab 北京A1", max_size=10))
+def test_sentences_are_parts_of_the_text(text, answer):
+    for sentence in supporting_sentences(text, "a b 北京", answer):
+        assert sentence
+        assert sentence in text
+
+
+def test_a_very_long_record_takes_no_time():
+    begun = time.process_time()
+    supporting_sentences("Ann lives in a house of stone. " * 100_000, "Where does Ann live?", "stone")
+    assert time.process_time() - begun < 10

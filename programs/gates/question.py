@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import dspy
 
@@ -13,15 +13,13 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
 from keqa.programs.calls.session import note
+from keqa.programs.draws import Draws
 from keqa.programs.stages.stage import Stage
 from keqa.signatures import DecideRetrieval, StateConfidence
 
-if TYPE_CHECKING:
-    from keqa.programs.gates.votes import Votes
-
 
 class GateQuestion(Stage):
-    """A stage that a gate brings along: its class is what the gate `asks`, its reply what the gate reads in `Votes`.
+    """A stage that a gate brings along: its class is what the gate `asks`, its reply what the gate reads in `Draws`.
 
     It is asked once a quiz. A failed call must not pass for knowing: `run` notes it and returns a reply that has the
     gate retrieve.
@@ -37,9 +35,9 @@ class GateQuestion(Stage):
     before_samples: ClassVar[bool] = True
 
     @staticmethod
-    def inputs(votes: Votes) -> dict[str, Any]:
-        """The arguments of `run` for a quiz, beside the session and the quiz's number."""
-        return {"quiz": votes.quiz}
+    def inputs(draws: Draws) -> dict[str, Any]:
+        """The arguments of `run` for a quiz, beside the quiz's number."""
+        return {"quiz": draws.quiz}
 
     @classmethod
     def predictors_by_name(cls) -> dict[str, type[dspy.Signature]]:
@@ -48,13 +46,7 @@ class GateQuestion(Stage):
 
 
 async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
-    """Ask once, at temperature 0 or whatever the LM is set to; without a usable reply passages are wanted.
-
-    Args:
-        decide: Predicts `DecideRetrieval`.
-        question: Or a quiz.
-        number: The quiz's number, for degradations.
-    """
+    """Ask once, at temperature 0 or whatever the LM is set to; without a usable reply passages are wanted."""
     try:
         prediction = await ask(decide, "decide_retrieval", number, question=question)
     except CallError as error:
@@ -73,15 +65,7 @@ class RetrievalDecision(GateQuestion):
     decide: dspy.Predict
 
     async def run(self, quiz: str, *, number: int | None = None) -> bool:
-        """Ask.
-
-        Args:
-            quiz: Resolved text.
-            number: The quiz's number, for degradations.
-
-        Returns:
-            Whether passages are wanted.
-        """
+        """Whether passages are wanted."""
         return await wants_retrieval(self.decide, quiz, number)
 
 
@@ -89,16 +73,10 @@ _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
 
 
 def read_confidence(text: str) -> float | None:
-    """The confidence that a text states, from 0 to 1.
+    """The confidence that a text states, from 0 to 1; None where there is no number, or one out of bounds.
 
     The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that
     is what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
-
-    Args:
-        text: As the LM wrote it.
-
-    Returns:
-        The confidence; None where there is no number, or one out of bounds.
     """
     found = _NUMBER.search(text)
     if found is None:
@@ -120,10 +98,10 @@ class StatedConfidence(GateQuestion):
     state: dspy.Predict
 
     @staticmethod
-    def inputs(votes: Votes) -> dict[str, Any]:
+    def inputs(draws: Draws) -> dict[str, Any]:
         """The quiz and its leading answer."""
-        asked = {"answer_type": votes.answer_type, "choices": votes.choices}
-        return {"quiz": votes.quiz, "answer": votes.leading, **asked}
+        asked = {"answer_type": draws.answer_type, "choices": draws.choices}
+        return {"quiz": draws.quiz, "answer": draws.leading, **asked}
 
     async def run(
         self,
@@ -134,41 +112,18 @@ class StatedConfidence(GateQuestion):
         *,
         number: int | None = None,
     ) -> float:
-        """Ask, at temperature 0 or whatever the LM is set to.
-
-        Args:
-            quiz: Resolved text.
-            answer: Whose confidence is wanted.
-            answer_type: What kind of answer the quiz wants.
-            choices: The options of a choice.
-            number: The quiz's number, for degradations.
-
-        Returns:
-            From 0 to 1.
-        """
+        """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
+        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
         try:
-            prediction = await ask(
-                self.state,
-                "state_confidence",
-                number,
-                usable=_stated,
-                quiz=quiz,
-                answer_type=answer_type,
-                choices=list(choices),
-                proposed_answer=answer,
-            )
+            said = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
         except CallError as error:
             note("state_confidence", error.cause, error.message, "taken for no confidence", number)
             return 0.0
-        return _stated(prediction)
+        return _stated(said)
 
 
 def _stated(prediction: dspy.Prediction) -> float:
-    """The confidence that a reply states.
-
-    Raises:
-        CallError: It states none.
-    """
+    """The confidence that a reply states."""
     text = text_of(prediction.confidence)
     confidence = read_confidence(text)
     if confidence is None:
