@@ -87,7 +87,7 @@ class Runs:
         return {"runs": [self._brief(run) for run in self._runs], "questions": questions}
 
     def story(self, run: int, question: int) -> dict[str, Any]:
-        """The story of a question in a run; see `keqa.page.story.story_data`."""
+        """The story of a question in a run; see `keqa.page.document.story_data`."""
         if not 0 <= run < len(self._runs):
             raise KeyError(run)
         of = self._runs[run]
