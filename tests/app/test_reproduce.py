@@ -53,10 +53,7 @@ figures:
 def test_a_figure_that_is_reproduced_is_ok(keqa_command, case):
     ended = keqa_command("reproduce", case(0.5))
     assert ended.code == 0, ended.err
-    assert ended.out.splitlines() == [
-        "mine: EM, expected 0.5 ± 0.1: 0.5 OK",
-        "mine: questions, expected 2 ± 0: 2 OK",
-    ]
+    assert ended.out.splitlines() == ["mine: EM, expected 0.5 ± 0.1: 0.5 OK", "mine: questions, expected 2 ± 0: 2 OK"]
     assert "mine: keqa evaluate rag" in ended.err
 
 

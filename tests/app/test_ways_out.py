@@ -182,10 +182,7 @@ def unhelped(server):
 def test_what_is_done_is_an_option_and_a_setting_of_a_file(command, unhelped, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ended = command("ask", ASKED)
-    assert (ended.code, ended.out.splitlines()[0]) == (
-        3,
-        f"Not in your documents: nothing was found on “{ASKED}”.",
-    )
+    assert (ended.code, ended.out.splitlines()[0]) == (3, f"Not in your documents: nothing was found on “{ASKED}”.")
     for guess in (["--unanswered", "guess"], []):
         ended = command("ask", ASKED, *guess)
         assert (ended.code, ended.out.splitlines()[0]) == (0, "Answer: guess 0 (a guess)")
