@@ -60,12 +60,8 @@ def outcomes_of(run_file: Path | str) -> list[Outcome]:
     if header.configuration.model_extra and "abstention" in header.configuration.model_extra:
         raise InputError(f"{run_file} was run with --risk; calibrate on a run without it")
     learned = set(header.learned_from)
-    found = {line.id: line for line in iter_lines(run_file) if line.id not in learned}
-    return [
-        Outcome(line.id, line.record, line.scores.get("em", 0.0) >= 1)
-        for line in found.values()
-        if line.record is not None and not line.touched
-    ]
+    sound = [one for one in iter_lines(run_file) if one.id not in learned and not one.touched]
+    return [Outcome(line.id, line.record, line.right) for line in sound if line.record is not None]
 
 
 def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Iterable[str]) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option, refuse_empty
 from keqa.errors import InputError
-from keqa.programs.arguments import Limits, Threshold
-from keqa.programs.declared import KeqaSettings, about
+from keqa.programs.arguments import Bounds, Threshold
+from keqa.programs.declared import DeclaredKeqa, about
 
 if TYPE_CHECKING:
     import dspy
@@ -189,7 +189,7 @@ class ProgramOptions:
 def _of_settings() -> list[tuple[str, Any, Any]]:
     """The options that settings of KEQA are said to have where they are declared."""
     made: list[tuple[str, Any, Any]] = []
-    for name, (hint, one) in about(KeqaSettings).items():
+    for name, (hint, one) in about(DeclaredKeqa).items():
         of, *marks = get_args(hint) or (hint,)
         kind, flag = one.kind or of, name.replace("_", "-")
         if one.option and one.tuned:
@@ -197,10 +197,10 @@ def _of_settings() -> list[tuple[str, Any, Any]]:
             made.append((name, bool | None, both))
         elif one.option and kind is bool:
             made.append(
-                (f"no_{name}" if getattr(KeqaSettings, name) else name, bool, option(one.option, default=False))
+                (f"no_{name}" if getattr(DeclaredKeqa, name) else name, bool, option(one.option, default=False))
             )
         elif one.option:
-            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Limits)), None)
+            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Bounds)), None)
             limits = {} if least is None else {"min": kind(least)}
             made.append((name, kind | None, option(one.option, shown=one.shown or True, **limits)))
     return made

@@ -186,16 +186,6 @@ def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
     assert arguments <= set(told)
 
 
-@pytest.mark.parametrize("other", [{"probabilities": True}, {"largest": 9}])
-def test_a_configuration_tells_other_shared_draws_apart(retriever, other):
-    parts = Parts(retriever("x"), None)
-    one, two = (
-        describe(make(parse_spec("gate-votes"), replace(parts, draws=SharedDraws(**given)))) for given in ({}, other)
-    )
-    assert one["settings"]["draws"] == {"probabilities": False, "largest": 0}
-    assert two["settings"]["draws"] == {"probabilities": False, "largest": 0, **other}
-
-
 def test_questions_may_set_a_method_up_and_the_header_tells(retriever, scripted, tmp_path):
     lm, _ = scripted(
         lambda name, inputs, config: {"thought": "So the answer is Ann.", "reasoning": "", "answer": "Ann"}

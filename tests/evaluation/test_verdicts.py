@@ -10,7 +10,7 @@ from servers.openai_server import FaultPlan, OpenAIServer, markers
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
-from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
+from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
@@ -34,8 +34,6 @@ def said_of(number, fields):
     return {
         "helpful": f"Mayor{number} " in fields.get("passage", ""),
         "retrieve": number % 2 == 1,
-        "known": number % 2 == 0,
-        "queries": f'["Who governs Town{number}?"]',
         "quizzes": f'["Who governs Town{number}?"]',
         "relevant": True,
         "support": "fully",
@@ -62,11 +60,9 @@ def reply(messages, n, body):
 
 METHODS = {
     "keqa": lambda found, roles: KEQA(found, lms=roles),
-    "keqa in one hop": lambda found, roles: KEQA(found, lms=roles, decompose=False),
     "rag": lambda found, roles: AlwaysRetrieve(found, lms=roles),
     "ircot": lambda found, roles: IRCoT(found, lms=roles),
     "self-rag": lambda found, roles: SelfRAG(found, lms=roles),
-    "slimplm": lambda found, roles: SlimPLM(found, lms=roles),
     "gate": lambda found, roles: KEQA(found, lms=roles, decompose=False, gate=CertaintyGate()),
 }
 
