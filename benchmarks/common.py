@@ -26,11 +26,7 @@ if str(ROOT / "tests") not in sys.path:
 
 
 class Lines:
-    """Finished work in a file of JSON lines; a later start resumes behind the last whole one.
-
-    Attributes:
-        done: The lines, in their order.
-    """
+    """Finished work in a file of JSON lines; a later start resumes behind the last whole one."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

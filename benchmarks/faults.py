@@ -46,13 +46,7 @@ class TimeOverError(Exception):
 
 
 class Campaign:
-    """The runs of all methods, and what is checked of them.
-
-    Attributes:
-        checks: By method and promise.
-        faults: How often each way of failing was met.
-        requests: By stage, how many requests arrived.
-    """
+    """The runs of all methods, and what is checked of them."""
 
     def __init__(self, options: argparse.Namespace, folder: Path, server: Process) -> None:
         from keqa.lms import build_roles
@@ -76,11 +70,7 @@ class Campaign:
         self.requests: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Ask every method in every stage, and check.
-
-        Raises:
-            TimeOverError: Not all was asked in time.
-        """
+        """Ask every method in every stage, and check."""
         for method in self.options.methods:
             for stage in STAGES:
                 self._stage(method, stage)
@@ -225,11 +215,7 @@ def _index(folder: Path, options: argparse.Namespace) -> str:
 
 
 def _state(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """What of the campaign was done before.
-
-    Raises:
-        SystemExit: The folder is that of another campaign.
-    """
+    """What of the campaign was done before."""
     asked = {name: getattr(options, name) for name in ("questions", "share", "seed", "timeout", "retries", "top_k")}
     asked["kinds"] = list(options.kinds)
     path = folder / "campaign.json"

@@ -225,15 +225,7 @@ class Passages:
 
 @dataclass
 class Tally:
-    """How replies, or questions, ended.
-
-    Attributes:
-        replies: How many were read.
-        values: Ended in a value.
-        typed: Ended in a typed error.
-        broken: Ended in anything else, by class.
-        slowest: Seconds of processor time that one took.
-    """
+    """How replies, or questions, ended."""
 
     replies: int = 0
     values: int = 0
@@ -324,16 +316,7 @@ def asked(replies: Replies, ask: Callable[[str], Any], count: int, until: float)
 
 
 def campaign(count: int, seconds: float, seed: int) -> dict[str, Tally]:
-    """Replies through the adapter and through every method.
-
-    Args:
-        count: How many replies.
-        seconds: After so many no further reply is drawn.
-        seed: Of the grammar.
-
-    Returns:
-        What became of them, by who read them.
-    """
+    """Replies through the adapter and through every method."""
     replies, until = Replies(seed), time.monotonic() + seconds
     everyone = methods()
     each = max(1, count // IN_METHODS // len(everyone))

@@ -56,17 +56,7 @@ WRITES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shut
 
 @dataclass
 class Result:
-    """What became of a command that was killed again and again.
-
-    Attributes:
-        kills: How often it was killed.
-        rounds: How often it came to its end.
-        repeated: Requests beyond those of the runs that were not killed.
-        in_flight: Requests that were in flight at the kills.
-        broken: What of the promise did not hold.
-        requests: Of a run that is not killed.
-        seconds: That it takes.
-    """
+    """What became of a command that was killed again and again."""
 
     kills: int = 0
     rounds: int = 0
@@ -78,15 +68,7 @@ class Result:
 
 
 class Killing:
-    """One command, killed at random points.
-
-    Args:
-        name: Of the command.
-        server: Which it asks.
-        folder: For what it writes.
-        start: Starts it with an output folder.
-        rng: Draws the points.
-    """
+    """One command, killed at random points."""
 
     def __init__(
         self, name: str, server: Server, folder: Path, start: Callable[[Path], BaseProcess], rng: random.Random
@@ -99,11 +81,7 @@ class Killing:
         self.tail = 0.0
 
     def measure(self) -> None:
-        """Run it to its end, and see what it asks and how long it takes.
-
-        Raises:
-            SystemExit: It does not end well even when nobody kills it.
-        """
+        """Run it to its end, and see what it asks and how long it takes."""
         # The first process takes longer than all others, which find everything imported.
         self._ended(self._started(self.killed))
         self.server.plan()
@@ -188,13 +166,7 @@ class Killing:
 
 
 class Changing:
-    """A command that changes an index, killed at its writes and at random times.
-
-    Args:
-        name: Of the command.
-        folder: For what it writes.
-        rng: Draws the times.
-    """
+    """A command that changes an index, killed at its writes and at random times."""
 
     def __init__(self, name: str, folder: Path, rng: random.Random) -> None:
         self.name, self.folder, self.rng = name, folder / name, rng

@@ -48,16 +48,7 @@ _Work = Annotated[Path, typer.Option(help="Where finished work is kept.")]
 
 @dataclass(frozen=True)
 class Context:
-    """A question with the sentences of its passages.
-
-    Attributes:
-        id: Of the question.
-        question: Its text.
-        answer: The gold answer.
-        sentences: Of all passages, in their order.
-        needed: Places of the supporting sentences.
-        triples: The benchmark's own evidence, where it has some.
-    """
+    """A question with the sentences of its passages."""
 
     id: str
     question: str
@@ -91,13 +82,7 @@ def contexts(path: Path) -> Iterator[Context]:
 def selections(
     context: Context, measure: Callable[..., np.ndarray], written: Sequence[str] | None = None
 ) -> Iterator[tuple[str, Sequence[Sequence[int]]]]:
-    """By what selects, the places of the sentences selected for each k.
-
-    Args:
-        context: The question with its sentences.
-        measure: Distances of texts from sentences.
-        written: The triples that a language model wrote; None where none was asked.
-    """
+    """By what selects, the places of the sentences selected for each k."""
     texts = list(context.sentences)
     yield "question", _for_each_k(measure([context.question], texts))
     if context.triples:

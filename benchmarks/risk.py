@@ -30,13 +30,7 @@ _REFUTED = 0.05
 
 @dataclass(frozen=True)
 class Division:
-    """One division of a run's questions.
-
-    Attributes:
-        refused: Whether no threshold held the risk.
-        expected: The share of questions that the program expected to answer.
-        seen: What became of the other half.
-    """
+    """One division of a run's questions."""
 
     refused: bool
     expected: float

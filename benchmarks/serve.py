@@ -370,7 +370,7 @@ async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int
             times.append(time.perf_counter() - started)
             wrong += answer.status_code != 200 or not answer.json()["choices"][0]["message"]["content"]
 
-    limits = httpx.ServerLimits(max_connections=users)
+    limits = httpx.Limits(max_connections=users)
     async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits, trust_env=False) as client:
         await asyncio.gather(*(user(client) for _ in range(users)))
     return times, wrong

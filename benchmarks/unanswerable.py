@@ -89,14 +89,7 @@ _NOT_BY_DECLINING: Final = {"underspecified": _ASKS_BACK, "modality-limited": _N
 
 
 class Row(NamedTuple):
-    """A question of a set.
-
-    Attributes:
-        kind: What it is; ``in the documents`` where they answer it.
-        question: Its text.
-        answers: Spellings of the right answer; none where there is none.
-        passages: Its own documents, of a set where each question has some.
-    """
+    """A question of a set."""
 
     kind: str
     question: str
@@ -229,16 +222,7 @@ _Asked = list[tuple[Row, Mapping[str, Any]]]
 
 
 class Verdict(NamedTuple):
-    """What became of a question.
-
-    Attributes:
-        kind: Of the question.
-        answerable: Whether it has an answer.
-        right: Whether that was said.
-        declined: Whether none was given.
-        acceptable: Whether it was declined as its kind asks for.
-        calls: Replies drawn.
-    """
+    """What became of a question."""
 
     kind: str
     answerable: bool

@@ -11,16 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question.
-
-    Attributes:
-        kind: What makes it hard.
-        question: Its text.
-        answers: Spellings of the right answer; none where the folder has none.
-        places: Where it stands: file, and page, slide, heading or sheet; the last hop's, where there are several.
-        outdated: What an older version says instead.
-        quizzes: What it breaks into, where that is more than itself.
-    """
+    """A question."""
 
     kind: str
     question: str
@@ -62,13 +53,7 @@ QUESTIONS = (
     # Two versions
     _one("dates", "What is the hotel limit per night?", "150", "policies/travel-policy.md", "Hotels", outdated="120"),
     _one("dates", "What is the daily allowance for meals?", "32", "policies/travel-policy.md", "Meals", outdated="24"),
-    _one(
-        "dates",
-        "Within how many days are receipts handed in?",
-        "30",
-        "policies/expenses-2024-02.txt",
-        outdated="60",
-    ),
+    _one("dates", "Within how many days are receipts handed in?", "30", "policies/expenses-2024-02.txt", outdated="60"),
     _one("dates", "Wie viele Urlaubstage haben Beschäftigte im Jahr?", "30", "de/urlaub.md", "Anspruch", outdated="28"),
     _one("dates", "Wann verfällt der Resturlaub?", "30. Juni", "de/urlaub.md", "Übertrag", outdated="31. März"),
     # Other languages

@@ -100,12 +100,7 @@ def costs(run: Run) -> Check:
 
 
 def secrets(folder: Path, words: Mapping[str, str]) -> Check:
-    """No file holds a key or an address.
-
-    Args:
-        folder: Whatever is in it is read.
-        words: What must be in no file, by what it is.
-    """
+    """No file holds a key or an address."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     check = Check("no file holds the key or the server's address", len(files))
     for path in files:

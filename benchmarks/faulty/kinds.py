@@ -18,16 +18,7 @@ MANY = 10_000_000
 
 @dataclass
 class Sent:
-    """What the server sends.
-
-    Attributes:
-        status: Of HTTP.
-        body: Bytes of the body.
-        headers: Beside Content-Length and Content-Type.
-        kind: Content-Type.
-        manner: ``whole``; ``reset`` (closed without a word), ``short`` (closed in mid-body), ``hang`` (silent, then
-            closed), ``drip`` (a few bytes at a time).
-    """
+    """What the server sends."""
 
     status: int = 200
     body: bytes = b""
@@ -38,14 +29,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Call:
-    """A request and what would be a sound answer to it.
-
-    Attributes:
-        body: Of the request.
-        replies: The output fields of each reply.
-        secret: The key and the address that it came with and to, which errors repeat.
-        elsewhere: The address of another server.
-    """
+    """A request and what would be a sound answer to it."""
 
     body: Mapping[str, Any]
     replies: Sequence[Fields]

@@ -39,22 +39,7 @@ BYTES_AT_A_TIME = 40
 
 
 class Server:
-    """The server; use it as a context manager.
-
-    Attributes:
-        share: Of the calls that fail, from 0 to 1.
-        kinds: The ways in which they fail, each as likely as the others.
-        seed: Another seed lets other calls fail.
-        patience: Seconds that a hanging or dripping answer takes.
-        latency: Seconds that a sound answer takes.
-        varied: Whether a repeated request gets another guess at what is not known; where not, the same request has the
-            same answer for ever.
-        asked: How often each prompt of the program came, by the hash of its body.
-        faults: How often each way of failing was met.
-        other: Requests that are no prompt of the program, such as one that tries whether the server is there.
-        strayed: Requests that came to the other server, to which redirects point, and how many of them had a key.
-        finished: When each request ended; of those in work, when they began.
-    """
+    """The server; use it as a context manager."""
 
     def __init__(self, *, latency: float = 0.0, patience: float = 5.0, varied: bool = True) -> None:
         """Set up the server without starting it; nothing fails before a plan is made."""
@@ -92,11 +77,7 @@ class Server:
         return self._elsewhere.address
 
     def plan(self, *, share: float = 0.0, kinds: Sequence[str] = tuple(KINDS), seed: int = 0) -> None:
-        """Let a share of the calls fail from now on, and begin to count again.
-
-        Raises:
-            ValueError: There is no such way to fail.
-        """
+        """Let a share of the calls fail from now on, and begin to count again."""
         if unknown := set(kinds) - set(KINDS):
             raise ValueError(f"unknown faults {sorted(unknown)}; known: {', '.join(KINDS)}")
         with self._lock:
@@ -255,11 +236,7 @@ class _Elsewhere(_Handler):
 
 
 class Process:
-    """A `Server`, with its options, in a process of its own; use it as a context manager.
-
-    Attributes:
-        api_base: Its address.
-    """
+    """A `Server`, with its options, in a process of its own; use it as a context manager."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options

@@ -29,15 +29,7 @@ _QUERIES = [f"Who governs Town{number}?" for number in range(0, 200, 7)]
 
 
 def differences(ours: Path, theirs: Path) -> list[str]:
-    """What two folders do not have in common.
-
-    Args:
-        ours: Of the run that was killed.
-        theirs: Of the run that was not.
-
-    Returns:
-        A line for each file that differs, or is in one of them only.
-    """
+    """What two folders do not have in common."""
     beside = [sorted(path.name for path in folder.parent.iterdir()) for folder in (ours, theirs)]
     about = [f"beside it: {beside[0]} for {beside[1]}"] if beside[0] != beside[1] else []
     return about + (_of_indexes if (theirs / INDEX).is_dir() else _of_files)(ours, theirs)

@@ -46,12 +46,7 @@ _SAME = re.compile(r"Do Town(\d+) and Town(\d+) lie in the same country\?")
 
 
 def questions(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Questions of two hops, of one, with choices, and with yes or no for an answer, in turn.
-
-    Args:
-        count: How many.
-        seed: Another seed, other towns.
-    """
+    """Questions of two hops, of one, with choices, and with yes or no for an answer, in turn."""
     rows: list[dict[str, Any]] = []
     for number in range(count):
         town = (seed * 1_000_000) + number * 2
@@ -71,12 +66,7 @@ def questions(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def passages(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
-    """What can be found: what is true, what was true once, and a passage that gives orders.
-
-    Args:
-        count: For how many questions.
-        seed: That of the questions.
-    """
+    """What can be found: what is true, what was true once, and a passage that gives orders."""
     for town in range(seed * 1_000_000, seed * 1_000_000 + count * 2):
         governed = f"Town{town} is governed by Bo Mayor{town}. Town{town} lies in {_country(town)}."
         yield {"id": f"t{town}", "title": f"Town{town}", "text": governed}
@@ -101,17 +91,7 @@ def fields_of(prompt: str) -> Fields:
 
 
 def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: float) -> list[Fields]:
-    """The output fields of each of n replies.
-
-    Args:
-        messages: The prompt.
-        n: How many replies were asked for.
-        came: How often the same request came before.
-        temperature: At 0 the same is guessed each time.
-
-    Raises:
-        LookupError: The prompt is none of the program's.
-    """
+    """The output fields of each of n replies."""
     asked = signature_of(messages)
     given = fields_of(str(messages[-1].get("content") or ""))
     if asked == "quiz":

@@ -177,10 +177,7 @@ def test_memory_that_the_credentials_do_not_allow_to_ask_for_is_left_out():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["--part", "elasticsearch"], "needs --es-url"),
-        (["--passages", "0"], "at least one passage"),
-    ],
+    [(["--part", "elasticsearch"], "needs --es-url"), (["--passages", "0"], "at least one passage")],
 )
 def test_what_cannot_be_measured_is_said_at_once(tmp_path, capsys, arguments, message):
     with pytest.raises(SystemExit):
