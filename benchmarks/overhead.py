@@ -11,15 +11,15 @@ turns, since the machine is never quiet. What counts are the ratios over bare DS
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
+import common
 import dspy
 import openai
-from latency import Passages, replying
+from latency import lakes, replying
 from rich.console import Console
 from rich.table import Table
 
@@ -54,7 +54,7 @@ class Client:
         self.closed_book_litellm.set_lm(
             build_lm("openai/gpt-4o-mini", api_base=api_base, api_key="any", cache=False, num_retries=0)
         )
-        self.keqa = KEQA(Passages(PASSAGES))
+        self.keqa = KEQA(lakes(PASSAGES))
         self.keqa.set_lm(self.lm)
 
     @staticmethod
@@ -96,22 +96,22 @@ class Client:
 
 def main() -> int:
     """Measure and print; exit code 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--calls", type=int, default=300, help="calls of each way but KEQA in a round")
     parser.add_argument("--questions", type=int, default=24, help="questions of KEQA in a round")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    with replying(QUIZZES) as (address, arrived):
-        client = Client(address, options.calls, options.questions)
+    with replying(QUIZZES) as server:
+        client = Client(server.api_base, options.calls, options.questions)
         cpu: dict[str, list[float]] = {name: [] for name in client.ways()}
         rate: dict[str, list[float]] = {name: [] for name in client.ways()}
         for turn in range(options.rounds + 1):
             for name, run in client.ways().items():
-                before, clock, burnt = arrived(), time.perf_counter(), time.process_time()
+                before, clock, burnt = server.ask("count"), time.perf_counter(), time.process_time()
                 run()
                 burnt, clock = time.process_time() - burnt, time.perf_counter() - clock
-                made = arrived() - before
+                made = server.ask("count") - before
                 if turn:  # The first turn imports and connects.
                     cpu[name].append(burnt / made)
                     rate[name].append(made / clock)

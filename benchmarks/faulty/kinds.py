@@ -10,8 +10,6 @@ from typing import Any
 
 from faulty.world import LURE, Fields
 
-__all__ = ["KINDS", "Sent", "markers", "sent", "sound"]
-
 MANY = 10_000_000
 """Characters of an answer that is far too long."""
 

@@ -2,19 +2,13 @@
 
 Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on
 the order in which threads arrive; so a campaign repeats, and a retry is drawn again. It runs in a process of its own,
-so that its time and memory are not the client's::
-
-    with Process() as server:
-        server.ask("plan", share=0.3, seed=1)
-        ...
-        server.ask("counts")
+so that its time and memory are not the client's, where it is begun by `common.Beside`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import select
 import socket
 import struct
@@ -25,13 +19,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import common  # noqa: F401 - the servers of the tests are on the path from here on
+import common  # noqa: F401
 from servers.local_http import LocalHandler, LocalServer
 
 from faulty.kinds import KINDS, Call, Sent, sent, sound
 from faulty.world import LURE, replies, signature_of
-
-__all__ = ["MODEL", "Process", "Server"]
 
 MODEL = "openai/scripted"
 CHAT = "/chat/completions"
@@ -233,40 +225,3 @@ class _Elsewhere(_Handler):
     def get(self) -> None:
         """Where a redirect made a GET of the request."""
         self.post()
-
-
-class Process:
-    """A `Server`, with its options, in a process of its own; use it as a context manager."""
-
-    def __init__(self, **options: Any) -> None:
-        self._options = options
-        self.api_base = ""
-
-    def __enter__(self) -> Process:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._options), daemon=True)
-        self._process.start()
-        # So that a process that dies is noticed, and not waited for.
-        theirs.close()
-        self.api_base = self._pipe.recv()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._pipe.send(None)
-        self._process.join(5)
-
-    def ask(self, name: str, **arguments: Any) -> Any:
-        """Call a method of the server, and return what it returns."""
-        self._pipe.send((name, arguments))
-        return self._pipe.recv()
-
-
-def _serve(pipe: Any, options: dict[str, Any]) -> None:
-    with Server(**options) as server:
-        pipe.send(server.api_base)
-        with suppress(EOFError, KeyboardInterrupt):
-            while (asked := pipe.recv()) is not None:
-                name, arguments = asked
-                pipe.send(getattr(server, name)(**arguments))

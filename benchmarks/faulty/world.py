@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-__all__ = ["LURE", "fields_of", "passages", "questions", "replies", "signature_of"]
-
 LURE = "Mallory"
 """What passages and broken replies try to make the answer. It is right nowhere."""
 
