@@ -45,13 +45,11 @@ def settings(given: Sequence[str]) -> dict[str, Any]:
 
 
 def write_lines(path: Path, rows: Iterable[Any]) -> Path:
-    """Write rows as lines of JSON."""
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 
@@ -152,7 +150,6 @@ class Finds:
 
 
 def interval(found: Interval, form: str = ".2f") -> str:
-    """A mean with the interval that it lies in."""
     mean, low, high = (format(value, form) for value in (found.mean, found.low, found.high))
     return f"{mean} [{low}, {high}]"
 

@@ -116,7 +116,6 @@ def healed(run: Run, sound: Run) -> list[Check]:
 
 
 def programming_errors(run: Run) -> Check:
-    """No failure is one of the program itself, such as an AttributeError."""
     check = Check("no failure is a programming error", len(run.lines))
     for line in run.lines:
         notes = line.record.degradations if line.record is not None else []
@@ -131,7 +130,6 @@ def _of_the_program(cause: str) -> bool:
 
 
 def costs(run: Run) -> Check:
-    """Whatever a server reports as usage, sums stay sums."""
     check = Check("no negative or absurd sum of tokens", len(run.lines))
     for line in run.lines:
         for role, cost in line.record.cost.by_role.items() if line.record is not None else ():
@@ -142,7 +140,6 @@ def costs(run: Run) -> Check:
 
 
 def leaks(folder: Path, words: Mapping[str, str]) -> Check:
-    """No file holds a key or an address."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     check = Check("no file holds the key or the server's address", len(files))
     for path in files:
@@ -309,7 +306,6 @@ class Campaign:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the campaign."""
     parser = common.parser(__doc__)
     parser.add_argument("--questions", type=int, default=1000)
     parser.add_argument("--share", type=float, default=0.3, help="of the calls that fail")

@@ -228,7 +228,6 @@ def cost(path: Path) -> tuple[float, int, str]:
 
 
 def _seconds() -> float:
-    """What the process beside has taken so far."""
     if (process := beside._BESIDE._process) is None or process.poll() is not None:
         return 0.0
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -254,7 +253,6 @@ def grown(name: str, size: int, folder: Path) -> tuple[float, list[tuple[float, 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read them all, and print what they cost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kb", type=int, default=16, help="the smallest size")
     parser.add_argument("--only", default="", help="what the name of a pattern begins with")

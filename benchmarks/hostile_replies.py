@@ -227,7 +227,6 @@ def methods() -> dict[str, Callable[[str], Any]]:
 
 
 def read(replies: Replies, count: int, until: float) -> Tally:
-    """Replies through the adapter alone, to each signature in turn."""
     patient, tally = adapter(), Tally()
     for signature in itertools.islice(itertools.cycle(SIGNATURES), count):
         if time.monotonic() > until:
@@ -274,7 +273,6 @@ def asked(replies: Replies, ask: Callable[[str], Any], count: int, until: float)
 
 
 def campaign(count: int, seconds: float, seed: int) -> dict[str, Tally]:
-    """Replies through the adapter and through every method."""
     replies, until = Replies(seed), time.monotonic() + seconds
     everyone = methods()
     each = max(1, count // IN_METHODS // len(everyone))

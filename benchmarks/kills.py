@@ -367,7 +367,6 @@ def _above_ties(hits: Any) -> list[Any]:
 
 
 def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Path], Any]]:
-    """By command, what starts it with an output folder."""
     corpus = write_lines(folder / "corpus.jsonl", passages(CORPUS))
     rows = write_lines(folder / "questions.jsonl", questions(count))
     pairs = [row for row in questions(TRAIN * 3) if "answer_type" not in row]
@@ -387,7 +386,6 @@ def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Pa
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Kill, and print what became of it."""
     parser = common.parser(__doc__)
     parser.add_argument("--kills", type=int, default=100, help="over all commands")
     parser.add_argument("--questions", type=int, default=24, help="of evaluate and compare")

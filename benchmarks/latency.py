@@ -54,23 +54,19 @@ class Replies:
     def __call__(self, messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
         """A reply of each kind, recognised by the instructions."""
         system, prompt = messages[0]["content"], messages[-1]["content"]
-        if "Break the question" in system:
-            fields: dict[str, Any] = {"quizzes": json.dumps(self.quizzes)}
-        elif "Answer the quiz from memory" in system:
+        if "Answer the quiz from memory" in system:
             if re.search(r"\[\[ ## quiz ## \]\]\n(.*)", prompt)[1].strip() in self.known:  # type: ignore[index]
-                fields = {"answer": "100 metres"}
-            else:
-                with self._lock:
-                    return [markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
-        elif "Judge whether the two" in system:
-            fields = {"same": "False"}
-        elif "Judge whether the passage" in system:
-            fields = {"helpful": str("Passage 0 " in prompt)}
-        elif "Explain what" in system:
-            fields = {"explanation": "The deepest is lake 0.", "answer": "lake 0"}
-        else:
-            fields = {"answer": "90 metres"}
-        return [markers(**fields)] * n
+                return [markers(answer="100 metres")] * n
+            with self._lock:
+                return [markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
+        fields = {
+            "Break the question": {"quizzes": json.dumps(self.quizzes)},
+            "Judge whether the two": {"same": "False"},
+            "Judge whether the passage": {"helpful": str("Passage 0 " in prompt)},
+            "Explain what": {"explanation": "The deepest is lake 0.", "answer": "lake 0"},
+        }
+        said = next((said for begin, said in fields.items() if begin in system), {"answer": "90 metres"})
+        return [markers(**said)] * n
 
 
 def replying(quizzes: int) -> Beside:
@@ -118,7 +114,6 @@ def plain(program: KEQA, retriever: Finds, question: str) -> tuple[list[bool], i
 
 
 def main() -> int:
-    """Run and print; exit code 1 where a target is missed."""
     parser = common.parser(__doc__)
     parser.add_argument("--latency", type=float, default=0.25)
     parser.add_argument("--quizzes", type=int, default=4)

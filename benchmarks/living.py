@@ -24,7 +24,6 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -39,7 +38,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import common
 import numpy as np
+from common import remove_indexes
 
 from keqa.retrievers import Passage, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
@@ -79,9 +80,8 @@ class _Hashed:
         return self.words[word]
 
     def encode(self, texts: list[str], **options: Any) -> Any:
-        rows = np.array(
-            [np.sum([self._word(word) for word in text.split()] or [np.ones(64)], axis=0) for text in texts]
-        )
+        words = ([self._word(word) for word in text.split()] for text in texts)
+        rows = np.array([np.sum(vectors or [np.ones(64)], axis=0) for vectors in words])
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
     encode_query = encode_document = encode
@@ -130,7 +130,6 @@ class World:
 
 
 def build(engine: str, folder: Path, name: str, world: World, url: str | None) -> str:
-    """Build an index, and give its address."""
     corpus = read_corpus(world.sources, notice=lambda text: None)
     given: dict[str, Any] = {"sources": world.sources, "notice": lambda text: None}
     if engine == "embedded":
@@ -147,7 +146,6 @@ def build(engine: str, folder: Path, name: str, world: World, url: str | None) -
 
 
 def found(address: str, questions: list[str]) -> list[list[tuple[Passage, float]]]:
-    """The ten best passages of each question, with their scores."""
     return [[(hit.passage, hit.score) for hit in hits] for hits in open_index(address).search_many(questions, 10)]
 
 
@@ -172,14 +170,12 @@ def _ordered(hits: list[tuple[Passage, float]]) -> list[str]:
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """How many seconds something takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> Iterator[tuple[str, Any]]:
-    """Make each kind of change so many times, and give what came of each."""
     for number in range(repeat):
         yield "change one", change("add", world.write(7))
         yield "add one", change("add", world.write(DOCUMENTS + 2 * number))
@@ -211,7 +207,6 @@ def in_a_process(engine: str, address: str, url: str | None) -> Callable[[str, P
 
 
 def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
-    """Make a change as a command does, and print the seconds."""
     if engine == "dense":
         _without_weights()
     for module in ("keqa.cli.index", *LOADED[engine]):
@@ -223,7 +218,6 @@ def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
 
 
 def _cluster_seconds(url: str | None) -> float:
-    """The processor time that the nodes of a cluster have taken."""
     if url is None:
         return 0.0
     from keqa.retrievers.elasticsearch import index_address
@@ -247,25 +241,25 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
     """Kill a change at points spread over its time; how often the old and the new state were left, and neither."""
     left = {"old": 0, "new": 0, "neither": 0}
     context = multiprocessing.get_context("spawn")
+
+    def begun() -> Any:
+        ready = context.Event()
+        process = context.Process(target=_sync, args=(address, str(world.documents), ready))
+        process.start()
+        ready.wait()
+        return process
+
     # One that is let be says how long a process takes, with what it loads.
     world.write(99)
-    ready = context.Event()
-    process = context.Process(target=_sync, args=(address, str(world.documents), ready))
-    process.start()
-    ready.wait()
-    seconds = timed(process.join)
+    seconds = timed(begun().join)
     for number in range(count):
         path = world.documents / f"d{100 + number}.txt"
         old, before = path.read_text(), len(found(address, questions))
         world.write(100 + number)
         new = path.read_text()
-        ready = context.Event()
-        process = context.Process(target=_sync, args=(address, str(world.documents), ready))
-        process.start()
-        ready.wait()
+        process = begun()
         process.join(1.1 * seconds * (number + 0.5) / count)
-        if process.is_alive():
-            os.kill(process.pid or 0, signal.SIGKILL)
+        process.kill()
         process.join()
         texts = {hit.passage.text for text in (old, new) for hit in open_index(address).search(text, 3)}
         state = {(True, False): "old", (False, True): "new"}.get((old in texts, new in texts), "neither")
@@ -279,14 +273,17 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
 
 
 def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """All figures of one engine."""
     world = World(folder / f"files-{engine}", arguments.passages, arguments.seed)
     questions, result = world.questions(), {"engine": engine, "passages": arguments.passages}
     started = time.perf_counter()
     address = build(engine, folder, f"index-{engine}", world, arguments.url)
     result["build"] = time.perf_counter() - started
     opened = open_index(address)
-    before = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
+
+    def seen() -> list[list[Passage]]:
+        return [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
+
+    before = seen()
     undisturbed = "a reader opened before finds the same"
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
     change = in_a_process(engine, address, arguments.url if engine == "elasticsearch" else None)
@@ -294,30 +291,23 @@ def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[st
         times[name].append(seconds)
         # A cluster keeps the state before the last change, and no earlier one.
         if undisturbed not in result or engine != "elasticsearch":
-            after = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
-            result[undisturbed] = before == after
+            result[undisturbed] = before == seen()
     for name, some in times.items():
         result[name] = {part: round(statistics.median(one[part] for one in some), 3) for part in some[0]}
         shown = ", ".join(f"{part} {seconds:.2f}" for part, seconds in result[name].items())
         print(f"{engine}: {name}: {shown} s", flush=True)
     again = build(engine, folder, f"again-{engine}", world, arguments.url)
-    result["same top ten as a build"], result["largest difference of a score"] = same(
-        found(address, questions), found(again, questions)
-    )
+    alike = same(found(address, questions), found(again, questions))
+    result["same top ten as a build"], result["largest difference of a score"] = alike
     result["kills"] = kills(address, world, arguments.kills, questions[:20])
     if engine == "elasticsearch":
-        from keqa.retrievers.elasticsearch.address import parse_address
-        from keqa.retrievers.elasticsearch.client import connect
-
-        with connect(parse_address(address)) as client:
-            for name in client.indices.get(index=f"keqa-living-{os.getpid()}-*"):
-                client.indices.delete(index=name)
+        remove_indexes(address, f"keqa-living-{os.getpid()}-*")
     print(json.dumps(result), flush=True)
     return result
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--engines", nargs="+", default=["embedded", "dense"])
     parser.add_argument("--kills", type=int, default=10)

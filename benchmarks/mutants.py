@@ -65,7 +65,6 @@ def lay_out(folder: Path, rooms: Sequence[str]) -> None:
 
 
 def mutmut(folder: Path, names: Sequence[str], *, workers: int, log: Path) -> int:
-    """Run mutmut on some mutants; its output goes to a file."""
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers), *names]
     with log.open("ab") as output:
         return subprocess.run(
@@ -118,7 +117,6 @@ def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
 
 
 def asked() -> argparse.Namespace:
-    """The options of the command line, with all rooms where none is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all unless named")
     parser.add_argument("--mutants", type=int, default=300)
@@ -137,7 +135,6 @@ def asked() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Draw, run and print; exit code 1 where fewer are noticed than wanted."""
     options = asked()
     console, folder = Console(), options.folder
     if options.fresh:

@@ -95,7 +95,6 @@ class Client:
 
 
 def main() -> int:
-    """Measure and print; exit code 1 where a target is missed."""
     parser = common.parser(__doc__)
     parser.add_argument("--calls", type=int, default=300, help="calls of each way but KEQA in a round")
     parser.add_argument("--questions", type=int, default=24, help="questions of KEQA in a round")

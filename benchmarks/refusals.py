@@ -137,7 +137,6 @@ def prose(folder: Path, language: str, held_out: bool = False) -> list[str]:
 
 
 def stretches(texts: list[str], draw: random.Random) -> list[str]:
-    """A few words in a row, or as many signs, of each text."""
     rows = [re.findall(r"[\u3040-\u9fff]{1,2}|[^\W\u3040-\u9fff]+", text) for text in texts]
     found = []
     for words in rows:
@@ -220,7 +219,6 @@ def fit(found: list[set[int]], refuses: list[bool], decay: float) -> np.ndarray:
 
 
 def train(data: Path, folder: Path) -> None:
-    """Write the weights, as whole numbers and the one that all are divided by."""
     found, refuses = samples(data, folder)
     weights = fit(found, refuses, DECAY)
     whole = np.rint(weights * SHARPNESS).astype(int)

@@ -38,7 +38,6 @@ class Division:
 
 
 def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -> Division:
-    """Calibrate on a random half, and answer the other one."""
     order = random.Random(f"risk {seed}").sample(list(outcomes), len(outcomes))
     calibration, others = order[: len(order) // 2], order[len(order) // 2 :]
     try:
@@ -51,7 +50,6 @@ def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -
 
 
 def figures_of(divisions: Sequence[Division], risk: float) -> dict[str, Any]:
-    """The shares and means over divisions."""
     from scipy.stats import binom
 
     def refuted(seen: Selective) -> bool:

@@ -109,7 +109,6 @@ def _less(ours: _Times, theirs: _Times) -> _Times:
 
 
 def _shown(passed: list[float], worked: list[float]) -> list[float]:
-    """Median, 95th percentile, and the median of what a processor took."""
     return [_percentile(passed, 50), _percentile(passed, 95), statistics.median(worked)]
 
 
@@ -160,7 +159,6 @@ class _Served(Beside):
         super().__exit__(*given)
 
     def ask_as(self, place: int) -> float:
-        """The milliseconds that a question takes a user."""
         return _milliseconds(lambda: _ask(self.clients[place]))
 
     def cpu(self) -> float:
@@ -171,7 +169,6 @@ class _Served(Beside):
 
 @contextmanager
 def _serving(address: str, *, answers_at_once: bool) -> Iterator[SimpleNamespace]:
-    """Serve as the command does."""
     retriever, roles = lakes(PASSAGES), _roles(address)
     program: Any = keqa.KEQA(retriever, lms=roles)
     if answers_at_once:
@@ -220,7 +217,6 @@ def _percentile(found: list[float], at: int) -> float:
 
 @contextmanager
 def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
-    """The command in a process of its own: its address and its process."""
     options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--no-token", "--rate", "0", *further]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "DSPY_CACHEDIR": folder}
@@ -243,7 +239,6 @@ def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
 
 
 def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
-    """Many users at once, before the command in a process of its own."""
     with _command(address, "--waiting", str(users)) as (url, pid):
         asyncio.run(_users(url, users, seconds / 6))
         before = _megabytes(pid)

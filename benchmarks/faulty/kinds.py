@@ -41,7 +41,6 @@ def markers(fields: Fields) -> str:
 
 
 def completion(call: Call, texts: Sequence[Any], reason: str = "stop") -> dict[str, Any]:
-    """A chat completion with these texts."""
     prompt = sum(len(str(message.get("content") or "").split()) for message in call.body.get("messages") or [])
     written = sum(len(str(text).split()) for text in texts)
     return {
@@ -58,12 +57,10 @@ def completion(call: Call, texts: Sequence[Any], reason: str = "stop") -> dict[s
 
 
 def sound(call: Call) -> Sent:
-    """The answer without a fault."""
     return _json(completion(call, _texts(call)))
 
 
 def sent(kind: str, call: Call) -> Sent:
-    """The answer with a fault of `KINDS`."""
     return KINDS[kind](call)
 
 

@@ -141,7 +141,6 @@ class Server:
 
 class _Handler(LocalHandler):
     def send(self, answer: Sent) -> None:
-        """Send an answer in its manner."""
         owner = self.server.owner
         if answer.manner in ("reset", "hang"):
             if answer.manner == "hang":
@@ -180,7 +179,6 @@ class _Handler(LocalHandler):
 
 class _Chat(_Handler):
     def get(self) -> None:
-        """The list of models."""
         if self.path.rstrip("/").endswith("/models"):
             listed = {"object": "list", "data": [{"id": MODEL.partition("/")[2], "object": "model"}]}
             self.send(Sent(body=json.dumps(listed).encode()))
@@ -188,7 +186,6 @@ class _Chat(_Handler):
             self.send(Sent(404))
 
     def post(self) -> None:
-        """A chat completion, or what takes its place."""
         owner, body = self.server.owner, self.read_json()
         if not self.path.endswith(CHAT):
             self.send(Sent(404))
@@ -215,7 +212,6 @@ class _Elsewhere(_Handler):
     """The target of redirects: it accepts any request, and its answer is always wrong."""
 
     def post(self) -> None:
-        """A wrong answer to whatever is asked."""
         owner, body = self.server.owner, self.read_json()
         owner.strayed[0] += 1
         owner.strayed[1] += self.headers.get("Authorization") is not None
@@ -223,5 +219,4 @@ class _Elsewhere(_Handler):
         self.send(sound(Call(body, [lure] * int(body.get("n") or 1), "", "")))
 
     def get(self) -> None:
-        """Where a redirect made a GET of the request."""
         self.post()

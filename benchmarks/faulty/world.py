@@ -84,7 +84,6 @@ def signature_of(messages: list[dict[str, Any]]) -> str | None:
 
 
 def fields_of(prompt: str) -> Fields:
-    """The input fields of the last message of a prompt."""
     return {name: value.strip() for name, value in _SECTION.findall(prompt)}
 
 

@@ -96,7 +96,7 @@ def test_vectors_are_not_made_twice(data, monkeypatch):
     monkeypatch.setattr(recall, "open_index", lambda path: opened(data / "known"))
     for there, times in ((None, 1), ("of other passages", 2), (known, 2)):
         monkeypatch.setattr(recall, "facts_of", lambda folder, there=there: [{"source_hash": there}])
-        found = recall.measured(case, data / "work", recall.ENGINES, recall.Console(quiet=True))
+        found = dict(recall.prepared(case, data / "work", recall.ENGINES, recall.Console(quiet=True)))
         assert len(encoded) == times
         assert list(found) == ["bm25", "dense", "hybrid"]
 
