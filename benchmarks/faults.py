@@ -33,8 +33,7 @@ from typing import Any
 import common
 import dspy
 from common import Beside
-from faulty.kinds import KINDS
-from faulty.server import MODEL, Server
+from faulty.server import KINDS, MODEL, Server
 from faulty.world import passages, questions
 
 from keqa.evaluation.evaluate import evaluate
