@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import common  # noqa: F401
 import office_files as files
@@ -213,7 +214,7 @@ class Asked:
     quizzes: tuple[str, ...] = ()
 
 
-def _one(kind: str, question: str, answers: str, file: str, part: int | str | None = None, **more: str) -> Asked:
+def _one(kind: str, question: str, answers: str, file: str, part: int | str | None = None, **more: Any) -> Asked:
     return Asked(kind, question, tuple(answers.split("|")), ((file, part),), **more)
 
 
@@ -254,20 +255,8 @@ QUESTIONS = (
     _one("Chinese", "上海办事处的主任是谁？", "陈立新", "zh/上海办事处.txt"),
     _one("Chinese", "发生火灾时拨打哪个内线电话？", "7119", "zh/安全手册.md", "紧急情况"),
     # Two hops
-    Asked(
-        "two hops",
-        "What is the extension of the leader of project Orion?",
-        ("4360",),
-        (("staff.csv", None),),
-        quizzes=_VISITS,
-    ),
-    Asked(
-        "two hops",
-        "At which site does the leader of project Atlas work?",
-        ("Bremen",),
-        (("staff.csv", None),),
-        quizzes=_HEAD,
-    ),
+    _one("two hops", "What is the extension of the leader of project Orion?", "4360", "staff.csv", quizzes=_VISITS),
+    _one("two hops", "At which site does the leader of project Atlas work?", "Bremen", "staff.csv", quizzes=_HEAD),
     # Nowhere
     Asked("none: not in the folder", "What is the share price of Meridian Rail?"),
     Asked("none: not in the folder", "Wie heißt der Betriebsarzt?"),

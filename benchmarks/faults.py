@@ -89,29 +89,30 @@ def whole(path: Path, ids: Iterable[str]) -> list[Check]:
 def compared(run: Run, sound: Run) -> Check:
     """An answer other than that without faults is failed or marked."""
     expected = {line.id: line for line in sound.lines}
-    check = Check("an answer that a failure changed is failed or marked", len(run.lines))
-    for line in run.lines:
-        if not marked(line) and line.answer != expected[line.id].answer:
-            check.broken.append(f"{line.id}: {line.answer!r} for {expected[line.id].answer!r}; {_notes(line)}")
-    return check
+    changed = [line for line in run.lines if not marked(line) and line.answer != expected[line.id].answer]
+    broken = [_differs(line, expected) for line in changed]
+    return Check("an answer that a failure changed is failed or marked", len(run.lines), broken)
+
+
+def _differs(line: RunLine, expected: Mapping[str, RunLine]) -> str:
+    notes = line.record.degradations if line.record is not None else []
+    noted = ", ".join(f"{note.stage}: {note.cause}, {note.action}" for note in notes) or "nothing noted"
+    return f"{line.id}: {line.answer!r} for {expected[line.id].answer!r}; {noted}"
 
 
 def healed(run: Run, sound: Run) -> list[Check]:
     """After the server has recovered nothing differs from the run without faults: no answer, score or mark."""
     expected = {line.id: line for line in sound.lines}
-    answers = Check("retried on the healed server: the same answers", len(run.lines))
-    marks = Check("retried on the healed server: nothing failed or marked", len(run.lines))
-    for line in run.lines:
-        if marked(line):
-            marks.broken.append(f"{line.id}: {line.error or line.impairments}")
-        if line.answer != expected[line.id].answer:
-            answers.broken.append(f"{line.id}: {line.answer!r} for {expected[line.id].answer!r}; {_notes(line)}")
-    scores = Check("retried on the healed server: the same figures", len(sound.lines[0].scores))
+    healed, count = "retried on the healed server", len(run.lines)
+    wrong = [_differs(line, expected) for line in run.lines if line.answer != expected[line.id].answer]
+    touched = [f"{line.id}: {line.error or line.impairments}" for line in run.lines if marked(line)]
+    scores = Check(f"{healed}: the same figures", len(sound.lines[0].scores))
     for name in sound.lines[0].scores:
         sums = [sum(line.scores.get(name, 0.0) for line in one.lines) / len(one.lines) for one in (run, sound)]
         if abs(sums[0] - sums[1]) > 1e-12:
             scores.broken.append(f"{name} {sums[0]:.4f} for {sums[1]:.4f}")
-    return [answers, marks, scores]
+    answers = Check(f"{healed}: the same answers", count, wrong)
+    return [answers, Check(f"{healed}: nothing failed or marked", count, touched), scores]
 
 
 def programming_errors(run: Run) -> Check:
@@ -142,16 +143,9 @@ def leaks(folder: Path, words: Mapping[str, str]) -> Check:
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     check = Check("no file holds the key or the server's address", len(files))
     for path in files:
-        held = path.read_bytes()
-        check.broken += [
-            f"{path.relative_to(folder)} holds {what}" for what, word in words.items() if word.encode() in held
-        ]
+        found = [what for what, word in words.items() if word.encode() in path.read_bytes()]
+        check.broken += [f"{path.relative_to(folder)} holds {what}" for what in found]
     return check
-
-
-def _notes(line: RunLine) -> str:
-    notes = line.record.degradations if line.record is not None else []
-    return ", ".join(f"{note.stage}: {note.cause}, {note.action}" for note in notes) or "nothing noted"
 
 
 def _requests(done: list[dict[str, Any]], *stages: list[Any]) -> Check:

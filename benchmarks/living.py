@@ -32,6 +32,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
@@ -98,6 +99,7 @@ class World:
 
     def __init__(self, folder: Path, passages: int, seed: int) -> None:
         self.records, self.documents = folder / "records.jsonl", folder / "documents"
+        self.sources = [str(self.records), str(self.documents)]
         self.documents.mkdir(parents=True, exist_ok=True)
         self._random = random.Random(seed)
         self._weights = list(accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
@@ -116,11 +118,6 @@ class World:
         path = self.documents / f"d{number}.txt"
         path.write_text(self._text())
         return path
-
-    @property
-    def sources(self) -> list[str]:
-        """What an index is made of."""
-        return [str(self.records), str(self.documents)]
 
     def questions(self) -> list[str]:
         """Words that some passages have and others have not."""
@@ -145,11 +142,14 @@ def build(engine: str, folder: Path, name: str, world: World, url: str | None) -
     return address
 
 
-def found(address: str, questions: list[str]) -> list[list[tuple[Passage, float]]]:
+Found = list[list[tuple[Passage, float]]]
+
+
+def found(address: str, questions: list[str]) -> Found:
     return [[(hit.passage, hit.score) for hit in hits] for hits in open_index(address).search_many(questions, 10)]
 
 
-def same(one: list[list[tuple[Passage, float]]], other: list[list[tuple[Passage, float]]]) -> tuple[float, float]:
+def same(one: Found, other: Found) -> tuple[float, float]:
     """The share of questions with the same ten passages in the same order, and the largest difference of a score.
 
     Passages of equal scores have no order, and which of them is the tenth says nothing.
@@ -189,21 +189,15 @@ def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> It
         yield "find them in step", change("sync", world.documents)
 
 
-def in_a_process(engine: str, address: str, url: str | None) -> Callable[[str, Path], dict[str, float]]:
-    """What makes a change by a process of its own, and gives the seconds that each part of it took."""
-
-    def change(kind: str, path: Path) -> dict[str, float]:
-        before = _cluster_seconds(url)
-        command = [sys.executable, __file__, "--one", kind, engine, address, str(path), str(time.time())]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            raise SystemExit(ended.stderr)
-        found = json.loads(ended.stdout)
-        if url:
-            found["cluster's CPU"] = _cluster_seconds(url) - before
-        return found
-
-    return change
+def in_a_process(engine: str, address: str, url: str | None, kind: str, path: Path) -> dict[str, float]:
+    """Make a change by a process of its own, and give the seconds that each part of it took."""
+    before = _cluster_seconds(url)
+    command = [sys.executable, __file__, "--one", kind, engine, address, str(path), str(time.time())]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(ended.stderr)
+    spent = json.loads(ended.stdout)
+    return spent | ({"cluster's CPU": _cluster_seconds(url) - before} if url else {})
 
 
 def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
@@ -286,7 +280,7 @@ def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[st
     before = seen()
     undisturbed = "a reader opened before finds the same"
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
-    change = in_a_process(engine, address, arguments.url if engine == "elasticsearch" else None)
+    change = partial(in_a_process, engine, address, arguments.url if engine == "elasticsearch" else None)
     for name, seconds in changes(world, arguments.repeat, change):
         times[name].append(seconds)
         # A cluster keeps the state before the last change, and no earlier one.

@@ -128,12 +128,9 @@ def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> li
     outputs = re.findall(r"^\d+\. `(\w+)` \((.+?)\):", described, re.MULTILINE)
     found = _SAYING_SO.search(system)
     told = _Told(found.group() if found else "", "contradict" in system)
-    texts = []
-    for number in range(n):
-        # Requests for more samples of the same are further draws.
-        seed = f"{model}|{number}|{last}"
-        texts.append(markers(**{name: _value(name, kind, given, seed, told) for name, kind in outputs}))
-    return texts
+    # Requests for more samples of the same are further draws.
+    seeds = (f"{model}|{number}|{last}" for number in range(n))
+    return [markers(**{name: _value(name, kind, given, seed, told) for name, kind in outputs}) for seed in seeds]
 
 
 def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Told) -> str:
@@ -179,9 +176,8 @@ def _answer(passages: Sequence[str], quiz: str, seed: str, told: _Told) -> str:
         if told.of_contradictions and len(set(newest)) > 1 and _drawn(f"obeys|{seed}", 4):
             return told.word
         return newest[0]
-    language = (
-        "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else "de" if re.match(r"(?:Wie|Was|Wer|Wann) ", quiz) else "en"
-    )
+    language = "de" if re.match(r"(?:Wie|Was|Wer|Wann) ", quiz) else "en"
+    language = "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else language
     model = seed.partition("|")[0]
     if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
         if told.word and _drawn(f"obeys|{seed}", 4):
@@ -209,9 +205,8 @@ def _concluded(answered: Sequence[str]) -> str:
 
 def is_refusal(answer: str) -> bool:
     """Whether it is one of the model's ways to say that it does not know."""
-    return _bare(answer) in {_bare(said) for pool in REFUSALS.values() for said in pool} or bool(
-        _SAYING_SO.fullmatch(answer.strip())
-    )
+    known = {_bare(said) for pool in REFUSALS.values() for said in pool}
+    return _bare(answer) in known or bool(_SAYING_SO.fullmatch(answer.strip()))
 
 
 def _listed(value: str) -> list[str]:

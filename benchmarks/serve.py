@@ -26,7 +26,6 @@ import asyncio
 import multiprocessing
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,12 +34,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from operator import sub
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
 
 import httpx
+import numpy as np
 import typer
 from common import Beside
 from latency import lakes, replying
@@ -93,29 +92,19 @@ def _overhead(address: str, questions: int, repeat: int, at_once: int) -> Table:
             with ThreadPoolExecutor(users) as pool:
                 runs = [_interleaved(program, whole, bare, users, questions, pool) for _ in range(repeat)]
             for name in runs[0]:
-                columns = zip(*(_shown(*run[name]) for run in runs), strict=True)
-                table.add_row(f"{users}", name, *(f"{statistics.median(column):.2f}" for column in columns))
+                found = [(*np.percentile(run[name][:, 0], (50, 95)), np.median(run[name][:, 1])) for run in runs]
+                table.add_row(f"{users}", name, *(f"{one:.2f}" for one in np.median(found, axis=0)))
             table.add_section()
     return table
 
 
-_Times = tuple[list[float], list[float]]
-"""The milliseconds of some questions, and those of a processor that each took, in the client and the servers."""
-
-
-def _less(ours: _Times, theirs: _Times) -> _Times:
-    passed, worked = (list(map(sub, *pair)) for pair in zip(ours, theirs, strict=True))
-    return passed, worked
-
-
-def _shown(passed: list[float], worked: list[float]) -> list[float]:
-    return [_percentile(passed, 50), _percentile(passed, 95), statistics.median(worked)]
-
-
 def _interleaved(
     program: keqa.KEQA, whole: _Served, bare: _Served, users: int, questions: int, pool: ThreadPoolExecutor
-) -> dict[str, _Times]:
-    """What each question takes, asked in all ways one after the other, so that noise hits all of them."""
+) -> dict[str, np.ndarray]:
+    """The milliseconds of each question, and those of a processor in the client and the servers.
+
+    It is asked in all ways one after the other, so that noise hits all of them.
+    """
     ways: dict[str, Callable[[int], float]] = {
         **dict.fromkeys(("in Python", "in Python again"), lambda _: _milliseconds(lambda: program(question=QUESTION))),
         "through the server": whole.ask_as,
@@ -125,7 +114,7 @@ def _interleaved(
     def worked() -> float:
         return 1000 * time.process_time() + whole.cpu() + bare.cpu()
 
-    found: dict[str, _Times] = {name: ([], []) for name in ways}
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for number in range(-WARM_UP, questions // users):
         names = list(ways)
         # None is always the one that comes after another.
@@ -133,14 +122,15 @@ def _interleaved(
             before = worked()
             times = list(pool.map(ways[name], range(users)))
             if number >= 0:
-                found[name][0].extend(times)
-                found[name][1].extend([(worked() - before) / users] * users)
+                each = (worked() - before) / users
+                rows[name] += [(passed, each) for passed in times]
+    found = {name: np.array(some) for name, some in rows.items()}
     plain = found["in Python"]
     return {
         "in Python": plain,
         "through the server": found["through the server"],
-        "added by the server": _less(found["through the server"], plain),
-        "added by nothing": _less(found["in Python again"], plain),
+        "added by the server": found["through the server"] - plain,
+        "added by nothing": found["in Python again"] - plain,
         "through the server, at once": found["through the server, at once"],
     }
 
@@ -211,10 +201,6 @@ def _milliseconds(work: Callable[[], Any]) -> float:
     return 1000 * (time.perf_counter() - started)
 
 
-def _percentile(found: list[float], at: int) -> float:
-    return statistics.quantiles(found, n=100, method="inclusive")[at - 1]
-
-
 @contextmanager
 def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
     options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--no-token", "--rate", "0", *further]
@@ -248,7 +234,7 @@ def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
         "answers": f"{len(times):,}",
         "wrong, or errors": f"{wrong:,}",
         "questions a second": f"{len(times) / seconds:.1f}",
-        "seconds, p50 and p95": f"{_percentile(times, 50):.2f}, {_percentile(times, 95):.2f}",
+        "seconds, p50 and p95": "{:.2f}, {:.2f}".format(*np.percentile(times, (50, 95))),
         "memory before and after": f"{before:.0f} MB, {after:.0f} MB",
     }
     table = Table("", "", title=f"{users} users for {seconds:g} seconds", show_header=False)
@@ -276,8 +262,8 @@ def _crowded(address: str, seconds: float) -> tuple[Table, bool]:
                 time.sleep(15)
                 after = f"{_megabytes(pid):.0f}, {_files(pid)}"
                 answered = len(times) - wrong
-                row = (len(times), answered, f"{_percentile(times, 50):.2f}", f"{_percentile(times, 95):.2f}")
-                table.add_row(name, *map(str, row), f"{memory:.0f}", str(files), after)
+                quantiles = (f"{one:.2f}" for one in np.percentile(times, (50, 95)))
+                table.add_row(name, f"{len(times)}", f"{answered}", *quantiles, f"{memory:.0f}", f"{files}", after)
                 sound = sound and not wrong
     return table, sound
 
