@@ -105,10 +105,9 @@ def main(
     console.print(_programs(given, "test questions"))
     for seed, one in others.items():
         console.print(_programs(one, f"further questions, seed {seed}"))
-    figures = _figures(given)
-    figures |= {"quizzes": found.quizzes, "auroc_boundary": found.mastery.auroc, "auroc_vote": found.vote.auroc}
-    figures |= {"prr": found.mastery.prr, "ece": found.mastery.ece}
-    print(json.dumps(figures | {f"fresh_{seed}": _figures(one) for seed, one in others.items()}))
+    ranked = {"quizzes": found.quizzes, "auroc_boundary": found.mastery.auroc, "auroc_vote": found.vote.auroc}
+    ranked |= {"prr": found.mastery.prr, "ece": found.mastery.ece}
+    print(json.dumps(_figures(given) | ranked | {f"fresh_{seed}": _figures(one) for seed, one in others.items()}))
 
 
 class Answers(NamedTuple):

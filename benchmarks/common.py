@@ -14,10 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 if TYPE_CHECKING:
-    from keqa.evaluation.demo import MethodResult
     from keqa.metrics.significance import Interval
     from keqa.retrievers import Hit
 
@@ -152,13 +149,3 @@ class Finds:
 def interval(found: Interval, form: str = ".2f") -> str:
     mean, low, high = (format(value, form) for value in (found.mean, found.low, found.high))
     return f"{mean} [{low}, {high}]"
-
-
-def gain_table(before: MethodResult, after: MethodResult, **columns: Callable[[MethodResult], str]) -> Table:
-    """F1 and exact match of two programs on the same questions, and what the second gains."""
-    names = [name.replace("_", " ") for name in columns]
-    title = f"{len(before.f1_scores)} test questions"
-    table = Table("program", "F1", "EM", "gain in F1", *names, title=title)
-    for row, gain in ((before, ""), (after, interval(before.f1_less(after), "+.2f"))):
-        table.add_row(row.method, interval(row.f1), interval(row.em), gain, *(cell(row) for cell in columns.values()))
-    return table

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from common import gain_table, interval
+from common import interval
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -47,8 +47,12 @@ def main(
     console = Console()
     asked = Questions("testbed", "test", 0, testbed.test[:questions])
     before, after = ask_all(asked, retriever, roles, program=program, only=("KEQA", COMPILED))
-    means = {"retrievals": lambda row: f"{row.retrievals:.2f}", "LM_calls": lambda row: f"{row.calls:.1f}"}
-    console.print(gain_table(before, after, **means))
+    title = f"{len(before.f1_scores)} test questions"
+    table = Table("program", "F1", "EM", "gain in F1", "retrievals", "LM calls", title=title)
+    for row, gain in ((before, ""), (after, interval(before.f1_less(after), "+.2f"))):
+        means = (f"{row.retrievals:.2f}", f"{row.calls:.1f}")
+        table.add_row(row.method, interval(row.f1), interval(row.em), gain, *means)
+    console.print(table)
     console.print(_judging(compiled, testbed, testbed.test[:judged]))
 
 

@@ -42,11 +42,8 @@ def main(
     in_flight: Annotated[int, typer.Option(help="Questions in work at once.")] = 8,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    retriever = keqa.open_encyclopedia()
-    learnt, chosen, tested = (
-        list(of_testbed(split).examples)[:count]
-        for split, count in (("train", train), ("dev", val), ("test", questions))
-    )
+    counts = {"train": train, "dev": val, "test": questions}
+    learnt, chosen, tested = (list(of_testbed(split).examples)[:count] for split, count in counts.items())
     # One log for one set of choices, so that other ones do not pass for these.
     lines = Lines(out / f"{lm.replace('/', '-')}-{train}-{val}-{epochs}-{rate:g}.jsonl")
     training = {"epochs": epochs, "rate": rate}
@@ -56,7 +53,7 @@ def main(
         if len(answered) >= len(tested):
             continue
         began = time.monotonic()
-        program = _made(name, lm, retriever, learnt, chosen, out, training, in_flight)
+        program = _made(name, lm, learnt, chosen, out, training, in_flight)
         if not any(line.get("made") == name for line in lines.done):
             lines.add({"made": name, "minutes": (time.monotonic() - began) / 60})
         left = [example for example in tested if example.id not in answered]
@@ -73,16 +70,9 @@ def main(
 
 
 def _made(
-    name: str,
-    lm: str,
-    retriever: Any,
-    learnt: list[Any],
-    chosen: list[Any],
-    out: Path,
-    training: dict[str, Any],
-    in_flight: int,
+    name: str, lm: str, learnt: list[Any], chosen: list[Any], out: Path, training: dict[str, Any], in_flight: int
 ) -> Program:
-    program = KEQA(retriever, lms=keqa.build_roles(lm, cache=False))
+    program = KEQA(keqa.open_encyclopedia(), lms=keqa.build_roles(lm, cache=False))
     if name == "uncompiled":
         return program
     key = f"{lm.replace('/', '-')}-{len(learnt)}-{len(chosen)}"

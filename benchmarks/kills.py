@@ -65,7 +65,7 @@ _PAID = ("calls", "cached")
 
 
 class Killed:
-    """A command that is killed again and again, and what became of it."""
+    """A command that is killed, and what became of it; a kind of it says how to `measure` it, and what a `round` is."""
 
     def __init__(self, name: str, rng: random.Random) -> None:
         self.name, self.rng = name, rng
@@ -73,22 +73,17 @@ class Killed:
         self.seconds = 0.0
         self.broken: list[str] = []
 
-    def measure(self) -> None:
-        """Run it to its end, and see what it asks and how long it takes."""
-        raise NotImplementedError
-
-    def round(self, count: int) -> None:
-        """From nothing to the end of the command, with no more kills than are left of so many."""
-        raise NotImplementedError
-
     def ended(self, process: Any) -> None:
         """Wait for a process that nobody kills."""
         process.join()
         if process.exitcode:
             raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
 
-    def show(self) -> None:
-        """Print what became of it."""
+    def spend(self, count: int) -> None:
+        """Measure and kill it so many times, and print what became of it."""
+        self.measure()
+        while self.kills < count:
+            self.round(count)
         print(
             f"{self.name:<9} {self.requests:>5} requests and {self.seconds:4.1f} s a run; {self.kills:>3} kills in "
             f"{self.rounds:>3} runs; {self.repeated:>4} requests repeated, {self.in_flight:>4} in flight; "
@@ -406,10 +401,7 @@ def main(arguments: list[str] | None = None) -> int:
             rng = random.Random(f"{options.seed} {name}")
             asking = name not in CHANGES
             killed = Asking(name, rng, folder, server, starts[name]) if asking else Changing(name, rng, folder)
-            killed.measure()
-            while killed.kills < share:
-                killed.round(share)
-            killed.show()
+            killed.spend(share)
             results.append(killed)
     broken = {one.name: len(one.broken) for one in results if one.broken}
     names = ("kills", "rounds", "repeated", "in_flight")

@@ -155,11 +155,8 @@ def same(one: Found, other: Found) -> tuple[float, float]:
     Passages of equal scores have no order, and which of them is the tenth says nothing.
     """
     equal = [_ordered(ours) == _ordered(theirs) for ours, theirs in zip(one, other, strict=True)]
-    apart = [
-        abs(mine - yours) / max(abs(yours), 1e-9)
-        for ours, theirs in zip(one, other, strict=True)
-        for (_, mine), (_, yours) in zip(ours, theirs, strict=False)
-    ]
+    pairs = (pair for both in zip(one, other, strict=True) for pair in zip(*both, strict=False))
+    apart = (abs(mine - yours) / max(abs(yours), 1e-9) for (_, mine), (_, yours) in pairs)
     return sum(equal) / len(equal), max(apart, default=0.0)
 
 

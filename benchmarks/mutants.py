@@ -14,7 +14,6 @@ one run are in docs/mutants.md.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -38,9 +37,8 @@ ROOMS = ("metrics", "optimize", "programs")
 WITHOUT_HELP = "not (model or server or process)"
 # What tests of these rooms read besides the code.
 COPIED = ("tests", "benchmarks", "docs", "README.md", "CONTRIBUTING.md")
-# mutmut's own exit codes of a mutant's tests; pytest ends with 1 where a test failed.
-NOTICED, UNNOTICED, UNREACHED = (1, 3), (0,), (5, 33)
-TIMEOUTS = (-24, 24, 36, 152, 255)
+# mutmut's own exit codes of a mutant's tests, timeouts among them; pytest ends with 1 where a test failed.
+VERDICTS = dict.fromkeys((1, 3, -24, 24, 36, 152, 255), "noticed") | dict.fromkeys((5, 33), "unreached")
 
 
 def lay_out(folder: Path, rooms: Sequence[str]) -> None:
@@ -116,7 +114,7 @@ def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
             yield name
 
 
-def asked() -> argparse.Namespace:
+def main() -> int:
     parser = common.parser(__doc__)
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all unless named")
     parser.add_argument("--mutants", type=int, default=300)
@@ -129,19 +127,12 @@ def asked() -> argparse.Namespace:
     # Before Python 3.12, argparse compares the empty list too with the choices of an argument.
     if unknown := sorted(set(options.rooms) - set(ROOMS)):
         parser.error(f"there is no room {unknown[0]}; choose from {', '.join(ROOMS)}")
-    options.rooms = options.rooms or ROOMS
-    options.folder = options.folder.resolve()
-    return options
-
-
-def main() -> int:
-    options = asked()
-    console, folder = Console(), options.folder
+    rooms, console, folder = options.rooms or ROOMS, Console(), options.folder.resolve()
     if options.fresh:
         shutil.rmtree(folder, ignore_errors=True)
     if not (folder / "setup.cfg").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        lay_out(folder, options.rooms)
+        lay_out(folder, rooms)
     log = folder / "mutmut.log"
     if not (folder / "mutants").exists():
         # It makes all mutants before it looks for those that are named.
@@ -155,15 +146,13 @@ def main() -> int:
         return 1
     done = verdicts(folder)
     table = Table("room", "mutants", "noticed", "unnoticed", "reached by no test", "share")
-    counts: dict[str, Counter[str]] = {room: Counter() for room in (*options.rooms, "all")}
+    counts: dict[str, Counter[str]] = {room: Counter() for room in (*rooms, "all")}
     unnoticed = []
     for name in names:
-        code = done[name]
-        verdict = "noticed" if code in NOTICED + TIMEOUTS else "unreached" if code in UNREACHED else "unnoticed"
-        for room in (name.split(".")[1], "all"):
-            counts[room][verdict] += 1
-        if verdict != "noticed":
-            unnoticed.append(name)
+        verdict = VERDICTS.get(done[name], "unnoticed")
+        counts[name.split(".")[1]][verdict] += 1
+        counts["all"][verdict] += 1
+        unnoticed += [name] * (verdict != "noticed")
     for room, count in counts.items():
         total = count.total()
         share = f"{count['noticed'] / total:.3f}" if total else ""

@@ -170,15 +170,15 @@ def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -
     arguments = (corpus, options.es_url, name, options.queries, ours)
     searched = steps.run("elasticsearch search", count, scaled.search_server, *arguments)
     console.print(table([Line("Elasticsearch", count, {**searched, **loaded})]))
-    note = "peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded"
-    console.print(note if "heap_mb" not in loaded else f"{note}, {loaded['heap_mb']:,.0f} MB of heap in use")
+    heap = f", {loaded['heap_mb']:,.0f} MB of heap in use" if "heap_mb" in loaded else ""
+    console.print(f"peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded{heap}")
     console.print(f"{searched['many_per_s']:,.0f} natural-language queries a second by search_many")
     if "overlap" in searched:
         console.print(f"mean overlap@10 with the embedded engine on them: {searched['overlap']:.3f}")
-    done = [steps.done.get((f"embedded {step}", count), {}) for step in ("build", "search")]
-    beside = {key: figures[key] for figures in done for key in RATIOS if key in figures}
+    both, beside = {**searched, **loaded}, {}
+    for step in ("search", "build"):
+        beside |= steps.done.get((f"embedded {step}", count), {})
     for key, what in RATIOS.items():
-        both = {**searched, **loaded}
         if key in beside and key in both:
             console.print(f"{what} over the embedded engine's: {both[key] / beside[key]:.2f}")
     console.print(f"the index {name} stays on the server, where another run finds it", highlight=False)

@@ -10,7 +10,7 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -164,8 +164,7 @@ def search_both(corpus: Path, embedded: Path, raw: Path, count: int) -> Figures:
     one, other = open_index(embedded), Raw(raw)
     figures: Figures = {}
     for kind, queries in (("kw", content), ("nl", natural)):
-        ours, theirs = latencies([one.search, other.search], queries)
-        figures |= named(kind, ours) | named(f"raw_{kind}", theirs)
+        figures |= latencies({kind: one.search, f"raw_{kind}": other.search}, queries)
     return figures
 
 
@@ -208,7 +207,7 @@ def search_server(corpus: Path, url: str, name: str, count: int, embedded: Path)
     retriever = ElasticsearchRetriever.open(index_address(url, name))
     figures: Figures = {}
     for kind, queries in (("kw", content), ("nl", natural)):
-        figures |= named(kind, latencies([retriever.search], queries)[0])
+        figures |= latencies({kind: retriever.search}, queries)
     started = time.perf_counter()
     together = retriever.search_many(natural)
     figures["many_per_s"] = len(natural) / (time.perf_counter() - started)
@@ -225,24 +224,22 @@ def disk_mb(path: Path) -> float:
     return sum(file.stat().st_size for file in files) / 1e6
 
 
-def latencies(searches: Sequence[Callable[[str], object]], queries: Sequence[str]) -> list[tuple[float, float]]:
-    """Median and 95th percentile in milliseconds, of several ways to search.
+def latencies(ways: Mapping[str, Callable[[str], object]], queries: Sequence[str]) -> Figures:
+    """Median and 95th percentile in milliseconds, of several ways to search by what they are called.
 
     Each query is searched for in all ways, one after the other and in turns, so that other work on the machine meets
     all of them alike; a first round, which finds nothing in memory, does not count.
     """
     for query in queries[: max(10, len(queries) // 10)]:
-        for search in searches:
+        for search in ways.values():
             search(query)
-    times: list[list[float]] = [[] for _ in searches]
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    names = list(ways)
     for turn, query in enumerate(queries):
-        for number in range(len(searches)):
-            chosen = (number + turn) % len(searches)
+        for place in range(len(names)):
+            name = names[(place + turn) % len(names)]
             started = time.perf_counter()
-            searches[chosen](query)
-            times[chosen].append(1000 * (time.perf_counter() - started))
-    return [(statistics.median(one), statistics.quantiles(one, n=20)[-1]) for one in times]
-
-
-def named(kind: str, one: tuple[float, float]) -> Figures:
-    return {f"{kind}_p50": one[0], f"{kind}_p95": one[1]}
+            ways[name](query)
+            times[name].append(1000 * (time.perf_counter() - started))
+    figures = {f"{name}_p50": statistics.median(one) for name, one in times.items()}
+    return figures | {f"{name}_p95": statistics.quantiles(one, n=20)[-1] for name, one in times.items()}

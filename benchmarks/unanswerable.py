@@ -119,16 +119,9 @@ def made(passages: Sequence[keqa.Passage], count: int, seed: int = 0) -> Iterato
         mixed = drawn.choice(texts).split()[:9]
         drawn.shuffle(mixed)
         absent = "".join(drawn.sample(_SYLLABLES, 4))
-        yield Row(
-            kind,
-            next(templates).format(
-                name=name,
-                other=drawn.choice(apart or names),
-                noun=drawn.choice(nouns),
-                shuffled=" ".join(mixed).strip(".?"),
-                absent=absent.capitalize(),
-            ),
-        )
+        slots = {"name": name, "other": drawn.choice(apart or names), "noun": drawn.choice(nouns)}
+        slots |= {"shuffled": " ".join(mixed).strip(".?"), "absent": absent.capitalize()}
+        yield Row(kind, next(templates).format(**slots))
 
 
 def company(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
@@ -176,15 +169,11 @@ def testbed(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
     kept = [passage for passage in whole.passages if passage.title not in gone]
     rows = []
     for asked in [*whole.test, *whole.dev]:
-        missing = [
-            tier
-            for fact, tier in zip(asked.facts, asked.tiers, strict=True)
-            if fact.entity[0].upper() + fact.entity[1:] in gone
-        ]
-        kind = ANSWERABLE if not missing else "left out, known to the LM"
-        if any(tier != "often" for tier in missing):
-            kind = "left out, unknown to the LM"
-        rows.append(Row(kind, asked.question, () if kind.endswith("unknown to the LM") else asked.answers))
+        titled = [fact.entity[0].upper() + fact.entity[1:] for fact in asked.facts]
+        missing = {tier for title, tier in zip(titled, asked.tiers, strict=True) if title in gone}
+        unknown = bool(missing - {"often"})
+        kind = f"left out, {'un' * unknown}known to the LM" if missing else ANSWERABLE
+        rows.append(Row(kind, asked.question, () if unknown else asked.answers))
     return kept, _sampled(rows, count // 4) + list(made(kept, count // 4))
 
 
@@ -217,7 +206,7 @@ _Asked = list[tuple[Row, Mapping[str, Any]]]
 
 
 class Verdict(NamedTuple):
-    """What became of a question."""
+    """What became of a question: whether it was declined at all, and as its kind asks for, with how many replies."""
 
     kind: str
     answerable: bool
@@ -289,16 +278,13 @@ def run(name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[s
 
 def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
     others = [one for one in verdicts if not one.answerable]
-    ratios = {
-        "right": _mean([one.right for one in verdicts if one.answerable]),
-        "unanswered": _mean([one.declined for one in others]),
-        "acceptable": _mean([one.acceptable for one in others]),
+    counted = {
+        "right": [one.right for one in verdicts if one.answerable],
+        "unanswered": [one.declined for one in others],
+        "acceptable": [one.acceptable for one in others],
     }
+    ratios = {name: fmean(values) if values else 0.0 for name, values in counted.items()}
     return ratios | {"joint": _RIGHT * ratios["right"] + (1 - _RIGHT) * ratios["acceptable"]}
-
-
-def _mean(values: Sequence[bool]) -> float:
-    return fmean(values) if values else 0.0
 
 
 def main() -> None:

@@ -3,9 +3,10 @@ import json
 import pytest
 import recall
 import typer
+from common import Finds
 
 from keqa.data.example import ContextPassage, Example, SupportingFact
-from keqa.retrievers import Hit, Passage
+from keqa.retrievers import Passage
 
 BY_TITLE = recall.Benchmark("Two", "two/corpus.json", (("hotpotqa", "two/dev.json"),), "title")
 BY_TEXT = recall.Benchmark("Nat", "nat/corpus.json", (("nq", "nat/dev.jsonl"),), "text")
@@ -44,14 +45,10 @@ def data(tmp_path):
 
 
 def test_recall_is_that_of_the_gold_passages_and_questions_without_theirs_are_left_out(data):
-    class Finds:
-        def search_many(self, queries, k):
-            return [[Hit(Passage("1", "Berg", ""), 1.0), Hit(Passage("2", "Cat", ""), 0.5)] for _ in queries]
-
     case = recall.Case.read(BY_TITLE, data, None)
     assert (case.questions, case.gold, case.left_out) == (["Where does Ann live?"], [{"Ann", "Berg"}], 1)
     assert [one.title for one in case.passages] == ["Ann", "Berg", "Cat"]
-    assert case.recall(Finds()) == 0.5
+    assert case.recall(Finds("Berg", ["", ""])) == 0.5
 
 
 def test_the_table_of_bm25(data, monkeypatch, capsys):
