@@ -68,11 +68,7 @@ def teaching(found: Sequence[Judged]) -> list[Judged]:
 
 
 def complete(signature: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A demonstration with every field of a signature, in its order; DSPy moves incomplete ones apart.
-
-    Raises:
-        KeyError: A field without a default is missing.
-    """
+    """A demonstration with every field of a signature, in its order; DSPy moves incomplete ones apart."""
     demo = {}
     for name, field in signature.fields.items():
         if name not in fields and field.is_required():

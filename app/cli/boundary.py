@@ -234,7 +234,7 @@ def _asked(options: QuestionOptions) -> Questions:
 def _finetuned(found: list[Any], folder: Path, lm: str, options: TrainOptions) -> Any:
     from keqa.cli.compile import read_training
     from keqa.cli.progress import Bars
-    from keqa.optimize.boundary.asked import train_finetuned
+    from keqa.optimize.boundary.train import train_finetuned
 
     with Bars() as bars:
         return train_finetuned(
@@ -250,7 +250,7 @@ def _finetuned(found: list[Any], folder: Path, lm: str, options: TrainOptions) -
 
 def _prompted(found: list[Any], asked: BoundaryLMOptions, options: TrainOptions) -> Any:
     from keqa.lms import build_lm
-    from keqa.optimize.boundary.asked import train_prompted
+    from keqa.optimize.boundary.train import train_prompted
 
     return train_prompted(
         found,

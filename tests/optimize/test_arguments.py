@@ -9,7 +9,7 @@ from dspy.teleprompt import Teleprompter
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_optimizers import _ready_made, check_optimizer, optimize, tunable
+from keqa.optimize.dspy_optimizers import check_optimizer, optimize, ready_made, tunable
 from keqa.optimize.scoring import feedback_metric
 from keqa.optimize.student import Student
 from keqa.programs.baselines import AlwaysRetrieve, Rowen
@@ -58,7 +58,7 @@ def journal(tmp_path):
 def test_what_a_name_and_a_budget_stand_for(setting, journal, name, budget, settings, more):
     world = setting(train=1, val=1)
     student = Student(world.program, Asking(journal, f1), ["answering.answer"])
-    found, given = _ready_made(name, student, feedback_metric(f1), world.lm, budget, 7, 40, 51, 3)
+    found, given = ready_made(name, student, feedback_metric(f1), world.lm, budget, 7, 40, 51, 3)
     assert {one: getattr(found, one) for one in settings} == settings
     assert given == more
 

@@ -4,49 +4,9 @@ from __future__ import annotations
 
 import random
 
-import dspy
 import pytest
 
-from keqa.data.example import Example
-from keqa.optimize.asking import Origins, without_demos, without_own
 from keqa.optimize.demos import Candidate, choose
-from keqa.programs.keqa import KEQA
-
-OWN, OTHER = {"question": "Whose?", "answer": "own"}, {"question": "Whose?", "answer": "other"}
-
-
-@pytest.fixture
-def program():
-    made = KEQA(None)
-    made.answering.answer.demos = [dspy.Example(**OWN), dspy.Example(**OTHER)]
-    made.examination.quiz.demos = [dspy.Example(**OWN, augmented=True)]
-    made.summarizing.summarize.demos = [dspy.Example(**OTHER)]
-    return made
-
-
-def shown(program):
-    return {name: [demo["answer"] for demo in p.demos] for name, p in program.named_predictors() if p.demos}
-
-
-def test_a_question_does_not_see_what_comes_from_it(program):
-    origins, whole = Origins(), shown(program)
-    a, b, c, d = (Example(name, f"{name}?", ("x",)) for name in "abcd")
-    for _, predictor in program.named_predictors():
-        for demo, one in ((OWN, a), (OTHER, b), ({"question": "Another?"}, a), ({"question": "Lost?"}, c)):
-            origins.add(predictor.signature, demo, one)
-    program.learned = origins.known_to(program)
-    # One that an optimizer marked as its own is the same.
-    assert shown(without_own(program, a)) == {"answering.answer": ["other"], "summarizing.summarize": ["other"]}
-    assert shown(without_own(program, b)) == {"answering.answer": ["own"], "examination.quiz": ["own"]}
-    # Nothing of theirs is shown, or nothing is known of them: no copy is made.
-    assert without_own(program, c) is without_own(program, d) is program
-    assert shown(program) == whole
-
-
-def test_what_is_excluded_nowhere_leaves_the_program_itself(program):
-    assert without_demos(program, lambda demo, signature: demo["answer"] == "nobody") is program
-    found = without_demos(program, lambda demo, signature: demo["answer"] == "other")
-    assert shown(found) == {"answering.answer": ["own"], "examination.quiz": ["own"]}
 
 
 def drawn(pool, count, seed=0, **options):

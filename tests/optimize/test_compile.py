@@ -11,11 +11,10 @@ from dspy.lm15 import InvalidRequestError, ServerError
 
 import keqa
 from keqa.data.example import Example
-from keqa.errors import ConfigurationError, InputError, KeqaError
+from keqa.errors import ConfigurationError, InputError, KeqaError, TooManyFailuresError
 from keqa.optimize.boundary.train import learn
 from keqa.optimize.compile import compile_program
-from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.search_space import BOUNDARY, GRID
+from keqa.optimize.tuning import BOUNDARY, GRID
 from keqa.programs import KEQA
 from keqa.programs.boundary.model import root_digest
 from keqa.programs.fingerprint import program_fingerprint
@@ -298,15 +297,12 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
         return reply(name, inputs, config)
 
     world.engine.reply = refusing
-    problems = compiled(world).report.problems
-    assert any("Town3" in problem or "t3" in problem for problem in problems)
+    problems = str(compiled(world).report.problems)
+    assert "<secret> may not ask host <address> at <address>" in problems
     written = {path.name: path.read_bytes().decode("utf-8", "replace") for path in (tmp_path / "work").iterdir()}
-    assert len(written) == 3
+    assert list(written) == ["calls.journal"]
     for secret in ("sk-very-secret", "10.9.8.7", "gw.corp"):
-        assert [name for name, text in written.items() if secret in text] == []
-    told = {name for name, text in written.items() if "<secret> may not ask host <address> at <address>" in text}
-    # The journal of calls holds what succeeded.
-    assert told == {*written} - {"calls.journal"}
+        assert secret not in written["calls.journal"] + problems
 
 
 @pytest.mark.process

@@ -160,6 +160,6 @@ def test_calls_with_token_probabilities_are_kept(world, tmp_path):
     program = FLARE(made.program._retriever.value, demonstrations=False, first_retrieval=False)
     program.set_lm(made.lm)
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-        (trace,) = Asking(journal, f1).traces(program, made.train[:1], steps=True)
+        (trace,) = Asking(journal, f1).traces(program, made.train[:1])
     assert trace.record.answer == "Spouse0"
     assert [sorted(outputs) for _, _, outputs in trace.steps] == [["thought"], ["thought"]]

@@ -102,7 +102,7 @@ def test_wrong_calls_are_left_out_and_verdicts_balanced(setting: Any, tmp_path: 
     record = QuestionRecord.model_construct(
         question=example.question, answer="Ann Spouse1", quizzes=[], answer_type="short", choices=[], degradations=[]
     )
-    trace = Trace(example, record, None, 1.0, tuple(steps))
+    trace = Trace(example, record, 1.0, tuple(steps))
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
         found = right_calls(program, [trace], Asking(journal, f1), Options(optimizer="finetune"))
     assert [one["answer"] for one in found["examination.quiz"]] == ["Bo Mayor1"]

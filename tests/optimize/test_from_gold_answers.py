@@ -50,7 +50,7 @@ def origins(program, *traces):
 
 
 def failed(example):
-    return Trace(example, None, None, 0.0)
+    return Trace(example, None, 0.0)
 
 
 def test_gold_answers_serve_where_nothing_came_out_right():
@@ -114,7 +114,7 @@ def test_what_came_out_right_goes_before_gold_answers():
         samples=[SampleRecord(text="Torman", cluster=0)],
         clusters=[ClusterRecord(answer="Torman", size=1, members=[0])],
     )
-    right = Trace(MARTON, QuestionRecord(question=MARTON.question, quizzes=[quiz], answer="Torman"), None, 1.0)
+    right = Trace(MARTON, QuestionRecord(question=MARTON.question, quizzes=[quiz], answer="Torman"), 1.0)
     pages = Pages()
     found = pools(KEQA(pages, decompose=False), right, failed(KELFORD))
     assert [one["quiz"] for one in found["examination.quiz"]] == ["Who governs Marton?"]
@@ -123,7 +123,7 @@ def test_what_came_out_right_goes_before_gold_answers():
 
 def test_right_answers_that_memory_has_as_well_are_no_reason_to_search():
     quiz = QuizRecord(index=1, text=MARTON.question, resolved=MARTON.question, answer="Torman", source="passages")
-    right = Trace(MARTON, QuestionRecord(question=MARTON.question, quizzes=[quiz], answer="Torman"), None, 1.0)
+    right = Trace(MARTON, QuestionRecord(question=MARTON.question, quizzes=[quiz], answer="Torman"), 1.0)
     pages = Pages()
     known = from_records(KEQA(pages, decompose=False), [right], metric=f1, threshold=0.5, closed_book=lambda *_: 1.0)
     assert (known["answering.answer"], pages.asked) == ([], [])

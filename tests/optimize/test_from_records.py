@@ -56,10 +56,10 @@ def trace(final: str = "1926", score: float = 0.5, **quiz) -> Trace:
         answer=final,
         answer_source="summary",
     )
-    return Trace(MARTON, record, None, score)
+    return Trace(MARTON, record, score)
 
 
-def found(*traces: Trace, program: KEQA | None = None, closed_book=lambda trace, one: 0.0, threshold=0.5):
+def found(*traces: Trace, program: KEQA | None = None, closed_book=lambda one: 0.0, threshold=0.5):
     program = program or KEQA(None)
     pools = from_records(program, traces, metric=f1, threshold=threshold, closed_book=closed_book)
     return {name: [dict(one.demo) for one in pool] for name, pool in pools.items()}

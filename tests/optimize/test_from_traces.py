@@ -18,7 +18,7 @@ FROM_PASSAGES = {"passages": ["Torman leads the Reds."], "evidence": [], "triple
 
 def trace(*steps, answer="Torman", score=0.67, quizzes=()):
     record = QuestionRecord(question=EXAMPLE.question, answer=answer, answer_source="passages", quizzes=list(quizzes))
-    return Trace(EXAMPLE, record, None, score, steps)
+    return Trace(EXAMPLE, record, score, steps)
 
 
 def found(program, *traces, threshold=0.5):

@@ -58,10 +58,10 @@ def story(example, final, score=1.0, **quiz):
         quizzes=[QuizRecord(index=1, text=example.question, resolved=example.question, **quiz)],
         answer=final,
     )
-    return Trace(example, record, None, score)
+    return Trace(example, record, score)
 
 
-def pools(trace, closed_book=lambda trace, one: 0.0, **settings):
+def pools(trace, closed_book=lambda one: 0.0, **settings):
     program = KEQA(None, **{"decompose": False} | settings)
     return from_records(program, [trace], metric=f1, threshold=0.5, closed_book=closed_book)
 
@@ -121,12 +121,12 @@ def test_what_was_not_tried_is_asked_for(without, shown):
     told = {"answer": "B", "source": "passages", "passages": [PASSAGE]}
     asked = []
 
-    def closed_book(trace, one):
-        asked.append((trace.example, one.quiz.text))
+    def closed_book(one):
+        asked.append(one.quiz.text)
         return without
 
     found = pools(story(WHICH, "B", **told), closed_book)
-    assert (len(found["answering.answer"]), asked) == (shown, [(WHICH, WHICH.question)])
+    assert (len(found["answering.answer"]), asked) == (shown, [WHICH.question])
 
 
 def test_verdicts_on_options_are_those_of_options():
@@ -148,7 +148,7 @@ def concluded(**changes):
         for n, (text, answer) in enumerate(texts, start=1)
     ]
     told = {"question": TWO.question, "quizzes": quizzes, "answer": "Torman", "answer_source": "summary"}
-    return Trace(TWO, QuestionRecord(**told | {"explanation": "So."} | changes), None, 0.67)
+    return Trace(TWO, QuestionRecord(**told | {"explanation": "So."} | changes), 0.67)
 
 
 def degraded(stage, *, harmless):

@@ -14,12 +14,11 @@ from dspy.lm15 import AuthError, Message, Request, Response, ServerError, Usage
 from dspy.utils.usage_tracker import UsageTracker
 from servers.openai_server import markers
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError, MissingExtraError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_optimizers import check_optimizer, optimize
-from keqa.optimize.failures import TooManyFailuresError
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.storage.journal import Journal
 
@@ -145,13 +144,19 @@ def test_what_gepa_is_shown_of_passages_cannot_close_a_field(setting, town, jour
 
 
 @pytest.mark.process
-def test_a_second_run_of_gepa_asks_no_question_again(setting, town, journal, reflection):
-    world = setting(town(advised=ADVICE))
-    first = run("gepa", world, journal, reflection, 40)
-    calls = world.town.count.total()
-    second = run("gepa", world, journal, reflection, 40)
-    assert world.town.count.total() == calls
-    assert instructions(second) == instructions(first)
+def test_no_question_is_asked_twice_before_while_and_after_gepa_runs(setting, town, journal, reflection):
+    world = setting(town(advised=ADVICE), train=3, val=2)
+    asking = Asking(journal, f1, in_flight=1)
+    asking.trial(world.program, "before", world.val)
+    scored = len(world.engine.calls)
+    run("gepa", world, journal, reflection, 2)
+    assert len(world.engine.calls) == scored
+    best = run("gepa", world, journal, reflection, 60)
+    assert instructions(best) != instructions(world.program)
+    calls = len(world.engine.calls)
+    asking.trial(best, "after", world.val)
+    assert instructions(run("gepa", world, journal, reflection, 60)) == instructions(best)
+    assert len(world.engine.calls) == calls
 
 
 @pytest.mark.slow
@@ -198,21 +203,6 @@ def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
     with pytest.raises(MissingExtraError, match=r"keqa\[compile\]"):
         check_optimizer("mipro", reflection.lm, "light")
     check_optimizer("simba", reflection.lm, 1)
-
-
-@pytest.mark.slow
-def test_no_question_of_the_program_itself_is_asked_twice(setting, town, journal, reflection):
-    world = setting(town(advised=ADVICE), train=3, val=2)
-    asking = Asking(journal, f1, in_flight=1)
-    asking.trial(world.program, "before", world.val, steps=True)
-    scored = len(world.engine.calls)
-    run("gepa", world, journal, reflection, 2)
-    assert len(world.engine.calls) == scored
-    best = run("gepa", world, journal, reflection, 60)
-    assert instructions(best) != instructions(world.program)
-    calls = len(world.engine.calls)
-    asking.trial(best, "after", world.val)
-    assert len(world.engine.calls) == calls
 
 
 @pytest.mark.parametrize("error", [AuthError("no"), ServerError("down")])

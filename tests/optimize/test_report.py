@@ -12,14 +12,14 @@ from keqa.optimize.asking import Trial
 from keqa.optimize.compile import compile_program, sources_of
 from keqa.optimize.failures import Failed
 from keqa.optimize.options import Options
-from keqa.optimize.pipeline import empty_reference
 from keqa.optimize.report import (
     Change,
     PredictorChange,
     Report,
 )
-from keqa.optimize.search_space import Point
 from keqa.optimize.split import Split
+from keqa.optimize.steps import empty_reference
+from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.index import Entry
@@ -35,8 +35,6 @@ REPORT = Report(
     trials=[Trial("the program as it is", 0.0, (0.0, 0.0)), Trial("gepa", 1.0, (1.0, 1.0))],
     curve=[Point({"threshold": "4/5", "tries": 3, "boundary": False}, 0.5, 1.5, 0.2, (0.5, 0.5))],
     cost_per_retrieval=0.2,
-    before=(0.0, 0.0),
-    after=(1.0, 1.0),
     spent=CallCost(calls=3, samples=3, prompt_tokens=20, completion_tokens=10),
     spent_earlier=CallCost(calls=1, prompt_tokens=2, completion_tokens=3),
     problems=["one"],
@@ -93,7 +91,7 @@ def test_a_report_as_json():
 
 
 def test_one_question_has_no_interval():
-    single = replace(REPORT, before=(0.0,), after=(1.0,))
+    single = replace(REPORT, trials=[Trial(name, 0.0, (0.0,)) for name in ("the program as it is", "gepa")])
     assert (single.before_score, single.after_score, single.gain) == (None, None, None)
     assert single.about()["score"] == {}
 

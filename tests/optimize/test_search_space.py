@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.optimize.search_space import GRID, has_tunable_threshold, own_choice, values_to_try
+from keqa.optimize.tuning import GRID, has_tunable_threshold, own_choice, values_to_try
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA

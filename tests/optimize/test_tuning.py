@@ -12,12 +12,9 @@ import pytest
 from conftest import ScriptedRetriever
 from dspy.lm15 import ServerError
 
-from keqa.data.question import question_digest
-from keqa.errors import ConfigurationError, StorageError
+from keqa.errors import ConfigurationError, TooManyFailuresError
 from keqa.metrics.answers import f1
-from keqa.optimize.asking import Asking, Origins
-from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.reference import UtilityEntry
+from keqa.optimize.asking import Asking
 from keqa.optimize.tuning import tune
 from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
@@ -190,7 +187,6 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
 @pytest.mark.parametrize(
     "options",
     [
-        {"cost_per_retrieval": -1.0},
         {"grid": plain(threshold=("2",))},
         {"grid": plain(tries=(0,))},
         {"grid": plain(temperature=(0.0,))},
@@ -204,55 +200,11 @@ def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, opt
     assert world.engine.calls == []
 
 
-def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_it_is_tuned_on(setting, journal):
-    world = setting(train=2, val=0)
-    entries = [
-        UtilityEntry(
-            root=one.id,
-            quiz="q",
-            passage=f"passage of {one.id}",
-            passage_id="1",
-            helpful=True,
-            gain=1.0,
-            basis="question",
-            question=question_digest(one.question),
-        )
-        for one in world.train
-    ]
-    world.program.picking.reference = UtilityReference().fit(entries)
-    origins, quiz = Origins(), world.program.examination.quiz
-    demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
-    for demo, one in zip(demos, world.train, strict=True):
-        origins.add(quiz.signature, demo, one)
-    quiz.demos = [dspy.Example(**demo) for demo in demos]
-    world.program.learned = origins.known_to(world.program)
-    tune(world.program, world.train, Asking(journal, f1, in_flight=1), grid=NOTHING)
-    judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
-    tried = [prompt for prompt in world.engine.prompts if "demo of t" in prompt]
-    assert (len(judged), len(tried) > 0) == (4, True)
-    for prompt in [*judged, *tried]:
-        last = prompt.rpartition("[[ ## quiz ## ]]")[2]
-        own, other = ("t0", "t1") if any(name in last for name in ("Town0", "Mayor0")) else ("t1", "t0")
-        assert f"of {other}" in prompt
-        assert f"of {own}" not in prompt
-
-
 def test_tuning_stops_where_the_server_is_down(setting, tuned):
     world = setting()
     world.fail(ServerError("down"))
     with pytest.raises(TooManyFailuresError, match=r"tuning: .*LMServerError"):
         tuned(world)
-
-
-def test_a_forged_call_is_refused(setting, journal, tuned):
-    world = setting(val=1)
-    tuned(world, grid=NOTHING)
-    path = journal.path
-    journal.close()
-    with Journal.open(path, {}) as forged:
-        forged.put(next(key for key in forged if key.startswith("draws:")), {"said": "x"})
-    with Journal.open(path, {}) as forged, pytest.raises(StorageError, match="the journal is damaged"):
-        tune(world.program, world.val, Asking(forged, f1, in_flight=1), grid=NOTHING)
 
 
 # Costs, switches and the boundary model.

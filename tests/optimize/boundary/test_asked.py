@@ -18,8 +18,9 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
 from keqa.lms.local.training import Conversation, Trained, TrainingOptions
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.boundary import Collected, CollectedQuiz, asked, check_model, train_finetuned, train_prompted
-from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
+from keqa.optimize.boundary import train as training
+from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel, balanced
@@ -180,7 +181,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
         seen.update(model=model, shown=shown, place=place, options=options)
         return Trained(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
 
-    monkeypatch.setattr(asked, "fine_tune", fine_tune)
+    monkeypatch.setattr(training, "fine_tune", fine_tune)
 
     def train(collected: list[Collected], model: str = "keqa/tiny", **how: Any) -> tuple[Any, dict[str, Any]]:
         return train_finetuned(collected, model, "anywhere", **how), seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.provider import LocalProvider
-from keqa.optimize import pipeline
+from keqa.optimize import steps
 from keqa.optimize.compile import Compiled, compile_program
-from keqa.optimize.reference import Labelled, UtilityEntries, UtilityEntry
+from keqa.optimize.reference import Labels, UtilityEntries
+from keqa.programs.reference.index import Entry
 
 HOW: dict[str, Any] = {"optimizer": "finetune", "tuning": False, "in_flight": 1}
 WORSE = "the fine-tuned language model is worse on the validation questions: left out"
@@ -124,9 +126,9 @@ def test_fine_tuned_language_models_are_saved_beside_the_program(
 def test_what_keeps_a_reference_small_is_told(
     setting: Any, monkeypatch: pytest.MonkeyPatch, count: int, named: str
 ) -> None:
-    few = [Labelled(root="t9", problems=("no passage was found", "nor any other"))]
-    lost = [Labelled(root=f"t{number}", lost={"LMServerError": 2}) for number in range(count)]
-    monkeypatch.setattr(pipeline, "build_reference", lambda *_: UtilityEntries([*lost, *few]))
+    lost = {f"t{number}": Labels(lost=Counter({"LMServerError": 2})) for number in range(count)}
+    few = {"t9": Labels(problems=["no passage was found", "nor any other"])}
+    monkeypatch.setattr(steps, "build_reference", lambda *_: UtilityEntries(lost | few))
     world = setting(train=2, val=1)
     found = compile_program(world.program, world.train, world.val, optimizer="none", tuning=False)
     assert found.report.problems == [
@@ -146,10 +148,9 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(
         def JudgeUtility(self, inputs: Any, config: Any, shown: Any) -> Any:
             return {"helpful": "married" in inputs["passage"] and not shown}
 
-    of = {"root": "t0", "quiz": "To whom is Mayor0 married?", "passage_id": "m0", "gain": 1.0, "basis": "quiz"}
-    entries = [UtilityEntry(**of, passage=text, helpful=helpful) for text, helpful in (("a", True), ("b", False))]
-    entries.append(UtilityEntry(**of, passage="c", helpful=True))
-    monkeypatch.setattr(pipeline, "build_reference", lambda *_: UtilityEntries([Labelled(root="t0", entries=entries)]))
+    quiz = "To whom is Mayor0 married?"
+    entries = [Entry("t0", quiz, text, helpful) for text, helpful in (("a", True), ("b", False), ("c", True))]
+    monkeypatch.setattr(steps, "build_reference", lambda *_: UtilityEntries({"t0": Labels(entries)}))
     world = setting(Misled(), train=2, val=val)
     found = compile_program(world.program, world.train, world.val, optimizer="none", tuning=False)
     report = found.report
@@ -170,9 +171,8 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(
 
 
 def test_a_reference_that_is_as_good_is_kept(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    of = {"root": "t0", "quiz": "To whom is Mayor0 married?", "passage_id": "m0", "gain": 1.0, "basis": "quiz"}
-    entries = UtilityEntries([Labelled(root="t0", entries=(UtilityEntry(**of, passage="a", helpful=True),))])
-    monkeypatch.setattr(pipeline, "build_reference", lambda *_: entries)
+    entries = UtilityEntries({"t0": Labels([Entry("t0", "To whom is Mayor0 married?", "a", True)])})
+    monkeypatch.setattr(steps, "build_reference", lambda *_: entries)
     world = setting(train=2, val=2)
     report = compile_program(world.program, world.train, world.val, optimizer="none", tuning=False).report
     assert report.after == report.before
