@@ -27,14 +27,14 @@ from rich.console import Console
 from rich.table import Table
 
 import keqa
-from keqa.evaluation.build import Parts
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import compare
 from keqa.evaluation.demo import MethodResult
 from keqa.evaluation.questions import Questions, of_testbed
 from keqa.optimize.boundary import Collected, Figures, check_model, collect, train_light
 from keqa.optimize.boundary.collect import write_private
 from keqa.programs.boundary import BoundaryModel
+from keqa.programs.build import Parts
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, parse_spec

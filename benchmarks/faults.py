@@ -106,9 +106,9 @@ class Campaign:
         print(f"{method}, {stage}: {done['told']}", flush=True)
 
     def _ask(self, method: str, stage: str) -> dict[str, Any]:
-        from keqa.evaluation.build import Parts, make
-        from keqa.evaluation.call_cache import CallCache
         from keqa.evaluation.evaluate import evaluate
+        from keqa.programs.build import Parts, make
+        from keqa.programs.calls.call_cache import CallCache
         from keqa.programs.registry import parse_spec
 
         options, path = self.options, self._path(method, stage)

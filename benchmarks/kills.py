@@ -274,7 +274,7 @@ class Changing:
 
     def _answers(self, index: Path, *, scores: bool = True) -> list[Any]:
         from keqa.retrievers import open_index
-        from keqa.retrievers.checksums import verify
+        from keqa.retrievers.local.build import verify
 
         found = open_index(index).search_many(["okapi forest", "mayor", "which town lies at the sea"], 50)
         wrong = verify(index)

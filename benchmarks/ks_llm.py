@@ -1,15 +1,12 @@
-"""KS-LLM: its rows on the testbed with the LM that ships, and its selection alone on real contexts.
+"""KS-LLM: its selection alone on real contexts.
 
-    python benchmarks/ks_llm.py selection [--data DATA] [--work FOLDER] [--limit 30] [--lm local/smollm2]
-    python benchmarks/ks_llm.py testbed [--lm MODEL] [--limit 100] [--work FOLDER]
+    python benchmarks/ks_llm.py [--data DATA] [--work FOLDER] [--limit 30] [--lm local/smollm2]
 
-``selection`` takes the distractor contexts of HotpotQA and 2WikiMultihopQA (10 passages, about 42 sentences) and
+It takes the distractor contexts of HotpotQA and 2WikiMultihopQA (10 passages, about 42 sentences) and
 selects k of their sentences by the question (KS-Q) and, where the benchmark has them, by its own evidence triples,
 compared apart and joined as one text; with ``--lm``, also by the triples that a language model writes from memory, or
-by the question where it writes none. It reports the recall of the supporting sentences and of the answer.
-
-``testbed`` asks the seven rows of the paper, then k in 1, 2, 3, 5 and 10 and documents of 100 to 1,000 tokens, all over
-one file of documents. Both resume in their work folder.
+by the question where it writes none. It reports the recall of the supporting sentences and of the answer, and resumes
+in its work folder.
 """
 
 from __future__ import annotations
@@ -31,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from keqa.data.question import Question
-from keqa.metrics.selection import holds_answer, share_selected
+from keqa.metrics.accuracy import holds_answer
+from keqa.metrics.retrieval import share_selected
 from keqa.programs.baselines.evidence import DistanceMeter, as_text, nearest, subject_of
 from keqa.programs.baselines.ks_llm import KSLLM
 from keqa.programs.program import RecordBuilder
@@ -39,17 +37,12 @@ from keqa.programs.program import RecordBuilder
 SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa": "2wikimultihopqa/dev.json"}
 KEPT = (1, 2, 3, 5, 10)
 _AT_ONCE = 48
-PASSAGES = 50
-"""A document of the testbed has so many: about 1,200 tokens, so that no length of the sweep is longer than most."""
-ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
-LENGTHS = (100, 200, 500, 1000)
 METERS: tuple[tuple[str, str | None, Literal["euclidean", "cosine"]], ...] = (
     ("words", None, "cosine"),
     ("MiniLM, Euclid", "local/minilm", "euclidean"),
     ("MiniLM, cosine", "local/minilm", "cosine"),
 )
 
-app = typer.Typer(add_completion=False)
 _Work = Annotated[Path, typer.Option(help="Where finished work is kept.")]
 
 
@@ -122,8 +115,7 @@ def _for_each_k(measured: np.ndarray, subjects: Sequence[str] | None = None) -> 
     return [[one.position for one in nearest(measured, k, subjects)] for k in KEPT]
 
 
-@app.command()
-def selection(
+def main(
     data: Annotated[Path, typer.Option(help="Folder of the benchmarks' files.")] = DATA,
     work: _Work = Path("build/ks_llm"),
     limit: Annotated[int | None, typer.Option(help="Questions of each set.")] = None,
@@ -245,66 +237,5 @@ def _mean(values: Iterator[float | None]) -> str:
     return f"{fmean(known):.3f}" if known else "-"
 
 
-@app.command("testbed")
-def ask_testbed(
-    lm: Annotated[str, typer.Option(help="The language model.")] = "keqa/tiny",
-    limit: Annotated[int, typer.Option(help="Questions.")] = 100,
-    work: _Work = Path("build/ks_llm"),
-    similarity: Annotated[str | None, typer.Option(help="Embedding model of the distance; words by default.")] = None,
-) -> None:
-    """Ask the seven rows, then the sweeps of k and of the document's length."""
-    from keqa.evaluation.build import Parts
-    from keqa.evaluation.call_cache import CallCache
-    from keqa.evaluation.compare import compare
-    from keqa.evaluation.documents import from_index, make_documents
-    from keqa.evaluation.questions import of_testbed
-    from keqa.lms import build_roles
-    from keqa.programs.registry import parse_spec
-    from keqa.retrievers import open_index
-    from keqa.testbed.index import DOCUMENTS_ORIGIN, open_encyclopedia
-
-    questions, roles = of_testbed("test", limit), build_roles(lm)
-    file = work / "documents.jsonl"
-    source, origin = from_index(open_encyclopedia(), PASSAGES), f"{DOCUMENTS_ORIGIN}, top {PASSAGES}"
-    make_documents(questions.examples, source, file, origin=origin)
-    specs = [
-        *ROWS,
-        *(f"ks-llm:evidence_sentences={k}" for k in KEPT if k != 2),
-        *(f"standard-doc:document_tokens={tokens}" for tokens in LENGTHS),
-    ]
-    settings: dict[str, Any] = {"top_k": PASSAGES}
-    settings |= {} if similarity is None else {"similarity": similarity}
-    with CallCache(work / "calls.sqlite") as cache:
-        rows = list(
-            compare(
-                [parse_spec(spec) for spec in specs],
-                questions,
-                Parts(open_index(f"documents:{file}"), roles, settings),
-                folder=work,
-                cache=cache,
-                in_flight=8,
-            )
-        )
-    Console(width=120).print(_testbed_table([row.path for row in rows], limit))
-
-
-def _testbed_table(paths: Sequence[Path], limit: int) -> Table:
-    from keqa.evaluation.reproduction.ks_llm_tables import selection_recall
-    from keqa.evaluation.run_file import read_run
-
-    table = Table("row", "EM", "F1", "selection recall", "seconds", "failed", title=f"{limit} questions of the testbed")
-    for path in paths:
-        run = read_run(path)
-        lines = run.lines
-        table.add_row(
-            run.header.label,
-            *(f"{fmean(line.scores[name] for line in lines):.3f}" for name in ("em", "f1")),
-            _mean(selection_recall(line) for line in lines),
-            f"{fmean(line.seconds for line in lines):.2f}",
-            str(sum(line.error is not None for line in lines)),
-        )
-    return table
-
-
 if __name__ == "__main__":
-    app()
+    typer.run(main)

@@ -51,8 +51,8 @@ QUESTIONS = 200
 MODEL = "made/up"
 # What a command loads when it gets to its index.
 LOADED = {
-    "embedded": ("tantivy", "keqa.retrievers.tantivy_build"),
-    "dense": ("faiss", "keqa.retrievers.dense.index"),
+    "embedded": ("tantivy", "keqa.retrievers.local.build"),
+    "dense": ("faiss", "keqa.retrievers.local.dense"),
     "elasticsearch": ("elasticsearch.helpers", "keqa.retrievers.elasticsearch.writing"),
 }
 CHANGES: dict[str, Callable[[str, str], Any]] = {

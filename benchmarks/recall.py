@@ -1,24 +1,31 @@
 """Recall of gold passages over real text: BM25, dense retrieval and both together, on four of the shared corpora.
 
-    python benchmarks/recall.py [DATA] [--engine bm25] [--limit-passages 2000] [--threads 2] [--work FOLDER]
+    python benchmarks/recall.py [DATA] [--engine bm25] [--limit-passages 2000] [--limit-questions 200] [--url URL]
 
 Recall is macro-averaged: each question counts the same, however many gold passages it has. Where titles are unique in a
 corpus a gold passage is named by its title, elsewhere by its whole text. The model is MiniLM, which encodes 30 to 80
 passages a second on a core; vectors are kept in the work folder, and a run that was killed resumes there. Exit code 1
 where the hybrid is more than a point below the better of the two.
+
+With `--url` an Elasticsearch cluster is loaded with the vectors of the embedded index (an index of a random name, which
+is removed afterwards), and exit code 1 says that one of its engines is more than a point below the embedded one.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+from unittest.mock import patch
 
+import numpy as np
+import typer
 from common import DATA
 from rich.console import Console
 from rich.table import Table
@@ -28,12 +35,17 @@ from keqa.data.example import Example
 from keqa.errors import KeqaError
 from keqa.metrics.retrieval import macro_recall_at_k
 from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
+from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, writing
+from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
+from keqa.retrievers.embedding import LOCAL, Encoder
 from keqa.retrievers.engines import facts_of
+from keqa.retrievers.local.dense import dense_manifest, open_files
 from keqa.retrievers.text import clean_text, one_line
 
 ENGINES = ("bm25", "dense", "hybrid")
-# How far the hybrid may be below the better of the two.
+# How far an engine may be below what it is compared with.
 _POINT = 0.01
+_ENCODED_AGAIN = 32
 
 
 @dataclass(frozen=True)
@@ -103,20 +115,21 @@ class Case:
     left_out: int
 
     @classmethod
-    def read(cls, benchmark: Benchmark, data: Path, limit: int | None) -> Case:
-        """Read the files of a benchmark."""
+    def read(cls, benchmark: Benchmark, data: Path, limit: int | None, questions: int | None = None) -> Case:
+        """Read the files of a benchmark, or so much of them; gold passages of the questions are kept."""
         corpus = list(read_corpus([data / benchmark.corpus]))
         there = {key(benchmark.gold, one.title, one.text) for one in corpus}
         examples = [one for name, file in benchmark.questions for one in load(f"{name}:{data / file}").examples]
         pairs = [(one.question, gold_keys(benchmark, one)) for one in examples]
         usable = [(question, gold) for question, gold in pairs if gold and gold <= there]
+        left_out, usable = len(pairs) - len(usable), usable[:questions]
         needed = {one for _, gold in usable for one in gold}
         return cls(
             benchmark,
             chosen(benchmark, corpus, needed, limit),
             [question for question, _ in usable],
             [gold for _, gold in usable],
-            len(pairs) - len(usable),
+            left_out,
         )
 
     def folder(self, work: Path) -> Path:
@@ -167,41 +180,91 @@ def measured(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
     return {name: case.recall(retriever) for name, retriever in prepared(case, folder, engines, say)}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
-    parser.add_argument("--engine", choices=ENGINES, action="append", help="may be given several times; all by default")
-    parser.add_argument("--limit-passages", type=int, help="of each corpus; every gold passage is kept")
-    parser.add_argument("--threads", type=int, default=1, help="of the encoding model")
-    parser.add_argument("--work", type=Path, default=Path("runs/recall"), help="for indexes and vectors")
-    options = parser.parse_args(arguments)
-    engines, data = options.engine or list(ENGINES), options.data
+def stored_vectors(folder: Path) -> Callable[[Encoder, Sequence[Passage]], list[dict[str, list[float]]]]:
+    """What gives the vectors of an embedded index in the place of encoding, after some were compared with new ones."""
+    opened, store = open_files(folder)
+    key_of = dense_manifest(opened).encoder.key_of
+    row_of = {key: row for row, key in enumerate(store.keys.tolist())}
+    checked = False
+
+    def encoded(encoder: Encoder, passages: Sequence[Passage]) -> list[dict[str, list[float]]]:
+        nonlocal checked
+        found = [store.rows[row_of[key_of(passage)]] for passage in passages]
+        if found and not checked:
+            again = encoder.passages(passages[:_ENCODED_AGAIN])
+            np.testing.assert_allclose(again, np.stack(found[:_ENCODED_AGAIN]), atol=1e-4)
+            checked = True
+        return [{VECTOR: as_sent(row)} for row in found]
+
+    return encoded
+
+
+def on_cluster(case: Case, url: str, folder: Path) -> dict[str, float]:
+    """Recall@5 of each engine on a cluster, with the vectors of the embedded index in a folder."""
+    from elasticsearch import Elasticsearch
+
+    name = f"keqa-recall-{uuid.uuid4().hex[:12]}"
+    address = index_address(url, name)
+    dense = f"{dense_address(address_and_model(address)[0])}@{LOCAL}"
+    addresses = zip(ENGINES, (address, dense, f"{address},{dense}"), strict=True)
+    try:
+        with patch.object(writing, "encoded", stored_vectors(folder)):
+            load_index(case.passages, address, model=LOCAL)
+        return {engine: case.recall(open_index(where)) for engine, where in addresses}
+    finally:
+        with Elasticsearch(url) as client:
+            for data in client.indices.get(index=f"{name}*"):
+                client.indices.delete(index=data)
+
+
+def row_of(case: Case, found: dict[str, float], cluster: dict[str, float] | None) -> tuple[list[str], float]:
+    """The cells of a corpus, and how far below what it is compared with the worse engine is."""
+    better = max(found.get("bm25", 0), found.get("dense", 0))
+    gaps = [found[name] - one for name, one in (cluster or {}).items()]
+    gaps += [better - found["hybrid"]] if cluster is None and "hybrid" in found else []
+    cells = [
+        f"{found[name]:.3f}" + (f" / {cluster[name]:.3f}" if cluster else "") if name in found else ""
+        for name in ENGINES
+    ]
+    count = f"{len(case.questions):,}" + (f" ({case.left_out} left out)" if case.left_out else "")
+    gap = max(gaps, default=0.0)
+    return [case.benchmark.name, f"{len(case.passages):,}", count, *cells, f"{gap:+.3f}" if gaps else ""], gap
+
+
+def main(
+    data: Annotated[Path, typer.Argument(help="Folder of the shared data.")] = DATA,
+    engine: Annotated[list[str] | None, typer.Option(help="May be given several times; all by default.")] = None,
+    limit_passages: Annotated[int | None, typer.Option(help="Of each corpus; every gold passage is kept.")] = None,
+    limit_questions: Annotated[int | None, typer.Option(help="Of each corpus.")] = None,
+    url: Annotated[str | None, typer.Option(help="A cluster to compare with, such as http://localhost:9200.")] = None,
+    threads: Annotated[int, typer.Option(help="Of the encoding model.")] = 1,
+    work: Annotated[Path, typer.Option(help="For indexes and vectors.")] = Path("runs/recall"),
+) -> None:
+    engines = ENGINES if url else engine or ENGINES
     if lacking := missing(data):
         sys.stderr.write(lacking)
-        return 2
-    console, below = Console(width=100), False
-    table = Table("recall@5", "passages", "questions", *ENGINES, "hybrid - better")
+        raise typer.Exit(2)
+    table = Table("recall@5" + (", embedded / cluster" if url else ""), "passages", "questions", *ENGINES, "below")
+    worst = 0.0
     try:
-        cases = [Case.read(benchmark, data, options.limit_passages) for benchmark in BENCHMARKS]
-        console.print(f"{sum(len(case.passages) for case in cases):,} passages in all")
         if set(engines) != {"bm25"}:
             import torch
 
-            torch.set_num_threads(options.threads)
-        for case in cases:
-            found = measured(case, case.folder(options.work), engines, Console(stderr=True))
-            gap = found["hybrid"] - max(found["bm25"], found["dense"]) if "hybrid" in found else None
-            below = below or (gap is not None and gap < -_POINT)
-            cells = (f"{found[name]:.3f}" if name in found else "" for name in ENGINES)
-            count = f"{len(case.questions):,}" + (f" ({case.left_out} left out)" if case.left_out else "")
-            shown = "" if gap is None else f"{gap:+.3f}"
-            table.add_row(case.benchmark.name, f"{len(case.passages):,}", count, *cells, shown)
+            torch.set_num_threads(threads)
+        for benchmark in BENCHMARKS:
+            case = Case.read(benchmark, data, limit_passages, limit_questions)
+            folder = case.folder(work)
+            found = measured(case, folder, engines, Console(stderr=True))
+            cells, gap = row_of(case, found, on_cluster(case, url, folder / "dense") if url else None)
+            table.add_row(*cells)
+            worst = max(worst, gap)
     except KeqaError as error:
         sys.stderr.write(f"{error}\n")
-        return 2
-    console.print(table)
-    return 1 if below else 0
+        raise typer.Exit(2) from None
+    Console(width=110).print(table)
+    if worst > _POINT:
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from keqa.evaluation.risk import outcomes_of
-from keqa.metrics.abstention import Abstention
+from keqa.metrics.abstention import Selective
 from keqa.optimize.abstention import Outcome, UnheldRiskError, calibrate
 
 _REFUTED = 0.05
@@ -40,7 +40,7 @@ class Division:
 
     refused: bool
     expected: float
-    seen: Abstention
+    seen: Selective
 
 
 def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -> Division:
@@ -50,17 +50,17 @@ def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -
     try:
         held = calibrate(calibration, risk, delta, seed)
     except UnheldRiskError:
-        return Division(True, 0.0, Abstention.of([None] * len(others)))
+        return Division(True, 0.0, Selective.of([None] * len(others)))
     gate = held.abstention
     given = [one.right if gate.confidence.of(one.record) >= gate.threshold else None for one in others]
-    return Division(False, held.controlled.coverage, Abstention.of(given))
+    return Division(False, held.controlled.coverage, Selective.of(given))
 
 
 def figures_of(divisions: Sequence[Division], risk: float) -> dict[str, Any]:
     """The shares and means over divisions."""
     from scipy.stats import binom
 
-    def refuted(seen: Abstention) -> bool:
+    def refuted(seen: Selective) -> bool:
         wrong = seen.answered - seen.right
         return bool(seen.answered and binom.sf(wrong - 1, seen.answered, risk) < _REFUTED)
 
@@ -89,7 +89,7 @@ def main(
     found: dict[str, dict[str, Any]] = {}
     for run in runs:
         outcomes = outcomes_of(run)
-        everything = Abstention.of([one.right for one in outcomes])
+        everything = Selective.of([one.right for one in outcomes])
         figures = figures_of([divided(outcomes, risk, delta, seed) for seed in range(splits)], risk)
         guessing = {"questions": len(outcomes), "risk_answering_all": everything.risk}
         found[run.stem] = guessing | {"credit_answering_all": everything.credit(1 - risk)} | figures

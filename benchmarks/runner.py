@@ -12,14 +12,13 @@ from __future__ import annotations
 import json
 import multiprocessing
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
 
+import typer
 from faulty.server import MODEL, Process
 
-QUESTIONS = 10_000
 IN_FLIGHT = 16
 
 
@@ -55,8 +54,7 @@ def measured(context, count, api_base, folder):
     return result
 
 
-def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else QUESTIONS
+def main(count: int = typer.Argument(10_000, help="Questions.")) -> None:
     context = multiprocessing.get_context("spawn")
     peaks = []
     with tempfile.TemporaryDirectory() as folder, Process() as server:
@@ -68,4 +66,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -2,10 +2,9 @@
 
     python benchmarks/scale.py [--passages 1000000] [--part embedded] [--es-url http://localhost:9200] [--work FOLDER]
 
-Parts, all by default: `embedded` (the embedded engine beside the calls of Tantivy alone), `elasticsearch` (needs
-`--es-url`), `faiss` (made vectors, flat beside lists of 8-bit ones), `encoding` (20,000 real passages and MiniLM, from
-`--data`). Every step is a process of its own, whose peak of memory is reported; results are kept in the work folder, so
-that a run that was killed resumes there. Exit code 1 where a target of the embedded engine is missed.
+Parts, all by default: `embedded` (the embedded engine beside the calls of Tantivy alone) and `elasticsearch` (needs
+`--es-url`). Every step is a process of its own, whose peak of memory is reported; results are kept in the work folder,
+so that a run that was killed resumes there. Exit code 1 where a target of the embedded engine is missed.
 """
 
 from __future__ import annotations
@@ -14,15 +13,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from common import DATA
 from rich.console import Console
-from scaling import lexical, vectors
+from scaling import lexical
 from scaling.report import Line, table, targets
 from scaling.steps import Steps
 
 from keqa.errors import KeqaError
 
-PARTS = ("embedded", "elasticsearch", "faiss", "encoding")
+PARTS = ("embedded", "elasticsearch")
 RATIOS = {"build_s": "load time", "disk_mb": "disk", "kw_p50": "content-word query, p50,", "nl_p50": "question, p50,"}
 
 
@@ -72,30 +70,6 @@ def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -
     return True
 
 
-def faiss(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
-    count, lines, recall = options.passages, [], 0.0
-    flat = options.work / f"flat-{count}"
-    for name, folder, beside in (("flat", flat, None), ("IVF-SQ8", options.work / f"ivf-{count}", flat)):
-        built = steps.run(f"{name} build", count, vectors.build, folder, count, beside is None)
-        searched = steps.run(f"{name} search", count, vectors.search, folder, count, options.queries, beside)
-        recall = searched.get("recall", recall)
-        lines.append(Line(f"FAISS {name}", count, {**searched, **built}))
-    console.print(table(lines))
-    console.print("kw: one vector, without encoding a question")
-    console.print(f"of the ten nearest vectors, IVF-SQ8 finds {recall:.3f}")
-    console.print(f"flat over IVF-SQ8, p50: {lines[0].figures['kw_p50'] / lines[1].figures['kw_p50']:.1f}")
-    return True
-
-
-def encoding(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
-    count, folder = options.encodings, options.work / f"real-{options.encodings}"
-    built = steps.run("encoding", count, vectors.encode, options.data, folder, count, options.threads)
-    searched = steps.run("encoding search", count, vectors.search_real, options.data, folder, min(options.queries, 300))
-    console.print(table([Line(f"MiniLM, {built['threads']} thread(s)", built["found"], {**searched, **built})]))
-    console.print(f"of the ten nearest real vectors, IVF-SQ8 finds {searched['recall']:.3f}")
-    return True
-
-
 def _corpus(options: argparse.Namespace) -> Path:
     return Path(options.work, f"made-{options.passages}.tsv")
 
@@ -104,11 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=500, help="of each kind")
-    parser.add_argument("--encodings", type=int, default=vectors.REAL, help="real passages to encode")
-    parser.add_argument("--threads", type=int, default=1, help="of the encoding model")
     parser.add_argument("--part", choices=PARTS, action="append", help="may be given several times")
     parser.add_argument("--es-url", help="where Elasticsearch listens")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--work", type=Path, default=Path("runs/scale"), help="for indexes and results")
     options = parser.parse_args(arguments)
     chosen = options.part or [part for part in PARTS if part != "elasticsearch" or options.es_url]
@@ -116,12 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("part elasticsearch needs --es-url")
     if options.passages < 1 or options.queries < 10:
         parser.error("at least one passage and ten queries are needed")
-    missing = [name for name in (*vectors.CORPORA, vectors.QUESTIONS) if not (options.data / name).is_file()]
-    if "encoding" in chosen and missing:
-        parser.error(f"part encoding needs the shared data, and {options.data} has no {', '.join(missing)}")
     options.work.mkdir(parents=True, exist_ok=True)
     steps, console = Steps(options.work / "results.jsonl"), Console(width=160)
-    run = {"embedded": embedded, "elasticsearch": elasticsearch, "faiss": faiss, "encoding": encoding}
+    run = {"embedded": embedded, "elasticsearch": elasticsearch}
     try:
         return 0 if all([run[part](steps, options, console) for part in chosen]) else 1
     except KeqaError as error:

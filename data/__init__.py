@@ -1,12 +1,10 @@
 """Questions with their gold answers: benchmarks by name, and the user's own files, as one example type."""
 
 from keqa.data.benchmark import Benchmark
-from keqa.data.benchmarks import BENCHMARKS
-from keqa.data.evidence import ContextPassage, SupportingFact, Triple
-from keqa.data.example import Answered, Example, as_examples
-from keqa.data.load import load
-from keqa.data.loading import Loaded
-from keqa.data.own import Problem, Reading, read_examples, sort_examples
+from keqa.data.benchmarks import BENCHMARKS, load
+from keqa.data.example import Answered, ContextPassage, Example, SupportingFact, Triple, as_examples
+from keqa.data.loading import Loaded, Problem
+from keqa.data.own import read_examples, sort_examples
 
 __all__ = [
     "BENCHMARKS",
@@ -16,7 +14,6 @@ __all__ = [
     "Example",
     "Loaded",
     "Problem",
-    "Reading",
     "SupportingFact",
     "Triple",
     "as_examples",

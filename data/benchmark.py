@@ -1,35 +1,39 @@
-"""One benchmark: how its files are read, where it lies on the Hugging Face hub, what it has and under which licence."""
+"""One benchmark: how its files are read, where it lies on the Hugging Face hub, what it has and under which licence.
+
+Beside it stands what the benchmarks' converters share: the fields of a record, its answers, and texts of its evidence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import field as default
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from keqa.data.loading import Loaded, collect, read_records
-from keqa.data.records import Converted
+from keqa.data.example import Example, as_example
+from keqa.data.loading import Converted, Loaded, collect, read_records
+from keqa.data.question import clean
+from keqa.data.quiz_references import check, parse
 from keqa.data.rows import Row, json_list
 from keqa.errors import InputError, MissingExtraError
+from keqa.metrics.answers import normalize
+from keqa.retrievers.text import clean_text, one_line
 
 # The same part of a benchmark under the names that files and the hub give it.
-_ALSO: dict[str, tuple[str, ...]] = {
+_ALSO: Final[dict[str, tuple[str, ...]]] = {
     "dev": ("validation", "val"),
     "validation": ("dev", "val"),
     "val": ("validation", "dev"),
     "train": ("auxiliary_train",),
 }
+_POLAR: Final = re.compile(r"(?:yes|no)(?:[.,!;:].*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class HubSource:
-    """Where a benchmark lies on the Hugging Face hub.
-
-    Attributes:
-        repository: Its name there.
-        config: The configuration; None for the only one.
-        splits: Those with answers; the first is taken where none is asked for.
-    """
+    """A repository of the Hugging Face hub with its splits that have answers; the first is taken by default."""
 
     repository: str
     config: str | None = None
@@ -41,12 +45,13 @@ def whole(read: Callable[[Path], Iterator[Row]]) -> Callable[[Path, str | None],
     return lambda path, _: read(path)
 
 
-_LINES_OR_LIST = whole(json_list)
+LINES_OR_LIST: Final = whole(json_list)
+"""Reads what is JSON lines or a JSON list."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark that `keqa.data.load` knows by name.
+    """A benchmark that `keqa.data.benchmarks.load` knows by name.
 
     Attributes:
         name: As it is asked for.
@@ -69,14 +74,14 @@ class Benchmark:
     name: str
     title: str
     _: KW_ONLY
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = default(default_factory=dict)
     hub: HubSource | None = None
     has: tuple[str, ...] = ()
     multi_hop: bool = False
     language: Literal["en", "zh"] = "en"
     licence: str
     expected: str
-    rows: Callable[[Path, str | None], Iterator[Row]] = _LINES_OR_LIST
+    rows: Callable[[Path, str | None], Iterator[Row]] = LINES_OR_LIST
     splits_itself: bool = False
     convert: Callable[[Mapping[str, Any]], Converted]
 
@@ -87,20 +92,10 @@ class Benchmark:
     def load(
         self, path: Path | str | None = None, *, split: str | None = None, sample: int | None = None, seed: int = 0
     ) -> Loaded:
-        """Load a file or folder, or from the Hugging Face hub.
+        """Load a file, a folder that holds the files under their authors' names, or the hub's copy.
 
-        Args:
-            path: A file, or the folder that holds the files under their authors' names. By default the hub's copy,
-                through ``datasets`` (extra ``hub``), or what that keeps of it.
-            split: Which of the folder's files, which part of a file that holds several, or which split of the hub; the
-                one that papers report by default.
-            sample: How many questions; all of them by default.
-            seed: Of the sample.
-
-        Raises:
-            InputError: There is no such file, it is of another format, or the split is unknown; or the hub has no copy
-                that can be read, or cannot be reached.
-            MissingExtraError: ``datasets`` is not installed.
+        The split is one of the folder's files, of the parts of a file that holds several, or of the hub; by default
+        the one that papers report.
         """
         if path is None:
             return self.from_rows(self._hub_rows(split), sample=sample, seed=seed)
@@ -141,10 +136,15 @@ class Benchmark:
         if path.is_dir() and self.files:
             return self._file(path / self.files[pick_split(split, tuple(self.files), self.title)], None)
         if path.is_file() and split is not None and not self.splits_itself:
-            raise InputError(f"{path} is one file, which is one split: leave the split {split!r} out")
+            raise one_split(path, split)
         if path.is_dir() and not self.splits_itself:
             raise InputError(f"{path} is a folder; expected: a file of {self.title}, {self.expected}")
         return path
+
+
+def one_split(path: Path, split: str) -> InputError:
+    """The error where a split of a single file is asked for."""
+    return InputError(f"{path} is one file, which is one split: leave the split {split!r} out")
 
 
 def pick_split(asked: str | None, available: tuple[str, ...], title: str) -> str:
@@ -155,3 +155,83 @@ def pick_split(asked: str | None, available: tuple[str, ...], title: str) -> str
         if name in available:
             return name
     raise InputError(f"{title} has the splits {', '.join(available)}, not {asked!r}")
+
+
+def field(record: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
+    """A field that the format must have; an `InputError` where it is missing or of another kind."""
+    if record.get(name) is None:
+        raise InputError(f"there is no {name}")
+    value = record[name]
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        expected = " or ".join(one.__name__ for one in kinds)
+        raise InputError(f"{name} must be {expected}, not {type(value).__name__}")
+    return value
+
+
+def items(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """A field that is a list of objects."""
+    found = field(record, name, (list, tuple))
+    if not all(isinstance(one, Mapping) for one in found):
+        raise InputError(f"{name} must be a list of objects")
+    return list(found)
+
+
+def listed_below(document: Any, name: str, path: Path, like: str) -> list[Any]:
+    """The list under a name of the object that a whole file is."""
+    found = document.get(name) if isinstance(document, Mapping) else None
+    if not isinstance(found, list):
+        raise InputError(f"{path}: an object with the list {name} is expected, as {like}")
+    return found
+
+
+def one_text(value: Any, what: str) -> str:
+    """A text of the evidence on one line; a list of sentences as one text."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | dict):
+        parts = list(value)
+        if all(isinstance(part, str) for part in parts):
+            value = " ".join(parts)
+    if not isinstance(value, str):
+        raise InputError(f"{what} must be text, not {type(value).__name__}")
+    # Contexts are long and mostly plain English; there the careful way would take most of the time of loading.
+    return one_line(value if value.isascii() and value.isprintable() else clean_text(value))
+
+
+def is_polar(answer: str) -> bool:
+    """Whether a gold answer is yes or no, perhaps with a remark after it."""
+    return bool(_POLAR.fullmatch(answer.strip()))
+
+
+def usable(*answers: Any) -> tuple[str, ...]:
+    """The gold answers and aliases that an answer can equal, each once; an `InputError` where none can be used.
+
+    Published aliases hold empty texts and such as "???", which nothing equals after normalisation.
+    """
+    given = []
+    for listed in answers:
+        for answer in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else [listed]:
+            if answer is None and listed is None:
+                continue
+            if isinstance(answer, bool) or not isinstance(answer, str | int | float):
+                raise InputError(f"the answer must be text, not {type(answer).__name__}")
+            given.append(clean(str(answer)))
+    # Normalising the hundreds of thousands of TriviaQA's aliases takes longest; what has a letter needs none here.
+    found = [text for text in given if any(char.isalnum() for char in text) or (text and normalize(text))]
+    if not found:
+        texts = [text for text in given if text]
+        raise InputError(f"the answer {texts[0]!r} is nothing but punctuation" if texts else "there is no answer")
+    return tuple(dict.fromkeys(found))
+
+
+def make(fields: Mapping[str, Any]) -> Example:
+    """An example from plain fields and evidence, checked as every other is; an `InputError` where it cannot be used.
+
+    A gold decomposition whose references lead nowhere is dropped, and the question stays.
+    """
+    quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
+    if not all(quizzes) or any(broken.fatal for broken in check(parse(quizzes))):
+        fields = {**fields, "quizzes": (), "quiz_answers": ()}
+    evidence: dict[str, Any] = {
+        name: tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context")
+    }
+    return replace(as_example(fields), kind=fields.get("kind", ""), scored_as=fields.get("scored_as", ""), **evidence)

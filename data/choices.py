@@ -7,20 +7,18 @@ al. (2021), whose layout is as the authors document it; no file of theirs was at
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource
-from keqa.data.evidence import SupportingFact, one_text
-from keqa.data.example import Example
-from keqa.data.records import Converted, LeftOut, field, items, make
+from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_split, one_text
+from keqa.data.example import Example, SupportingFact
+from keqa.data.loading import Converted, LeftOut
 from keqa.data.rows import Row, json_list, table
 from keqa.errors import InputError
 
-_LETTERS = "ABCD"
-_MORE_LETTERS = "EFGHIJ"
+_LETTERS = "ABCDEFGHIJ"
 _FEWEST = 2
 _MMLU_TRAIN = "auxiliary_train"
 _SPLIT = re.compile(r"_(test|dev|val)$")
@@ -70,7 +68,7 @@ def _mlec(record: Mapping[str, Any]) -> Converted:
         return LeftOut("with an image or table")
     options = field(record, "options", dict)
     example = _choice(record.get("qtext"), _lettered(options), record.get("answer"))
-    name = field({"qid": None if record.get("qid") is None else str(record["qid"])}, "qid", str)
+    name = str(record["qid"]) if record.get("qid") is not None else field(record, "qid", str)
     return replace(example, id="/".join(filter(None, (record.get("subject", ""), name))))
 
 
@@ -80,12 +78,10 @@ def _mlec_rows(path: Path, split: str | None) -> Iterator[Row]:
     parts = dict.fromkeys((part, {"val": "dev", "validation": "dev"}.get(part, part)))
     files = [path] if path.is_file() else sorted(file for one in parts for file in path.glob(f"*_{one}.json"))
     if path.is_file() and split is not None:
-        raise InputError(f"{path} is one file, which is one split: leave the split {split!r} out")
+        raise one_split(path, split)
     if not files:
         raise InputError(f"{path} holds no file such as Clinic_{part}.json")
-    for file in files:
-        for row in json_list(file):
-            yield _with_subject(row, _SPLIT.sub("", file.stem))
+    return _of_subjects(files, json_list)
 
 
 def _subjects(read: Callable[[Path], Iterator[Row]]) -> Callable[[Path, str | None], Iterator[Row]]:
@@ -100,21 +96,21 @@ def _subjects(read: Callable[[Path], Iterator[Row]]) -> Callable[[Path, str | No
         files = sorted(folder.glob("*.csv")) if folder.is_dir() else [path] if split is None else []
         if not files:
             raise InputError(f"{folder} is no folder of .csv files; one for each subject is expected")
-        for file in files:
-            for row in read(file):
-                yield _with_subject(row, _SPLIT.sub("", file.stem))
+        return _of_subjects(files, read)
 
     return rows
 
 
-def _with_subject(row: Row, subject: str) -> Row:
-    value = {**row.value, "subject": subject} if isinstance(row.value, Mapping) else row.value
-    return Row(row.path, row.number, value, row.unit)
+def _of_subjects(files: Sequence[Path], read: Callable[[Path], Iterator[Row]]) -> Iterator[Row]:
+    for file in files:
+        subject = {"subject": _SPLIT.sub("", file.stem)}
+        for row in read(file):
+            yield replace(row, value=row.value | subject) if isinstance(row.value, dict) else row
 
 
 def _lettered(record: Mapping[str, Any]) -> list[Any]:
     """The options under their letters: four, of which the last ones may be blank, and more where there are more."""
-    options = [record.get(letter) for letter in _LETTERS + _MORE_LETTERS]
+    options = [record.get(letter) for letter in _LETTERS]
     while len(options) > _FEWEST and (options[-1] is None or not str(options[-1]).strip()):
         options.pop()
     return options
@@ -122,24 +118,12 @@ def _lettered(record: Mapping[str, Any]) -> list[Any]:
 
 def _choice(question: Any, choices: list[Any], answer: Any) -> Example:
     """A question with its options, where the answer is a letter or a position."""
-    letters = (_LETTERS + _MORE_LETTERS)[: max(len(choices), 1)]
+    letters = _LETTERS[: max(len(choices), 1)]
     place = letters.find(answer.strip().upper()) if isinstance(answer, str) and len(answer.strip()) == 1 else answer
     if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(choices):
         raise InputError(f"the answer must be a letter from A to {letters[-1]}, not {answer!r}")
     return make({"question": question, "choices": choices, "answers": (choices[place],), "answer_type": "choice"})
 
-
-_CMMLU = Benchmark(
-    "cmmlu",
-    "CMMLU",
-    has=("choices",),
-    language="zh",
-    licence="CC BY-NC-SA 4.0 (no commercial use)",
-    expected="a CSV table with Question, A, B, C, D and Answer; or a folder of one for each subject",
-    rows=_subjects(lambda file: table(file, look_for=("", "Question", *_LETTERS, "Answer"))),
-    splits_itself=True,
-    convert=_cmmlu,
-)
 
 BENCHMARKS = (
     Benchmark(
@@ -159,11 +143,21 @@ BENCHMARKS = (
         has=("choices",),
         licence="MIT",
         expected="a CSV table without a header: question, four choices, letter; or a folder of one for each subject",
-        rows=_subjects(lambda file: table(file, ("question", *_LETTERS, "answer"))),
+        rows=_subjects(lambda file: table(file, ("question", *_LETTERS[:4], "answer"))),
         splits_itself=True,
         convert=_mmlu,
     ),
-    _CMMLU,
+    Benchmark(
+        "cmmlu",
+        "CMMLU",
+        has=("choices",),
+        language="zh",
+        licence="CC BY-NC-SA 4.0 (no commercial use)",
+        expected="a CSV table with Question, A, B, C, D and Answer; or a folder of one for each subject",
+        rows=_subjects(lambda file: table(file, look_for=("", "Question", *_LETTERS[:4], "Answer"))),
+        splits_itself=True,
+        convert=_cmmlu,
+    ),
     Benchmark(
         "mlec",
         "MLEC-QA",

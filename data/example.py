@@ -7,17 +7,47 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from keqa.data.evidence import ContextPassage, SupportingFact, Triple
-from keqa.data.question import AnswerType, check_answer_type, check_text, clean, is_missing
+from keqa.data.question import AnswerType, check_answer_type, check_text, clean, is_missing, refuse_table
 from keqa.data.quiz_references import check, parse
-from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 
+PassageRole = Literal["unknown", "supporting", "distractor", "counterfactual"]
 Scoring = Literal["", "hotpotqa", "yes/no"]
 """How answers are scored; see `Example`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupportingFact:
+    """Something that the annotators needed for the answer; without a title it is only a sentence.
+
+    Its position is that of the sentence within the page (HotpotQA, 2WikiMultihopQA) or of the paragraph (MuSiQue:
+    within the question's own passages; StrategyQA: within the page).
+    """
+
+    title: str = ""
+    position: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """A step of reasoning, as KS-LLM constructs them; the object is an entity or a value."""
+
+    subject: str
+    relation: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPassage:
+    """A passage that comes with the question: it supports the answer, distracts from it or gives a wrong one (RGB)."""
+
+    title: str
+    text: str
+    role: PassageRole = "unknown"
 
 
 @dataclass(frozen=True)
@@ -66,16 +96,18 @@ class Example:
 Answered = Example
 """A question with its gold answers, as compiling takes it."""
 
-_FIELDS = ("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers", "unanswerable")
-_MOST_FOUND = 10
-_LONGEST_FOUND = 40
+_FIELDS: Final = (
+    *("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers", "unanswerable"),
+)
+_KEPT: Final = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
+_MOST_FOUND: Final = 10
+_LONGEST_FOUND: Final = 40
 # Beyond it a float says no whole number exactly.
-_LARGEST_WHOLE = 2**53
-_KEPT = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
+_LARGEST_WHOLE: Final = 2**53
 
 
 def as_examples(items: Iterable[Any]) -> list[Example]:
-    """Turn what a program holds into examples."""
+    """Turn what a program holds into examples: mappings, objects with the same attributes, or examples."""
     refuse_table(items, "keqa")
     examples: dict[str, Example] = {}
     for number, item in enumerate(items, start=1):
@@ -93,24 +125,28 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     """Turn one item into an example; see `as_examples`."""
     given = _given(item)
     marked = _is_marked(given.get("unanswerable"))
-    for missing, names in (("question", ("question",)), ("answer", ("answer", "answers"))):
-        if not any(name in given for name in names) and not (marked and missing == "answer"):
-            raise InputError(f"there is no {missing}{_found(item)}")
-    question = _text(given.get("question"), "question")
-    choices = _texts(given.get("choices"), "choices")
-    answer_type: AnswerType = (
-        "short" if is_missing(given.get("answer_type")) else check_answer_type(given["answer_type"])
-    )
+    if "question" not in given:
+        raise InputError(f"there is no question{_found(item)}")
+    if not marked and given.keys().isdisjoint(("answer", "answers")):
+        raise InputError(f"there is no answer{_found(item)}")
+    question = _text(given["question"], "question")
+    lists = {
+        name: _texts(given.get(name), name) for name in ("choices", "answer", "answers", "quizzes", "quiz_answers")
+    }
+    choices, quizzes, quiz_answers = lists["choices"], lists["quizzes"], lists["quiz_answers"]
+    kind = given.get("answer_type")
+    answer_type: AnswerType = "short" if is_missing(kind) else check_answer_type(kind)
     answers = (*_texts(given.get("answer"), "answer"), *_texts(given.get("answers"), "answers"))
-    quizzes = _texts(given.get("quizzes"), "quizzes")
-    quiz_answers = _texts(given.get("quiz_answers"), "quiz_answers")
     if marked and answers:
         raise InputError("it is marked as unanswerable, and there is an answer")
     without = marked or (marked is None and given.get("answer", "") is None)
     if not (unanswerable and without and not answers):
         _check_answers(answers, answer_type, choices)
-    _check_quizzes(quizzes, quiz_answers)
-    kept = {name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}
+    if quiz_answers and len(quiz_answers) != len(quizzes):
+        raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
+    for broken in check(parse(quizzes)):
+        if broken.fatal:
+            raise InputError(f"quiz {broken.quiz} {broken.message}")
     return Example(
         id=_identity(question, choices) if is_missing(given.get("id")) else _text(given["id"], "id"),
         question=question,
@@ -119,7 +155,7 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         choices=choices,
         quizzes=quizzes,
         quiz_answers=quiz_answers,
-        **kept,
+        **({name: getattr(item, name) for name in _KEPT} if isinstance(item, Example) else {}),
     )
 
 
@@ -145,9 +181,7 @@ def _text(value: Any, what: str) -> str:
         raise InputError(f"there is no {what}")
     if isinstance(value, bool):
         value = "yes" if value else "no"
-    if isinstance(value, int | float):
-        value = str(value)
-    return check_text(value, what)
+    return check_text(str(value) if isinstance(value, int | float) else value, what)
 
 
 def _texts(value: Any, what: str) -> tuple[str, ...]:
@@ -187,14 +221,6 @@ def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Seq
             raise InputError(f"the answer {answer!r} is neither yes nor no")
         if answer_type == "choice" and not any(same_answer(answer, option, "choice", choices) for option in choices):
             raise InputError(f"the answer {answer!r} is none of the choices")
-
-
-def _check_quizzes(quizzes: Sequence[str], quiz_answers: Sequence[str]) -> None:
-    if quiz_answers and len(quiz_answers) != len(quizzes):
-        raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
-    for problem in check(parse(quizzes)):
-        if problem.fatal:
-            raise InputError(f"quiz {problem.quiz} {problem.message}")
 
 
 def _identity(question: str, choices: Sequence[str]) -> str:

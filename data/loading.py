@@ -11,20 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.example import Example
-from keqa.data.records import Converted, LeftOut
 from keqa.data.rows import Row
 from keqa.errors import InputError
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A record that cannot be used.
+class LeftOut:
+    """A sound record that is not asked, and why, as it is counted: ``unanswerable``, ``another split``."""
 
-    Attributes:
-        path: The file; None for examples that come from a program.
-        line: Line of the file, or place among the examples; from 1.
-        message: What is wrong with it.
-        unit: What `line` counts in a file: ``line``, or ``record`` and ``question`` where a line number says nothing.
+    reason: str
+
+
+Converted = Example | LeftOut
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A record that cannot be used, and the line of its file or its place, from 1; a program's examples have no file.
+
+    Its unit is what `line` counts: ``line``, or ``record`` and ``question`` where a line number says nothing.
     """
 
     path: Path | None
@@ -71,9 +76,9 @@ def read_records(
         try:
             if isinstance(row.value, InputError):
                 raise row.value
-            if not own and not isinstance(row.value, Mapping):
+            if not own and not isinstance(row.value, Mapping | LeftOut):
                 raise InputError(f"an object is expected, not {type(row.value).__name__}")
-            found = convert(row.value)
+            found = row.value if isinstance(row.value, LeftOut) else convert(row.value)
             if isinstance(found, Example):
                 asked = hash((found.question.casefold(), found.choices) if own else found.question)
                 before, question = ids.get(found.id, (None, None))
@@ -99,10 +104,7 @@ def collect(
     sample: int | None = None,
     seed: int = 0,
 ) -> Loaded:
-    """Sort what was read into examples, problems and what is left out.
-
-    Only the sample is held in memory, so that a large file costs what its sample does.
-    """
+    """Sort what was read; of the examples only the sample is held, so that a large file costs what its sample does."""
     if sample is not None and sample < 1:
         raise InputError(f"sample must be at least 1, not {sample}")
     problems: list[Problem] = []

@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, SupportingFact, Triple, one_text
-from keqa.data.example import Example
-from keqa.data.records import Converted, LeftOut, field, items, make, usable
+from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_text, usable, whole
+from keqa.data.example import ContextPassage, Example, SupportingFact, Triple
+from keqa.data.loading import Converted, LeftOut
 from keqa.data.rows import Row, json_lines, json_list
 from keqa.errors import InputError
 
-ALIASES = "id_aliases.json"
-"""The file of 2WikiMultihopQA with the aliases of each answer's Wikidata id; it is used where it lies beside."""
+# The file of 2WikiMultihopQA with the aliases of each answer's Wikidata id; it is used where it lies beside.
+_ALIASES = "id_aliases.json"
 
 
 def _hotpotqa(record: Mapping[str, Any]) -> Example:
@@ -36,7 +35,7 @@ def _two_wiki(record: Mapping[str, Any]) -> Example:
 
 def _two_wiki_rows(path: Path) -> Iterator[Row]:
     """The records of 2WikiMultihopQA, with the aliases of their answers where the file of aliases lies beside."""
-    beside = path.parent / ALIASES
+    beside = path.parent / _ALIASES
     aliases = _aliases(beside) if beside.is_file() else {}
     for row in json_list(path):
         identity = row.value.get("answer_id") if isinstance(row.value, Mapping) else None
@@ -57,8 +56,8 @@ def _aliases(path: Path) -> dict[str, list[str]]:
 def _hop(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
     answer = field(record, "answer", str)
     facts = tuple(
-        SupportingFact(one_text(title, "a title of supporting_facts"), _position(sentence))
-        for title, sentence in _pairs(record, "supporting_facts", "title", "sent_id")
+        SupportingFact(one_text(title, "a title of supporting_facts"), field({"sent_id": number}, "sent_id", int))
+        for title, number in _pairs(record, "supporting_facts", "title", "sent_id")
     )
     titles = {fact.title for fact in facts}
     context = []
@@ -93,12 +92,6 @@ def _pairs(record: Mapping[str, Any], name: str, first: str, second: str) -> lis
     if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
         raise InputError(f"{name} must hold pairs of {first} and {second}")
     return [(pair[0], pair[1]) for pair in value]
-
-
-def _position(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"a sentence of supporting_facts must be a number, not {type(value).__name__}")
-    return value
 
 
 def _triple(value: Any) -> Triple:
@@ -209,7 +202,7 @@ BENCHMARKS = (
         hub=HubSource("framolfese/2WikiMultihopQA"),
         has=("aliases", "supporting facts", "triples", "context"),
         licence="Apache-2.0",
-        expected=f"{_DISTRACTOR.expected}, and evidences; {ALIASES} beside it is used",
+        expected=f"{_DISTRACTOR.expected}, and evidences; {_ALIASES} beside it is used",
         rows=whole(_two_wiki_rows),
         convert=_two_wiki,
     ),

@@ -13,18 +13,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
-from keqa.data.benchmark import Benchmark, HubSource, pick_split, whole
-from keqa.data.evidence import ContextPassage, PassageRole, one_text
-from keqa.data.example import Example
-from keqa.data.records import Converted, LeftOut, field, is_polar, items, make, usable
+from keqa.data.benchmark import (
+    Benchmark,
+    HubSource,
+    field,
+    is_polar,
+    items,
+    listed_below,
+    make,
+    one_text,
+    pick_split,
+    usable,
+    whole,
+)
+from keqa.data.example import ContextPassage, Example
+from keqa.data.loading import LeftOut
 from keqa.data.rows import Row, json_document, json_list, table
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix, read_whole
 
 # WebQuestions writes its answers as (list (description "Jazmyn Bieber") (description London)).
-_DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()"]+))\)')
+_DESCRIPTION: Final = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()"]+))\)')
+_LARGEST: Final = 16 << 20
+# What KBM distinguishes questions by: how fast the answer changes (its Table 2), and the hops to it (its Table 3).
+_KINDS: Final = ("fact_type", "num_hops")
 
 
 def _nq_open(record: Mapping[str, Any]) -> Example:
@@ -46,17 +60,12 @@ def _triviaqa(record: Mapping[str, Any]) -> Example:
     """A record in the original layout, FlashRAG's or the hub's. Those of the test set have no answers."""
     if "golden_answers" in record:
         return _nq_open(record)
-    original = "QuestionId" in record
-    names = ("QuestionId", "Question", "Answer", "Value", "Aliases", "HumanAnswers")
-    names = names if original else ("question_id", "question", "answer", "value", "aliases", "human_answers")
+    names = ["QuestionId", "Question", "Answer", "Value", "Aliases", "HumanAnswers"]
+    if "QuestionId" not in record:
+        names = ["question_id", "question", "answer", "value", "aliases", "human_answers"]
     gold = field(record, names[2], dict)
-    return make(
-        {
-            "id": field(record, names[0], str),
-            "question": record.get(names[1]),
-            "answers": usable(gold.get(names[3]), gold.get(names[4]), gold.get(names[5])),
-        }
-    )
+    answers = usable(*(gold.get(name) for name in names[3:]))
+    return make({"id": field(record, names[0], str), "question": record.get(names[1]), "answers": answers})
 
 
 def _triviaqa_rows(path: Path) -> Iterator[Row]:
@@ -65,10 +74,9 @@ def _triviaqa_rows(path: Path) -> Iterator[Row]:
         yield from json_list(path)
         return
     document = json_document(path)
-    records = document.get("Data") if isinstance(document, Mapping) else document
-    if not isinstance(records, list):
-        raise InputError(f"{path}: an object with the list Data is expected, as the authors' files are")
-    yield from (Row(path, number, record) for number, record in enumerate(records, start=1))
+    if not isinstance(document, list):
+        document = listed_below(document, "Data", path, "the authors' files are")
+    yield from (Row(path, number, record) for number, record in enumerate(document, start=1))
 
 
 def _webquestions(record: Mapping[str, Any]) -> Example:
@@ -84,44 +92,36 @@ def _webquestions(record: Mapping[str, Any]) -> Example:
     return make({"id": record.get("qId"), "question": question, "answers": answers})
 
 
-_LARGEST = 16 << 20
-_LISTS = (("EntityPages", "wikipedia"), ("SearchResults", "web"))
-_QUESTION, _PAGE = "QuestionPartOfVerifiedEval", "DocPartOfVerifiedEval"
-_UNVERIFIED = LeftOut("not verified")
-
-
 def _archive(path: Path) -> Iterator[Row]:
     """A row for each pair of a question and a document, with the document's text."""
     document = json_document(path)
-    records = document.get("Data") if isinstance(document, Mapping) else None
-    if not isinstance(records, list):
-        raise InputError(f"{path}: an object with the list Data is expected, as in the folder qa of TriviaQA's archive")
+    records = listed_below(document, "Data", path, "in the folder qa of TriviaQA's archive")
     verified = document.get("VerifiedEval") is True
     evidence = path.parent.parent / "evidence"
     for number, record in enumerate(records, start=1):
-        if not isinstance(record, Mapping):
-            yield Row(path, number, InputError(f"an object is expected, not {type(record).__name__}"), "question")
-        elif verified and record.get(_QUESTION) is not True:
-            yield Row(path, number, {"left_out": _UNVERIFIED}, "question")
-        else:
-            yield from (
-                Row(path, number, value, "question") for value in _documents(record, evidence, verified=verified)
-            )
+        found = _pairs(record, evidence, verified=verified)
+        yield from (Row(path, number, value, "question") for value in found)
 
 
-def _documents(record: Mapping[str, Any], evidence: Path, *, verified: bool) -> Iterator[Any]:
-    """The pairs of a question, or the errors that keep some of them from being read."""
+def _pairs(record: Any, evidence: Path, *, verified: bool) -> Iterator[Any]:
+    """The pairs of a question with its documents, or the errors that keep some of them from being read."""
+    if not isinstance(record, Mapping):
+        yield InputError(f"an object is expected, not {type(record).__name__}")
+        return
+    if verified and record.get("QuestionPartOfVerifiedEval") is not True:
+        yield LeftOut("not verified")
+        return
     found = 0
-    for name, folder in _LISTS:
+    for name, folder in (("EntityPages", "wikipedia"), ("SearchResults", "web")):
         try:
-            pages = items(record, name) if name in record else ()
+            pages = items(record, name) if name in record else []
         except InputError as error:
             yield error
             continue
+        found += len(pages)
         for page in pages:
-            found += 1
-            if verified and page.get(_PAGE, True) is not True:
-                yield {"left_out": _UNVERIFIED}
+            if verified and page.get("DocPartOfVerifiedEval", True) is not True:
+                yield LeftOut("not verified")
                 continue
             try:
                 file = field(page, "Filename", str)
@@ -131,7 +131,7 @@ def _documents(record: Mapping[str, Any], evidence: Path, *, verified: bool) -> 
             else:
                 yield {**record, "document": (file, page.get("Title") or "", text), "verified": verified}
     if not found:
-        yield InputError(f"there is no document: neither {_LISTS[0][0]} nor {_LISTS[1][0]} names one")
+        yield InputError("there is no document: neither EntityPages nor SearchResults names one")
 
 
 def _document(folder: Path, file: str) -> str:
@@ -145,44 +145,23 @@ def _document(folder: Path, file: str) -> str:
         raise InputError(f"{folder / place}: not UTF-8 ({error.reason})") from error
 
 
-def _with_document(record: Mapping[str, Any]) -> Converted:
-    if isinstance(record.get("left_out"), LeftOut):
-        return _UNVERIFIED
+def _with_document(record: Mapping[str, Any]) -> Example:
     # Of JSON nothing is a tuple.
     if not isinstance(record.get("document"), tuple):
         raise InputError("it comes without its document: load the file of the authors' archive, beside its evidence")
     file, title, text = record["document"]
     gold = field(record, "Answer", dict)
-    role: PassageRole = "supporting" if record["verified"] else "unknown"
+    passage = ContextPassage(
+        one_text(title, "Title"), one_text(text, "the document"), "supporting" if record["verified"] else "unknown"
+    )
     return make(
         {
             "id": f"{field(record, 'QuestionId', str)}--{file}",
             "question": record.get("Question"),
             "answers": usable(gold.get("Value"), gold.get("Aliases"), gold.get("HumanAnswers")),
-            "context": (ContextPassage(one_text(title, "Title"), one_text(text, "the document"), role),),
+            "context": (passage,),
         }
     )
-
-
-_RC = Benchmark(
-    "triviaqa-rc",
-    "TriviaQA with evidence files",
-    files={
-        "dev": "qa/wikipedia-dev.json",
-        "web-dev": "qa/web-dev.json",
-        "train": "qa/wikipedia-train.json",
-        "web-train": "qa/web-train.json",
-    },
-    has=("aliases", "context"),
-    licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",
-    expected="a file of the folder qa of the authors' archive triviaqa-rc, whose folder evidence lies beside qa",
-    rows=whole(_archive),
-    convert=_with_document,
-)
-
-
-_KINDS = ("fact_type", "num_hops")
-"""What KBM distinguishes questions by: how fast the answer changes (its Table 2), and the hops to it (its Table 3)."""
 
 
 def _freshqa(record: Mapping[str, Any]) -> Example:
@@ -207,6 +186,22 @@ def _freshqa_rows(path: Path, split: str | None) -> Iterator[Row]:
             yield row
 
 
+_RC = Benchmark(
+    "triviaqa-rc",
+    "TriviaQA with evidence files",
+    files={
+        "dev": "qa/wikipedia-dev.json",
+        "web-dev": "qa/web-dev.json",
+        "train": "qa/wikipedia-train.json",
+        "web-train": "qa/web-train.json",
+    },
+    has=("aliases", "context"),
+    licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",
+    expected="a file of the folder qa of the authors' archive triviaqa-rc, whose folder evidence lies beside qa",
+    rows=whole(_archive),
+    convert=_with_document,
+)
+
 BENCHMARKS = (
     Benchmark(
         "nq",
@@ -224,7 +219,7 @@ BENCHMARKS = (
         files={"dev": "verified-wikipedia-dev.json", "test": "test.jsonl", "train": "wikipedia-train.json"},
         hub=HubSource("mandarjoshi/trivia_qa", "unfiltered.nocontext"),
         has=("aliases",),
-        licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",
+        licence=_RC.licence,
         expected="a JSON object whose Data holds QuestionId, Question and Answer, or lines with golden_answers",
         rows=whole(_triviaqa_rows),
         convert=_triviaqa,

@@ -1,27 +1,44 @@
-"""The user's own question-answer pairs, from JSONL or CSV."""
+"""The user's own question-answer pairs, from JSONL or CSV.
+
+In CSV a cell of one of the columns with lists is split at ``|``. A cell that is as a whole a list, as JSON or Python
+writes one, is that list in any of these columns and in `answer`, for ``DataFrame.to_csv`` writes a list in this way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+import ast
+import json
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
-from keqa.data.cells import LISTS, fractions_of_wholes, values_of
 from keqa.data.example import Example, as_example
 from keqa.data.loading import Loaded, Problem, collect, read_records
+from keqa.data.question import refuse_table
 from keqa.data.rows import Row, csv_cells, json_lines
-from keqa.data.tables import refuse_table
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
-__all__ = ["Problem", "Reading", "iter_examples", "read_examples", "sort_examples"]
+_LISTS: Final = ("answers", "choices", "quizzes", "quiz_answers")
+_COLUMNS: Final = ("id", "question", "answer", "answer_type", "unanswerable", *_LISTS)
+# The columns in which whole numbers may have become fractions.
+_WHOLE: Final = ("answer", "answers")
+_FRACTION: Final = re.compile(r"-?[0-9]{1,15}\.0")
 
-Reading = Loaded
-"""What was read from a file of the user's own."""
-
-_COLUMNS = ("id", "question", "answer", "answer_type", "unanswerable", *LISTS)
+# The escapes are those that Python itself writes.
+_STRING: Final = (
+    r"'(?:[^'\\\n]|\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*'"
+    r"|\"(?:[^\"\\\n]|\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*\""
+)
+_OTHER: Final = r"[+-]?\d{1,300}(?:\.\d{0,300})?(?:e[+-]?\d{1,3})?|None|nan|True|False"
+_ITEM: Final = re.compile(f"{_STRING}|{_OTHER}")
+_LIST: Final = re.compile(rf"\[(?:\s*(?:{_ITEM.pattern})(?:\s*,\s*(?:{_ITEM.pattern}))*(?:\s*,)?)?\s*\]")
+# NumPy writes no commas, and to Python two strings without one between them are a single string.
+_ARRAY: Final = re.compile(rf"\[\s*(?:{_STRING})(?:\s+(?:{_STRING}))*\s*\]")
+_NAN: Final = float("nan")
 
 
 def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0, unanswerable: bool = False) -> Loaded:
@@ -31,8 +48,8 @@ def read_examples(path: Path | str, *, sample: int | None = None, seed: int = 0,
     either may be a text or a list), and where wanted `id`, `answer_type`, `choices`, `quizzes` and `quiz_answers`. CSV
     (``.csv``, ``.tsv``) has the same as columns; cells are parted as the first line shows, such as by semicolons. All
     but `answer` that are lists are split at ``|``, and a list as JSON or Python writes it is one in `answer`, too.
-    Columns of answers in which pandas made whole numbers to fractions are read as whole numbers; see
-    `keqa.data.cells`. Names may have capitals. Either may be packed with gzip. Further fields are passed over.
+    Columns of answers in which pandas made whole numbers to fractions are read as whole numbers. Names may have
+    capitals. Either may be packed with gzip. Further fields are passed over.
 
     A question that its documents do not answer has ``"answer": null`` (JSONL only, for an empty cell may be a slip), or
     ``"unanswerable": true`` and no answer.
@@ -95,11 +112,10 @@ def _named(fields: dict[str, Any]) -> dict[str, Any] | InputError:
 
 def _csv_rows(path: Path, delimiter: str | None) -> Iterator[Row]:
     rows = csv_cells(path, delimiter)
-    for number, cells in rows:
-        header = _header(f"{path}, line {number}", cells)
-        break
-    else:
+    first = next(rows, None)
+    if first is None:
         return
+    header = _header(f"{path}, line {first[0]}", first[1])
     # The whole of a column decides, so the file is read twice, as far as that can be open.
     again = islice(csv_cells(path, delimiter), 1, None)
     fractions = fractions_of_wholes(header, (row for _, row in again if _fits(row, header)))
@@ -131,6 +147,58 @@ def _record(header: list[str], cells: list[str], fractions: Container[str]) -> d
     if not found.get("choices"):
         # Of options, an answer is one as they are written.
         found |= {name: cell.strip()[:-2] for name, cell in found.items() if cell and name in fractions}
+    values = {name: cell if cell is None else _value(name, cell) for name, cell in found.items()}
     # An empty cell of an answer is no word about the documents.
-    values = {name: cell if cell is None else values_of(name, cell) for name, cell in found.items()}
     return values if values.get("unanswerable") is not None else {**values, "unanswerable": False}
+
+
+def _value(column: str, cell: str) -> Any:
+    """What a cell that is not empty says."""
+    if column != "answer" and column not in _LISTS:
+        return cell
+    found = listed(cell)
+    if found is not None:
+        return found
+    return cell.split("|") if column in _LISTS else cell
+
+
+def listed(cell: str) -> list[Any] | None:
+    """The list of texts and numbers that a cell is as a whole; None where it is anything else.
+
+    What is missing in the list, as ``null`` and ``nan``, stays in it, so that it is refused by its place.
+    """
+    text = cell.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, list):
+        return found if all(one is None or isinstance(one, str | int | float) for one in found) else None
+    if _LIST.fullmatch(text) is None and _ARRAY.fullmatch(text) is None:
+        return None
+    try:
+        return [_NAN if one == "nan" else ast.literal_eval(one) for one in _ITEM.findall(text)]
+    except (ValueError, SyntaxError):
+        return None
+
+
+def fractions_of_wholes(header: Sequence[str], rows: Iterable[Sequence[str]]) -> set[str]:
+    """The columns of answers in which pandas wrote whole numbers as fractions, such as ``1871.0``.
+
+    It does so where a number of the column is missing, for a whole number of its cannot be. So these are the columns of
+    which a cell is empty and every other one ends in ``.0``; elsewhere a fraction is what somebody wrote.
+    """
+    left = {name: place for place, name in enumerate(header) if name in _WHOLE}
+    empty: set[str] = set()
+    filled: set[str] = set()
+    for row in rows:
+        for name, place in list(left.items()):
+            cell = row[place].strip()
+            (filled if cell else empty).add(name)
+            if cell and _FRACTION.fullmatch(cell) is None:
+                del left[name]
+        if not left:
+            break
+    return {name for name in left if name in empty and name in filled}

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from keqa.errors import InputError
 from keqa.retrievers.text import plain
@@ -16,16 +16,21 @@ from keqa.retrievers.text import plain
 AnswerType = Literal["short", "yes/no", "choice"]
 """What kind of answer a question wants."""
 
-
-MOST_TURNS = 10
+MOST_TURNS: Final = 10
 """So many turns are read, the last ones."""
 
-MOST_CHOICES = 256
+MOST_CHOICES: Final = 256
 """So many options a choice may have."""
 
-_LONGEST_CHOICES = 50_000
-_LONGEST = 500
-"""Of a question or an answer before, so many characters are read."""
+_LONGEST_CHOICES: Final = 50_000
+# Of a question or an answer before, so many characters are read.
+_LONGEST: Final = 500
+_BAD: Final = {"Cc", "Cs"}
+# Of pandas, which need not be there.
+_MISSING: Final = ("NAType", "NaTType")
+# What gives the rows of a table, by how one of pandas, polars and pyarrow is recognised without it. That of polars has
+# `to_dict` as well, which takes no such argument.
+_ROWS: Final = (("to_dicts", "to_dicts()"), ("to_pylist", "to_pylist()"), ("to_dict", 'to_dict("records")'))
 
 
 def clean(text: str) -> str:
@@ -38,9 +43,6 @@ def clean(text: str) -> str:
         " " if char.isspace() else char for char in text if char.isspace() or unicodedata.category(char) not in _BAD
     )
     return " ".join("".join(kept).split())
-
-
-_BAD = {"Cc", "Cs"}
 
 
 def check_text(value: object, what: str) -> str:
@@ -67,20 +69,19 @@ def is_missing(value: object) -> bool:
     return value is None or (isinstance(value, Real) and value != value) or type(value).__name__ in _MISSING
 
 
-# Of pandas, which need not be there.
-_MISSING = ("NAType", "NaTType")
+def refuse_table(items: Any, who: str) -> None:
+    """Refuse a table, as of pandas, where a list of questions is expected: iterating gives the names of its columns."""
+    if isinstance(items, type) or not hasattr(items, "columns"):
+        return
+    rows = next((written for method, written in _ROWS if callable(getattr(items, method, None))), None)
+    if rows is not None:
+        kind = type(items).__name__
+        raise InputError(f"{who} takes a list of questions, not a {kind}: give its rows, df.{rows}")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question that passed the checks.
-
-    Attributes:
-        question: Cleaned.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice, cleaned.
-        history: The questions before with their answers, a line each, where it may be a follow-up.
-    """
+    """A question that passed the checks: its texts are clean, `history` has a line for each question before it."""
 
     question: str
     answer_type: AnswerType

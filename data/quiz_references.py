@@ -16,13 +16,7 @@ _LABEL = re.compile(r"^\s*(?:(?:[#＃]|Q(?:uiz)?\s*)?(\d+)\s*(?:[:.)]\s+|[、：
 
 @dataclass(frozen=True)
 class Quiz:
-    """A quiz as decomposed.
-
-    Attributes:
-        index: Its number, from 1.
-        text: Its text, with references.
-        depends_on: The numbers that it refers to, in order of appearance.
-    """
+    """A quiz as decomposed: its number from 1, and the numbers that its text refers to, in order of appearance."""
 
     index: int
     text: str
@@ -30,14 +24,11 @@ class Quiz:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A broken reference.
+class BrokenReference:
+    """A reference that does not hold, and in which quiz.
 
-    Attributes:
-        quiz: Number of the quiz that has it.
-        cause: ``MissingReference``, ``SelfReference``, ``ReferenceCycle`` or ``LaterReference``.
-        message: What is wrong.
-        fatal: Whether the quiz cannot be resolved; a reference to a later quiz only changes the order.
+    Its cause is ``MissingReference``, ``SelfReference``, ``ReferenceCycle`` or ``LaterReference``. Where it is fatal
+    the quiz cannot be resolved; a reference to a later quiz only changes the order.
     """
 
     quiz: int
@@ -81,28 +72,30 @@ def parse(texts: Sequence[str]) -> list[Quiz]:
     return quizzes
 
 
-def check(quizzes: Sequence[Quiz]) -> list[Problem]:
+def check(quizzes: Sequence[Quiz]) -> list[BrokenReference]:
     """Find the broken references; none is fatal exactly when every quiz can come after those that it refers to."""
     numbers = {quiz.index for quiz in quizzes}
-    problems = []
+    broken = []
     for quiz in quizzes:
         for number in quiz.depends_on:
             if number == quiz.index:
-                problems.append(Problem(quiz.index, "SelfReference", f"refers to itself, #{number}", True))
+                found = ("SelfReference", f"refers to itself, #{number}", True)
             elif number not in numbers:
-                problems.append(
-                    Problem(quiz.index, "MissingReference", f"refers to #{number}, which is not there", True)
-                )
+                found = ("MissingReference", f"refers to #{number}, which is not there", True)
             elif number > quiz.index:
-                problems.append(Problem(quiz.index, "LaterReference", f"refers to #{number}, which comes later", False))
+                found = ("LaterReference", f"refers to #{number}, which comes later", False)
+            else:
+                continue
+            broken.append(BrokenReference(quiz.index, *found))
     graph = {quiz.index: {n for n in quiz.depends_on if n in numbers and n != quiz.index} for quiz in quizzes}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        cycle = error.args[1]
-        text = " -> ".join(f"#{number}" for number in cycle)
-        problems.append(Problem(min(cycle), "ReferenceCycle", f"quizzes wait for each other: {text}", True))
-    return problems
+        text = " -> ".join(f"#{number}" for number in error.args[1])
+        broken.append(
+            BrokenReference(min(error.args[1]), "ReferenceCycle", f"quizzes wait for each other: {text}", True)
+        )
+    return broken
 
 
 def resolvable(quizzes: Sequence[Quiz]) -> set[int]:

@@ -13,21 +13,29 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, Literal
 
-from keqa.data.benchmark import Benchmark, HubSource, whole
-from keqa.data.evidence import ContextPassage, PassageRole, one_text
-from keqa.data.example import Example
-from keqa.data.records import Converted, LeftOut, field, items, make, usable
-from keqa.data.rows import Row, json_document, json_list
+from keqa.data.benchmark import (
+    LINES_OR_LIST,
+    Benchmark,
+    HubSource,
+    field,
+    items,
+    listed_below,
+    make,
+    one_text,
+    usable,
+    whole,
+)
+from keqa.data.example import ContextPassage, Example, PassageRole
+from keqa.data.loading import Converted, LeftOut
+from keqa.data.rows import Row, json_document
 from keqa.errors import InputError
 
 
 def _squad_rows(path: Path) -> Iterator[Row]:
     """Each question of the file with title and context of its paragraph."""
-    document = json_document(path)
-    if not isinstance(document, Mapping) or not isinstance(document.get("data"), list):
-        raise InputError(f"{path}: an object with the list data is expected, as SQuAD has it")
     number = 0
-    for place, article in enumerate(document["data"], start=1):
+    articles = listed_below(json_document(path), "data", path, "SQuAD has it")
+    for place, article in enumerate(articles, start=1):
         try:
             questions = list(_questions(article))
         except InputError as error:
@@ -164,7 +172,7 @@ _SOGOUQA = _WEBQA.peer(
     "SogouQA",
     files={"train": "SogouQA.json"},
     expected="a JSON list of objects with id, question and passages (passage and answer)",
-    rows=whole(json_list),
+    rows=LINES_OR_LIST,
     convert=_sogouqa,
 )
 _SIMPLEQA = Benchmark(

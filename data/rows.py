@@ -9,25 +9,30 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
-from keqa.data.json_stream import elements
 from keqa.errors import InputError
-from keqa.retrievers.readers.common import READ_ERRORS, csv_delimiter, csv_reader, open_binary, read_lines, read_whole
+from keqa.retrievers.readers.common import (
+    MAX_LINE,
+    READ_ERRORS,
+    csv_delimiter,
+    csv_reader,
+    open_binary,
+    read_lines,
+    read_whole,
+)
 
 # A document of JSON is held in memory as a whole, with what is made of it.
-_LARGEST = 2 << 30
+_LARGEST: Final = 2 << 30
+_CHUNK: Final = 1 << 20
+_SPACE: Final = " \t\r\n"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One record of a file.
+    """One record of a file, or the error that kept it from being read; what comes from a program has no file.
 
-    Attributes:
-        path: The file; None for what comes from a program or the hub.
-        number: Its place, from 1.
-        value: The record, or the error that kept it from being read.
-        unit: What `number` counts: ``line``, ``record``, ``question``, ``example``.
+    Its number is that of its `unit`: ``line``, ``record``, ``question``, ``example``, from 1.
     """
 
     path: Path | None
@@ -54,21 +59,15 @@ def json_list(path: Path) -> Iterator[Row]:
 
 
 def json_lines(path: Path) -> Iterator[Row]:
-    """The objects of a file with one on each line; empty lines are passed over, a malformed one is a row's error.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
+    """The objects of a file with one on each line; empty lines are passed over, a malformed one is a row's error."""
     for number, line in read_lines(path):
         if not line.strip():
             continue
         value: Any
         try:
             value = json.loads(line.rstrip())
-        except json.JSONDecodeError as error:
-            value = InputError(f"malformed JSON ({error.msg} at column {error.colno})")
         except (RecursionError, ValueError) as error:
-            value = InputError(f"malformed JSON ({error})")
+            value = InputError(_malformed(error))
         yield Row(path, number, value, "line")
 
 
@@ -77,13 +76,101 @@ def json_document(path: Path) -> Any:
     data = read_whole(path, _LARGEST)
     try:
         return json.loads(data.removeprefix(codecs.BOM_UTF8))
-    except json.JSONDecodeError as error:
-        what = f"malformed JSON ({error.msg} at column {error.colno})"
-        raise InputError(f"{path}, line {error.lineno}: {what}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first") from error
+        raise _not_utf8(path, error) from error
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{path}: malformed JSON ({error})") from error
+        line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{path}{line}: {_malformed(error)}") from error
+
+
+def _malformed(error: Exception) -> str:
+    """What is wrong with some JSON: its form, its depth, or a number of thousands of digits."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"malformed JSON ({error.msg} at column {error.colno})"
+    return f"malformed JSON ({error})"
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError) -> InputError:
+    return InputError(f"{path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first")
+
+
+def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
+    """Yield the elements of the JSON list that a file consists of."""
+    with open_binary(path) as stream:
+        text = _Json(path, stream, chunk)
+        text.take("[", "a list is expected")
+        if text.following() != "]":
+            yield text.value()
+            while text.following() == ",":
+                text.place += 1
+                text.number += 1
+                text.following()
+                yield text.value()
+        text.take("]", "malformed JSON (Expecting ',' delimiter)")
+        if text.following():
+            raise text.error("malformed JSON (Extra data)")
+
+
+class _Json:
+    """The unread part of a file from `place` on, in the element of some number."""
+
+    def __init__(self, path: Path, stream: IO[bytes], chunk: int) -> None:
+        self.path, self.stream, self.chunk = path, stream, chunk
+        self.decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self.buffer, self.place, self.lines, self.ended = "", 0, 1, False
+        self.number = 1
+
+    def more(self) -> None:
+        """Read on, at least as much as is unread, so that a long element is tried a few times only."""
+        self.lines += self.buffer.count("\n", 0, self.place)
+        self.buffer, self.place = self.buffer[self.place :], 0
+        if len(self.buffer) > MAX_LINE:
+            raise self.error(f"longer than {MAX_LINE >> 20} MiB, the most that is read of one")
+        try:
+            data = self.stream.read(max(self.chunk, len(self.buffer)))
+            self.buffer += self.decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise _not_utf8(self.path, error) from error
+        except READ_ERRORS as error:
+            raise InputError(f"{self.path} cannot be read: {error}") from error
+        self.ended = not data
+
+    def take(self, character: str, otherwise: str) -> None:
+        """Move behind a character that must come now."""
+        if self.following() != character:
+            raise self.error(otherwise)
+        self.place += 1
+
+    def following(self) -> str:
+        """The next character that is no space; empty at the end."""
+        while True:
+            while self.place < len(self.buffer) and self.buffer[self.place] in _SPACE:
+                self.place += 1
+            if self.place < len(self.buffer) or self.ended:
+                return self.buffer[self.place : self.place + 1]
+            self.more()
+
+    def value(self) -> Any:
+        """The value at `place`, which is moved behind it."""
+        while True:
+            try:
+                value, end = json.JSONDecoder().raw_decode(self.buffer, self.place)
+            except json.JSONDecodeError as error:
+                if self.ended:
+                    raise self.error(f"malformed JSON ({error.msg})", self.lines + error.lineno - 1) from error
+            except (RecursionError, ValueError) as error:
+                # What follows makes neither depth nor a number of thousands of digits better.
+                raise self.error(_malformed(error)) from error
+            else:
+                # A number that the end of what was read cuts off looks complete; what follows a value decides.
+                if self.ended or self.buffer[end : end + 1] in (",", "]"):
+                    self.place = end
+                    return value
+            self.more()
+
+    def error(self, message: str, line: int | None = None) -> InputError:
+        line = line or self.lines + self.buffer.count("\n", 0, self.place)
+        return InputError(f"{self.path}, record {self.number}, line {line}: {message}")
 
 
 def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, list[str] | InputError]]:

@@ -12,8 +12,7 @@ from keqa.metrics.answers import exact_match, f1
 from keqa.programs.abstention import abstained
 from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.program import Program
-from keqa.programs.record_redaction import lms_asked, record_without_secrets
-from keqa.programs.records import Failure, QuestionRecord
+from keqa.programs.records import Failure, QuestionRecord, record_without_secrets
 from keqa.storage.redaction import without_secrets
 
 
@@ -23,7 +22,7 @@ def ask(program: Program, example: Example, kind: str = "") -> RunLine:
         outcome = ask_program(program, 0, example)
     # That the documents do not say it is a finding, also where the program was to raise it.
     error = None if isinstance(outcome.error, NotInDocumentsError) else outcome.error
-    record = outcome.record and record_without_secrets(outcome.record, lms_asked(program))
+    record = outcome.record and record_without_secrets(outcome.record, program.lms_asked())
     answer = record.answer if record is not None and error is None else None
     return RunLine(
         id=example.id,
@@ -81,4 +80,4 @@ def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) 
     stage, cause, message = "ask", type(error).__name__, str(error)
     if isinstance(error, StageError):
         stage, cause, message = error.stage, error.cause, error.message
-    return Failure(stage=stage, cause=cause, message=without_secrets(message, lms_asked(program)))
+    return Failure(stage=stage, cause=cause, message=without_secrets(message, program.lms_asked()))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.programs.fingerprint import digest, models_of, program_spec, retriever_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor_state import demos_of
-from keqa.programs.record_redaction import lms_asked
+from keqa.programs.predictor import demos_of
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.redaction import without_secrets
 
@@ -31,7 +30,7 @@ def describe(program: Program) -> dict[str, Any]:
         "models": dict(sorted(models_of(program).items())),
         "index": retriever_spec(retriever),
     }
-    cleaned: dict[str, Any] = without_secrets(described, lms_asked(program))
+    cleaned: dict[str, Any] = without_secrets(described, program.lms_asked())
     return cleaned
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from keqa.errors import InputError
-from keqa.evaluation.build import Parts
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_testbed
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, build_roles
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
+from keqa.programs.build import Parts
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.registry import METHODS, Spec
 from keqa.retrievers import Retriever
 from keqa.testbed.index import open_encyclopedia

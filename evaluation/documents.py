@@ -16,8 +16,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.stages.answering import Generation
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import Document, document_of, lines_of
-from keqa.storage.appending import append
-from keqa.storage.locking import open_locked
+from keqa.storage.files import append, open_locked
 
 Parts: TypeAlias = tuple[tuple[str, str], ...]
 """The passages of a document, each with its title."""

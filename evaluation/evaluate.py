@@ -11,10 +11,9 @@ import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
-from keqa.data.tables import refuse_table
+from keqa.data.question import refuse_table
 from keqa.errors import InputError
 from keqa.evaluation.ask import ask
-from keqa.evaluation.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
 from keqa.evaluation.gold_quizzes import with_golds
 from keqa.evaluation.overlap import learned_from, refuse_overlap
@@ -23,6 +22,7 @@ from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.tally import Tally
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within

@@ -9,13 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keqa.data.benchmarks import BENCHMARKS
+from keqa.data.benchmarks import BENCHMARKS, load
 from keqa.data.example import Example
-from keqa.data.load import load
-from keqa.data.loading import sampled
-from keqa.data.own import Problem, iter_examples
+from keqa.data.loading import Problem, sampled
+from keqa.data.own import iter_examples
 from keqa.errors import InputError
-from keqa.evaluation.build import merged
+from keqa.programs.build import merged
 from keqa.retrievers.readers.common import plain_suffix
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
@@ -26,9 +26,6 @@ from keqa.programs.gates import VoteGate
 from keqa.programs.gates.registry import GATES
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.retrievers.engines import ENGINES
-
-Line = TypeVar("Line")
-"""A line of a run file, in full or in brief."""
 
 FORMAT = 3
 """Version of the layout of a run file."""
@@ -139,10 +136,10 @@ def _number(settings: Mapping[str, JsonValue]) -> float | None:
 class _Written(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    def seldom(self, *names: str) -> dict[str, Any]:
+    def written(self, *seldom: str) -> dict[str, Any]:
         """As JSON, without those of some fields that hold their defaults."""
         fields = type(self).model_fields
-        absent = {name for name in names if getattr(self, name) == fields[name].default}
+        absent = {name for name in seldom if getattr(self, name) == fields[name].default}
         return self.model_dump(mode="json", exclude=absent)
 
 
@@ -195,14 +192,12 @@ class RunLine(_Written):
 
     @property
     def impairments(self) -> list[str]:
-        """What failed on the way to its answer and decided something, by the class names of the errors.
+        """What failed on the way to its answer and decided something, by the errors' class names; none of a failed one.
 
-        An outage, or a reply that could not be used; not what another attempt with the same request mended. A question
-        without an answer has none, for it has failed.
+        An outage, or a reply that could not be used; not what another attempt with the same request mended.
         """
-        if self.failed or self.record is None:
-            return []
-        return [note.cause for note in self.record.degradations if note.touches]
+        notes = [] if self.failed or self.record is None else self.record.degradations
+        return [note.cause for note in notes if note.touches]
 
     @property
     def touched(self) -> bool:
@@ -235,16 +230,27 @@ def content_of(question: str, answers: Sequence[str], answer_type: str, choices:
     return hash((question, tuple(answers), answer_type, tuple(choices)))
 
 
+class Kept(Protocol):
+    """A line of a run file, in full or in brief."""
+
+    @property
+    def id(self) -> str:
+        """Of its question."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the question has no answer."""
+
+
+Line = TypeVar("Line", bound=Kept)
+
+
 @dataclass(frozen=True)
-class RunOf(Generic[Line]):
+class Run(Generic[Line]):
     """A run file in memory: what was run, and the questions that were asked, in the order of the header's ids."""
 
     header: RunHeader
     lines: list[Line]
-
-
-class Run(RunOf[RunLine]):
-    """A run file in memory, with everything that it holds."""
 
     @property
     def finished(self) -> bool:
@@ -252,7 +258,7 @@ class Run(RunOf[RunLine]):
         return {line.id for line in self.lines} == set(self.header.ids)
 
     @property
-    def failed(self) -> list[RunLine]:
+    def failed(self) -> list[Line]:
         """The questions without an answer."""
         return [line for line in self.lines if line.failed]
 
@@ -260,12 +266,12 @@ class Run(RunOf[RunLine]):
 def header_line(header: RunHeader) -> bytes:
     """A line of a run file that says what is run: the first one, or one that replaces it."""
     seldom = ("compiled", "demonstrations", "left_out", "learned_from", "learned_unknown")
-    return _line({"header": header.seldom(*seldom)})
+    return _line({"header": header.written(*seldom)})
 
 
 def run_line(line: RunLine) -> bytes:
     """A further line of a run file; it begins with its id."""
-    return _line(line.seldom("choices", "golds", "quiz_golds"))
+    return _line(line.written("choices", "golds", "quiz_golds"))
 
 
 def _line(value: Any) -> bytes:

@@ -15,10 +15,7 @@ from pydantic import ValidationError
 from keqa.errors import InputError
 from keqa.evaluation.configuration import differences
 from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, header_line, run_line
-from keqa.storage.appending import append
-from keqa.storage.closing import Closing
-from keqa.storage.locking import open_locked
-from keqa.storage.private import private_folder
+from keqa.storage.files import Closing, append, open_locked, private_folder
 from keqa.storage.untrusted import reasons
 
 _MAGIC = b'{"header": '
@@ -31,7 +28,7 @@ def read_header(path: Path | str) -> RunHeader:
     return _scan(Path(path))[0]
 
 
-def read_run(path: Path | str) -> Run:
+def read_run(path: Path | str) -> Run[RunLine]:
     """Read a run file, finished or not."""
     return Run(read_header(path), list(iter_lines(path)))
 

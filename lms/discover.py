@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from keqa.lms.background import requests
 from keqa.lms.local.weights import SMOLLM2_INSTALL
+from keqa.lms.loops import requests
 
 PROBE_SECONDS = 0.3
 _SECONDS, _LONGEST = 2.0, 2_000_000

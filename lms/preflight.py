@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
-from keqa.lms.background import requests
 from keqa.lms.direct import PROVIDERS, quiet_litellm
 from keqa.lms.discover import listed
+from keqa.lms.loops import requests
 from keqa.lms.served import KEYLESS, address_in_environment, is_address
 from keqa.storage.replies import bounded
 

@@ -17,10 +17,9 @@ from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError, LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
-from keqa.lms.background import questions, requests
 from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, quiet_litellm
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
-from keqa.lms.relay import Relay
+from keqa.lms.loops import Relay, questions, requests
 from keqa.storage.replies import bounded
 
 EXAMPLES = (

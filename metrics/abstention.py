@@ -7,29 +7,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Abstention:
-    """How a method fares that may abstain.
-
-    Attributes:
-        questions: How many were asked.
-        answered: How many of them were answered.
-        right: How many of those were right.
-    """
+class Selective:
+    """How a method fares that may abstain: of the questions, how many were answered, and of those how many rightly."""
 
     questions: int
     answered: int
     right: int
 
     @classmethod
-    def of(cls, right: Sequence[bool | None]) -> Abstention:
-        """Count.
-
-        Args:
-            right: Whether each answer is right; None where the method abstained.
-
-        Raises:
-            ValueError: There is no question.
-        """
+    def of(cls, right: Sequence[bool | None]) -> Selective:
+        """Count answers that are right, or wrong; None where the method abstained."""
         if not right:
             raise ValueError("abstention is of at least one question")
         given = [one for one in right if one is not None]
@@ -48,13 +35,8 @@ class Abstention:
     def credit(self, target: float) -> float:
         """The mean of 1 for a right answer, 0 for none, and -t / (1 - t) for a wrong one (Kalai et al., 2025).
 
-        By it an answer is worth giving exactly where its chance to be right exceeds the target.
-
-        Args:
-            target: t, from 0, by which silence is never worth more than a guess, to below 1.
-
-        Raises:
-            ValueError: The target is out of range.
+        By it an answer is worth giving exactly where its chance to be right exceeds the target t, which is from 0, by
+        which silence is never worth more than a guess, to below 1.
         """
         if not 0 <= target < 1:
             raise ValueError(f"the target must be from 0 to below 1, not {target}")
@@ -66,16 +48,9 @@ class Abstention:
 class Declining:
     """How a method fares that may decline, on questions of which some have no answer; counted one by one.
 
-    A question that failed is among the questions, and was neither answered nor declined.
-
-    Attributes:
-        questions: How many were asked.
-        answered: How many were given an answer.
-        right: How many of those answers are right.
-        declined: To how many it said that it does not know, or that the documents do not say it.
-        found: How many of those were the finding that the documents do not say it.
-        unanswerable: How many have no answer.
-        rightly: How many of those were declined.
+    A question that failed is among the questions, and was neither answered nor declined. Declined are those that it
+    says it does not know or the documents do not say, `found` those where it says the latter, and `rightly` those
+    that have no answer.
     """
 
     questions: int = 0
@@ -87,15 +62,7 @@ class Declining:
     rightly: int = 0
 
     def add(self, *, answered: bool, right: bool, declined: bool, found: bool, unanswerable: bool) -> None:
-        """Count a question.
-
-        Args:
-            answered: Whether it was given an answer.
-            right: Whether that is right.
-            declined: Whether it was declined.
-            found: Whether by the finding.
-            unanswerable: Whether it has no answer.
-        """
+        """Count a question."""
         self.questions += 1
         self.answered += answered
         self.right += answered and right

@@ -1,4 +1,7 @@
-"""Whether an answer is right, where equality of short strings is not the question."""
+"""Whether an answer is right, where equality of short strings is not the question.
+
+For the arguments and errors that all have in common see `keqa.metrics.answers`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from keqa.metrics.answers import exact_match, f1, is_abstention, same_answer, tokens
+from keqa.metrics.hotpotqa import is_verdict
 
 _ALIKE = 0.85
 
@@ -16,10 +20,7 @@ def accuracy(
 ) -> float:
     """1 where a yes/no answer or a choice is the right one, else 0 (ACC of the KEQA paper's Table 1).
 
-    It is `keqa.metrics.answers.exact_match` of these types: a choice may be named by its letter or by its text.
-
-    Raises:
-        ValueError: There is no gold answer, or the answers are of another type, which has no accuracy.
+    It is `keqa.metrics.answers.exact_match` of these types; a ValueError refuses another, which has no accuracy.
     """
     if answer_type not in ("yes/no", "choice"):
         raise ValueError(f"accuracy is for yes/no answers and choices, not for {answer_type!r}; use EM or F1")
@@ -31,15 +32,6 @@ def agrees(text: str, golds: Sequence[str], answer_type: str = "short", choices:
 
     A surname for the full name and a year for the date agree, since all their words are among those of the gold answer;
     two people with one first name do not. A yes or no, and a choice, agree where they are equal.
-
-    Args:
-        text: The answer.
-        golds: At least one gold answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice.
-
-    Raises:
-        ValueError: There is no gold answer.
     """
     if answer_type != "short":
         return exact_match(text, golds, answer_type, choices)
@@ -59,21 +51,8 @@ def consistency_label(
     """What gold answers say of Sim(q, a_i, a_j, D_s) (KEQA, section 3.3): whether two answers to a quiz mean the same.
 
     They are the same where both are right, and different where one is. The paper takes the labels of another language
-    model, which are of two wrong answers as well.
-
-    Args:
-        first: An answer.
-        second: Another.
-        golds: At least one gold answer of the quiz.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice.
-
-    Returns:
-        None where both are wrong, which says nothing, and where no judge would be asked: the answers are equal after
-        normalisation, or one of them says that it does not know.
-
-    Raises:
-        ValueError: There is no gold answer.
+    model, which are of two wrong answers as well. None where both are wrong, which says nothing, and where no judge
+    would be asked: the answers are equal after normalisation, or one of them says that it does not know.
     """
     if same_answer(first, second, answer_type, choices) or any(is_abstention(one, choices) for one in (first, second)):
         return None
@@ -88,21 +67,18 @@ def contains_answer(
 
     It forgives an LM that answers in a sentence, and it forgives one that lists every answer it can think of; read it
     beside EM. For yes/no answers and choices, which nearly any sentence contains, it is exact match.
-
-    Args:
-        prediction: The answer, or a passage; None, for a failed question, contains nothing.
-        golds: At least one gold answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice.
-
-    Raises:
-        ValueError: There is no gold answer.
     """
     exact = exact_match(prediction, golds, answer_type, choices)
     if answer_type != "short" or prediction is None:
         return exact
     words = tokens(prediction)
-    return any(_within(tokens(gold), words) for gold in golds)
+    return any(in_one_piece(tokens(gold), words) for gold in golds)
+
+
+def in_one_piece(part: Sequence[str], whole: Sequence[str]) -> bool:
+    """Whether some words, of which there is one at least, stand among others in their order and in one piece."""
+    ends = range(len(part), len(whole) + 1)
+    return bool(part) and any(whole[end - len(part) : end] == part for end in ends)
 
 
 def mastery(
@@ -110,17 +86,7 @@ def mastery(
 ) -> Fraction:
     """The share of sampled answers that are right: KBM's accuracy indicator, first called mastery (section 2.2).
 
-    Args:
-        answers: The samples; None for a failed one.
-        golds: At least one gold answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice.
-
-    Returns:
-        Exactly, so that 27 of 30 reach .9. A failed sample and an abstention are not right, and count.
-
-    Raises:
-        ValueError: There is no gold answer, or no sample.
+    It is exact, so that 27 of 30 reach .9. A failed sample (None) and an abstention are not right, and count.
     """
     if not answers:
         raise ValueError("mastery needs at least one sample")
@@ -128,6 +94,11 @@ def mastery(
     return Fraction(sum(exact_match(answer, golds, answer_type, choices) for answer in said), len(said))
 
 
-def _within(part: list[str], whole: list[str]) -> bool:
-    ends = range(len(part), len(whole) + 1)
-    return bool(part) and any(whole[end - len(part) : end] == part for end in ends)
+def holds_answer(texts: Sequence[str], golds: Sequence[str], answer_type: str = "short") -> bool | None:
+    """Whether one of the selected texts contains a gold answer; None for yes, no and choices, which none has to hold.
+
+    It needs no LM that answers, so selections can be compared where the LM is too weak to answer.
+    """
+    if answer_type != "short" or is_verdict(golds):
+        return None
+    return any(contains_answer(text, golds) for text in texts)

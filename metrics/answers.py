@@ -3,6 +3,13 @@
 SQuAD's normalisation (Rajpurkar et al., 2016), with four additions that it needs outside SQuAD: option letters are
 not articles, symbols that tell names and numbers apart carry meaning (C++ and C#, -3 and 3), Chinese is compared by
 character, and yes and no have several spellings. On ordinary English strings the result equals ``dspy.evaluate``'s.
+
+Options of a choice are compared as other answers are, as long as that distinguishes them. Where it does not (``6或－4``
+beside ``6或4``, ``**`` beside ``//``, ``TT`` beside ``Tt``), they are compared by more and more of their writing, so
+that a wrong option is never taken for the right one.
+
+Throughout, `answer_type` is ``short``, ``yes/no`` or ``choice``, `choices` are the options of a choice, `golds` at
+least one gold answer (a ValueError where there is none), and a prediction of None is that of a failed question.
 """
 
 from __future__ import annotations
@@ -13,13 +20,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from keqa.metrics.choices import OPTION, normalize_choice
 from keqa.metrics.refusals import is_refusal
 
 _CJK = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff"
 _CJK_CHARACTER = re.compile(f"([{_CJK}])")
 _CJK_SPACE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
+# An option's letter and nothing else, and one before its text.
+_OPTION = re.compile(r"^\s*(?:(?:option|answer|choice)\s*+(?::\s*+)?)?[(\[]?([A-Za-z])[)\].:]*\s*$", re.IGNORECASE)
+_LABELLED = re.compile(r"^\s*(?:[(\[]([A-Za-z])[)\]]|([A-Za-z])[).:])\s*(\S.*)$", re.DOTALL)
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=\d)")
 # Kept through the deletion of punctuation: a minus before a number, a point within one, and what names of one letter or
 # more end in (C++, C#, A*), but not the stars of emphasis.
@@ -53,20 +62,10 @@ UNKNOWN = "unknown"
 
 
 def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -> str:
-    """Bring an answer into the form in which answers are compared.
-
-    Args:
-        text: The answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice; an answer that names one by letter or by text becomes that option's text, in
-            the form that distinguishes it from the others (see `keqa.metrics.choices`).
-
-    Returns:
-        The normal form; empty only where the text holds nothing but punctuation and is no option.
-    """
+    """The form in which answers are compared; empty only for mere punctuation that is no option."""
     if answer_type == "choice":
-        return normalize_choice(text, choices, _normalize_text)
-    option = OPTION.match(text)
+        return _normalize_choice(text, choices)
+    option = _OPTION.match(text)
     if option:
         text = option[1]
     plain = text.lower() if option else _normalize_text(text)
@@ -82,6 +81,52 @@ def _normalize_text(text: str) -> str:
     # "The The" and "A" are names: where only articles are left, they stay.
     bare = " ".join(_ARTICLE.sub(" ", text).split()) or " ".join(text.split())
     return _CJK_SPACE.sub("", bare)
+
+
+def _normalize_choice(text: str, choices: Sequence[str]) -> str:
+    """The form of the option that an answer names by letter or text, which no other has; its own where it names none.
+
+    Where there are no options, the letter is the form.
+    """
+    option, labelled = _OPTION.match(text), _LABELLED.match(text)
+    letter = (option[1] if option else (labelled[1] or labelled[2]) if labelled else "").lower()
+    if not choices:
+        return letter if option else _normalize_text(labelled[3] if labelled else text)
+    # From the coarsest form to the text as it is written.
+    options = [_forms(choice) for choice in choices]
+    own = _forms(text)
+    lettered = bool(letter) and ord(letter) - ord("a") < len(options)
+    # "C" is the third option unless one is written just so; that another is "c", or comes to it, does not count.
+    place = _named(own, options, coarsest=2 if option and lettered else 0)
+    if place is None and lettered:
+        # A bare letter, or one before a text that no option has: the letter decides.
+        place = ord(letter) - ord("a")
+    if place is not None:
+        return _telling(place, options)
+    return own[-1] if own[0] and any(own[0] == forms[0] for forms in options) else own[0]
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    labelled = _LABELLED.match(text)
+    bare = " ".join((labelled[3] if labelled else text).split())
+    return _normalize_text(bare), bare.casefold(), bare, " ".join(text.split())
+
+
+def _named(own: Sequence[str], options: Sequence[Sequence[str]], coarsest: int) -> int | None:
+    """The option that a text is closest to; None where it is none, or could be several."""
+    for level in reversed(range(coarsest, len(own))):
+        same = [place for place, forms in enumerate(options) if own[level] and forms[level] == own[level]]
+        if same:
+            return same[0] if len({options[place][-1] for place in same}) == 1 else None
+    return None
+
+
+def _telling(place: int, options: Sequence[Sequence[str]]) -> str:
+    """The coarsest form of an option that no option of another text has."""
+    forms = options[place]
+    others = [other for other in options if other[-1] != forms[-1]]
+    telling = (form for level, form in enumerate(forms) if form and all(other[level] != form for other in others))
+    return next(telling, "")
 
 
 def _polar(text: str, plain: str) -> str:
@@ -136,15 +181,6 @@ def exact_match(
     """Whether a prediction equals one of the gold answers (EM).
 
     As in the official scripts a number may lack the gold answer's unit ($5 and 5); it may not have another (5 %).
-
-    Args:
-        prediction: The answer; None, for a failed question, is never right.
-        golds: At least one gold answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice.
-
-    Raises:
-        ValueError: There is no gold answer.
     """
     _require_golds(golds)
     if prediction is None:
@@ -155,17 +191,7 @@ def exact_match(
 
 
 def f1(prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()) -> float:
-    """The best F1 over words against the gold answers, by HotpotQA's rule for yes and no.
-
-    Args:
-        prediction: The answer; None, for a failed question, scores 0.
-        golds: At least one gold answer.
-        answer_type: ``short``, ``yes/no`` or ``choice``; for the latter two it is exact match.
-        choices: The options of a choice.
-
-    Raises:
-        ValueError: There is no gold answer.
-    """
+    """The best F1 over words against the gold answers, by HotpotQA's rule for yes and no; else exact match."""
     _require_golds(golds)
     if prediction is None:
         return 0.0
@@ -192,18 +218,10 @@ def is_abstention(text: str, choices: Sequence[str] = ()) -> bool:
     """Whether an answer says that it is not known, in whatever words, or says nothing.
 
     A guess that is marked as one does not undo it ("I don't know, but perhaps Paris"); an answer in a sentence of its
-    own does, and so does one that comes first ("Paris, but I'm not sure").
-
-    Args:
-        text: The answer.
-        choices: What is an answer whatever it says: the options of a choice, or the gold answers.
+    own does, and so does one that comes first ("Paris, but I'm not sure"). `choices` are answers whatever they say.
     """
     if any(same_answer(text, choice, "choice", choices) for choice in choices):
         return False
-    return _abstains(text)
-
-
-def _abstains(text: str) -> bool:
     # "The Unknown" is a name.
     bare = text.translate(_DELETED).strip().casefold()
     return bare == UNKNOWN or not _normalize_text(text) or is_refusal(text)

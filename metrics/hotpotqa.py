@@ -22,22 +22,12 @@ def normalize(text: str) -> str:
 
 
 def exact_match(prediction: str | None, golds: Sequence[str]) -> float:
-    """1 where a prediction equals a gold answer after normalisation, else 0.
-
-    Args:
-        prediction: The answer; None, for a failed question, is never right.
-        golds: Gold answer and aliases.
-    """
+    """1 where a prediction equals a gold answer or alias after normalisation, else 0, as for a failed question."""
     return 0.0 if prediction is None else float(normalize(prediction) in map(normalize, golds))
 
 
 def f1(prediction: str | None, golds: Sequence[str]) -> float:
-    """The best F1 over words; yes, no and noanswer are right as a whole or not at all.
-
-    Args:
-        prediction: The answer; None, for a failed question, scores 0.
-        golds: Gold answer and aliases.
-    """
+    """The best F1 over words; yes, no and noanswer are right as a whole or not at all."""
     if prediction is None:
         return 0.0
     return max((_f1(normalize(prediction), normalize(gold)) for gold in golds), default=0.0)

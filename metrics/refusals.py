@@ -34,14 +34,10 @@ _LONGEST = 5
 
 
 class Model(NamedTuple):
-    """What ``refusals.json`` holds.
+    """What ``refusals.json`` holds: weights, their divisor, and the thresholds of log odds.
 
-    Attributes:
-        threshold: A first sentence that reaches it refuses.
-        short_threshold: The same of one that is as short as a name (`SHORT`).
-        later_threshold: A later one that does not reach it gives an answer.
-        divisor: Of the weights.
-        weights: One a place.
+    A first sentence refuses where it reaches its threshold, which is another for one as short as a name; a later one
+    that does not reach its own gives an answer.
     """
 
     threshold: float
@@ -58,11 +54,9 @@ def model() -> Model:
 
 
 def is_refusal(text: str, shift: float = 0.0) -> bool:
-    """Whether a text says that it has no answer, and gives none.
+    """Whether a text says that it has no answer, and gives none; `shift` raises the thresholds of its first sentence.
 
-    Args:
-        text: Any text; one without letters and digits says nothing, which is not for this function to judge.
-        shift: What the thresholds of the first sentence are raised by.
+    One without letters and digits says nothing, which is not for this function to judge.
     """
     found = sentences(text)
     if not found:
@@ -74,32 +68,18 @@ def is_refusal(text: str, shift: float = 0.0) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text; a stop behind a short word may be an abbreviation's and ends none.
-
-    Args:
-        text: Any text.
-    """
+    """The sentences of a text; a stop behind a short word may be an abbreviation's and ends none."""
     return [part for part in _SENTENCE_END.split(text.strip()) if _WORD.search(part)]
 
 
 def score(sentence: str, *, later: bool = False) -> float:
-    """The log odds that a sentence has no answer to give.
-
-    Args:
-        sentence: One of `sentences`.
-        later: Whether another sentence stands before it.
-    """
+    """The log odds that a sentence has no answer to give; `later` says that another stands before it."""
     found = places(sentence, later=later)
     return sum(map(model().weights.__getitem__, found)) / model().divisor / math.sqrt(len(found) or 1)
 
 
 def places(sentence: str, *, later: bool = False) -> set[int]:
-    """The places of the features that a sentence has.
-
-    Args:
-        sentence: One of `sentences`.
-        later: Whether another sentence stands before it.
-    """
+    """The places of the features that a sentence has."""
     prefix = "later " if later else ""
     return {crc32((prefix + feature).encode()) % PLACES for feature in _features(sentence[:_MOST_LETTERS])}
 

@@ -1,4 +1,7 @@
-"""How sure a difference between two methods is, from their scores on the same questions."""
+"""How sure a difference between two methods is, from one score a question for each, in the same order.
+
+Scores that are no finite numbers, too few, or of another length than those compared with are a ValueError.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,7 @@ _SCORES_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its interval.
-
-    Attributes:
-        mean: The estimate.
-        low: Lower end.
-        high: Upper end.
-        level: How often such an interval holds the true value, such as .95.
-    """
+    """An estimate with its interval, which holds the true value as often as `level` says, such as .95."""
 
     mean: float
     low: float
@@ -38,20 +34,7 @@ class Interval:
 
 
 def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000, level: float = 0.95, seed: int = 0) -> Interval:
-    """The mean of scores with a percentile bootstrap interval over questions.
-
-    Args:
-        scores: One score a question.
-        resamples: How many times the questions are resampled.
-        level: Level of the interval.
-        seed: The same seed gives the same interval.
-
-    Returns:
-        Mean and interval.
-
-    Raises:
-        ValueError: If there are fewer than two scores, or one is not a number.
-    """
+    """The mean of scores with a percentile bootstrap interval over questions; the same seed gives the same interval."""
     import numpy as np
     from scipy.stats import bootstrap
 
@@ -75,36 +58,12 @@ def paired_bootstrap(
     """The mean of ``a - b`` with an interval, where both hold scores of the same questions in the same order.
 
     Questions are resampled, each with both of its scores, so that a hard question is hard for both methods.
-
-    Args:
-        a: One score a question.
-        b: Scores of the method compared with.
-        resamples: How many times the questions are resampled.
-        level: Level of the interval.
-        seed: The same seed gives the same interval.
-
-    Returns:
-        Mean difference and interval.
-
-    Raises:
-        ValueError: If the two differ in length, are shorter than two, or hold something that is not a number.
     """
     return bootstrap_mean(_differences(a, b), resamples=resamples, level=level, seed=seed)
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p-value of a paired t-test.
-
-    Args:
-        a: One score a question.
-        b: Scores of the method compared with, in the same order.
-
-    Returns:
-        The p-value: 1 where all pairs are equal, 0 where all differ by the same amount.
-
-    Raises:
-        ValueError: If the two differ in length, are shorter than two, or hold something that is not a number.
-    """
+    """The two-sided p-value of a paired t-test: 1 where all pairs are equal, 0 where all differ by the same amount."""
     from scipy.stats import ttest_1samp
 
     differences = _checked(_differences(a, b))
@@ -118,17 +77,7 @@ def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
     """The two-sided p-value of McNemar's exact test, for scores that are right or wrong, such as EM.
 
     Only questions that one method has right and the other wrong distinguish the two; without a difference between the
-    methods each of those falls to either side like a coin.
-
-    Args:
-        a: Whether each question is right.
-        b: The same for the method compared with, in the same order.
-
-    Returns:
-        The p-value: 1 where they differ on no question.
-
-    Raises:
-        ValueError: If the two differ in length or are empty, or hold something other than right and wrong.
+    methods each of those falls to either side like a coin: 1 where they differ on no question.
     """
     from scipy.stats import binomtest
 

@@ -25,31 +25,14 @@ Utility = Literal[1, 0, -1]
 
 
 def gain(with_candidate: float, without: float) -> float:
-    """Return how much a piece of knowledge adds to the correctness of the answer (the difference behind U).
-
-    Args:
-        with_candidate: Cor(Q, K* ∪ {K'}).
-        without: Cor(Q, K*).
-
-    Raises:
-        ValueError: One of them is not a finite number.
-    """
+    """How much a piece of knowledge adds to the correctness of the answer (the difference behind U)."""
     if not (math.isfinite(with_candidate) and math.isfinite(without)):
         raise ValueError(f"correctness must be a finite number, not {with_candidate} and {without}")
     return with_candidate - without
 
 
 def utility(with_candidate: float, without: float, *, tolerance: float = 1e-9) -> Utility:
-    """Return U(Q, K'), the utility of a piece of knowledge (the equation of section 3.4).
-
-    Args:
-        with_candidate: Cor(Q, K* ∪ {K'}).
-        without: Cor(Q, K*).
-        tolerance: Differences up to this are taken for rounding, and the two for equal.
-
-    Raises:
-        ValueError: A correctness is not a finite number, or the tolerance is negative.
-    """
+    """U(Q, K'); differences up to the tolerance are taken for rounding, and the two for equal."""
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be at least 0, not {tolerance}")
     difference = gain(with_candidate, without)

@@ -1,8 +1,8 @@
 """From questions with known answers to a threshold that holds a risk: what is learned, and what is then tested.
 
 The questions are divided by their ids. On two fifths of them a `Confidence` is learned and the order is fixed in which
-thresholds are tested; on the others they are tested (`keqa.metrics.risk`), so that the bound is exact whatever was
-learned.
+thresholds are tested; on the others they are tested (`keqa.metrics.confidence`), so that the bound is exact whatever
+was learned.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.metrics.risk import Controlled, control_risk, risk_p_value
+from keqa.metrics.confidence import Controlled, control_risk, risk_p_value
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.abstention import EMBEDDER, Abstention, Confidence, abstained, record_signals, words_of
 from keqa.programs.records import QuestionRecord

@@ -24,14 +24,12 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.scoring import score_of
 from keqa.programs.calls.batch import ask, in_parallel
-from keqa.programs.calls.cost import token_count
-from keqa.programs.calls.session import within
+from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
-from keqa.programs.record_redaction import lms_asked, record_without_secrets
-from keqa.programs.records import CallCost, QuestionRecord
+from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.storage.journal import Journal
@@ -162,7 +160,7 @@ class Asking:
             # Another attempt may fare better; until then an answer counts as it is.
             self.calls.forget_failed()
             record = record if error is None else None
-        record = None if record is None else record_without_secrets(record, lms_asked(program))
+        record = None if record is None else record_without_secrets(record, program.lms_asked())
         return Trace(example, record, self.score(example, record), _steps(program, made), error)
 
     def traces(self, program: Program, examples: Sequence[Answered], step: str = "asking") -> list[Trace]:

@@ -36,7 +36,8 @@ from keqa.metrics.utility import Correctness, gain
 from keqa.optimize.alignment import GoldQuiz, Settled, settled_quizzes
 from keqa.optimize.asking import Trace
 from keqa.optimize.failures import FailureMonitor, Failures
-from keqa.optimize.judged import complete, judged, teaching
+from keqa.optimize.judged import judged, teaching
+from keqa.programs.build import complete
 from keqa.programs.fingerprint import digest
 from keqa.programs.gates import leader
 from keqa.programs.keqa import KEQA

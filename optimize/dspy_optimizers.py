@@ -42,13 +42,13 @@ from dspy.utils.callback import BaseCallback
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import build_lm
-from keqa.lms.outside import Guarded
 from keqa.optimize.asking import Asking, Progress
 from keqa.optimize.demos import judges
 from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.scoring import DspyMetric, feedback_metric
 from keqa.optimize.student import Student
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
+from keqa.programs.calls.outside import Guarded
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 

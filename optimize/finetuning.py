@@ -27,7 +27,7 @@ from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.storage.folders import publish
+from keqa.storage.files import publish
 
 T = TypeVar("T")
 _POLLED = 0.5

@@ -24,7 +24,8 @@ from keqa.data.example import Answered
 from keqa.data.quiz_references import plain
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.build import complete
+from keqa.programs.predictor import Predictor
 from keqa.programs.records import QuestionRecord, QuizRecord
 from keqa.programs.stages.answering import is_the_question
 
@@ -65,16 +66,6 @@ def teaching(found: Sequence[Judged]) -> list[Judged]:
     """The calls to learn from: right ones, and unknown ones whose predictor is not known to be right or wrong here."""
     certain = {id(one.call[0]) for one in found if one.right is not None}
     return [one for one in found if one.right or (one.right is None and id(one.call[0]) not in certain)]
-
-
-def complete(signature: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A demonstration with every field of a signature, in its order; DSPy moves incomplete ones apart."""
-    demo = {}
-    for name, field in signature.fields.items():
-        if name not in fields and field.is_required():
-            raise KeyError(f"a demonstration of {signature.__name__} needs the field '{name}'")
-        demo[name] = fields[name] if name in fields else field.get_default(call_default_factory=True)
-    return demo
 
 
 def _judged(call: Call, known: Mapping[str, Settled], example: Answered, record: QuestionRecord | None) -> Judged:

@@ -23,7 +23,6 @@ from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.replies import refusing_empty, text_of
 from keqa.programs.calls.session import Session, gather, run_blocking, within
 from keqa.programs.keqa import KEQA
-from keqa.programs.record_redaction import lms_asked
 from keqa.programs.reference.index import Entry
 from keqa.programs.reference.utility_reference import asking_for
 from keqa.programs.stages.answering import is_the_question
@@ -107,7 +106,7 @@ class Labeller:
         return Labels(
             [entry for part in parts for entry in part.entries],
             sum((part.lost for part in parts), Counter[str]()),
-            without_secrets([one for part in parts for one in part.problems], lms_asked(self.program)),
+            without_secrets([one for part in parts for one in part.problems], self.program.lms_asked()),
             next((part.passing for part in parts if part.passing), ""),
             sum(part.calls for part in parts),
         )

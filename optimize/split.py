@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.example import Example
-from keqa.data.own import Problem, read_examples, sort_examples
-from keqa.data.tables import refuse_table
+from keqa.data.loading import Problem
+from keqa.data.own import read_examples, sort_examples
+from keqa.data.question import refuse_table
 from keqa.errors import InputError
 
 Questions = Iterable[Any] | str | Path

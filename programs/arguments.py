@@ -34,11 +34,9 @@ _EXACT = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What an argument may be where no type says it; it is written in an annotation as ``Annotated[TYPE, Kind(...)]``.
+    """What an argument may be where no type says it, written in an annotation as ``Annotated[TYPE, Kind(...)]``.
 
-    Attributes:
-        allowed: What it may be, as a message says it after "must be".
-        read: Gives the value back, maybe in another form; a ValueError refuses it, with advice where it has a message.
+    `allowed` says it as a message does after "must be"; a ValueError of `read` refuses it, and its message is advice.
     """
 
     allowed: str
@@ -53,13 +51,7 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The limits of a number or text, written in an annotation like a `Kind`.
-
-    Attributes:
-        allowed: What is within them, as a message says it after "must be".
-        kind: ``int``, ``float`` or ``str``.
-        limits: As `pydantic_core.core_schema` calls them.
-    """
+    """The limits of a number or text, written in an annotation like a `Kind`."""
 
     allowed: str
     kind: Literal["int", "float", "str"]
@@ -83,11 +75,7 @@ def number(allowed: str, **limits: float) -> Limits:
 
 
 def exact(value: object) -> Fraction:
-    """A number as the exact fraction that its writing says: 0.8 is 4/5, not the nearest binary number.
-
-    Raises:
-        ValueError: It is no number, or one of more digits than a setting has.
-    """
+    """A number as the exact fraction that its writing says, else a ValueError: 0.8 is 4/5, not the nearest binary."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -116,53 +104,24 @@ def _fraction(allowed: str, holds: Callable[[Fraction], bool]) -> Kind:
     return Kind(allowed, read)
 
 
-Tries = Annotated[int, whole(1, 1_000)]
-"""Samples of one quiz or question."""
-
-TopK = Annotated[int, whole(1, 1_000)]
-"""Passages that one search finds."""
-
-Count = Annotated[int, whole(1, 1_000)]
-"""Sentences or passages that are kept."""
-
-Steps = Annotated[int, whole(1, 100)]
-"""Quizzes, steps, rounds, queries or rephrasings of one question."""
-
-Workers = Annotated[int, whole(1, 1_000)]
-"""Calls in flight."""
-
-InFlight = Annotated[int, whole(1, 1_000)]
-"""Questions in work at once."""
-
-Characters = Annotated[int, whole(1, 1_000_000)]
-"""The length of a question."""
-
+Tries = Annotated[int, whole(1, 1_000)]  # samples of one quiz or question
+TopK = Annotated[int, whole(1, 1_000)]  # passages that one search finds
+Count = Annotated[int, whole(1, 1_000)]  # sentences or passages that are kept
+Steps = Annotated[int, whole(1, 100)]  # quizzes, steps, rounds, queries or rephrasings of one question
+Workers = Annotated[int, whole(1, 1_000)]  # calls in flight
+InFlight = Annotated[int, whole(1, 1_000)]  # questions in work at once
+Characters = Annotated[int, whole(1, 1_000_000)]  # the length of a question
 Seed = Annotated[int, Limits("a whole number of at most 64 bits", "int", {"ge": -(2**63), "lt": 2**63})]
-"""A seed."""
-
 Temperature = Annotated[float, number("a number above 0 and at most 10", gt=0, le=10)]
-"""A temperature at which samples differ."""
-
 TopP = Annotated[float, number("a number above 0 and at most 1", gt=0, le=1)]
-"""The share of probability that is sampled from."""
-
 Probability = Annotated[float, number("a number from 0 to 1", ge=0, le=1)]
-"""A probability."""
-
 Weight = Annotated[float, number("a number from 0 to 1,000", ge=0, le=1_000)]
-"""A weight in a sum."""
-
 Word = Annotated[str, Limits("text of 1 to 300 characters", "str", {"min_length": 1, "max_length": 300})]
-"""A name or a word."""
 
 Threshold = _fraction("a number above 0 and at most 1, such as 0.8 or '4/5'", lambda fraction: 0 < fraction <= 1)
-"""Stands in an annotation for a threshold as an exact fraction, as a share of votes has it."""
-
 Share = _fraction("a number from 0 to 1, such as 0.4 or '2/5'", lambda fraction: 0 <= fraction <= 1)
-"""Stands in an annotation for a share as an exact fraction."""
-
+# In the form ``plain`` a certainty may be below 0.
 Certainty = _fraction("a number from -10 to 1, such as 0.8 or '4/5'", lambda fraction: -10 <= fraction <= 1)
-"""Stands in an annotation for a certainty, which in the form ``plain`` may be below 0, as an exact fraction."""
 
 
 def _having(advice: Callable[[Any], str], *names: str, methods: bool = True) -> Callable[[Any], Any]:
@@ -271,16 +230,7 @@ def checked(cls: type[T]) -> type[T]:
 
 
 def check(called: Callable[..., Any], arguments: Mapping[str, Any], of: str) -> dict[str, Any]:
-    """Some arguments of a class or function as its annotations have them, such as thresholds as exact fractions.
-
-    Args:
-        called: A class or function whose annotations say what its arguments may be.
-        arguments: Some of its arguments, by name.
-        of: Whose they are, as a message begins.
-
-    Raises:
-        ConfigurationError: One is of another type or out of its range; the message says what is allowed.
-    """
+    """Some arguments of a class or function as its annotations have them, such as thresholds as exact fractions."""
     from pydantic import ValidationError
 
     function = called.__init__ if isinstance(called, type) else called  # type: ignore[misc]

@@ -24,8 +24,8 @@ import dspy
 from keqa.programs.arguments import fraction_text
 from keqa.programs.gates import question_of
 from keqa.programs.keqa import KEQA
+from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program
-from keqa.programs.prompts import whole_prompt
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
@@ -55,15 +55,9 @@ def digest(described: Any) -> str:
 
 
 def lm_spec(lm: Any) -> dict[str, Any]:
-    """Describe a language model by its name and every setting that its replies may depend on.
+    """Describe a language model by its name, its weights if they are here, and all that its replies may depend on.
 
-    Args:
-        lm: A language model; None where none is set.
-
-    Returns:
-        ``model``, ``model_type`` where it is not ``chat``, ``weights`` for a model in this process, and each setting
-        that is given: temperature, max_tokens, stop, seed, reasoning_effort and whatever else a provider takes.
-        Secrets, addresses and what only decides how a request is sent are left out.
+    Secrets, addresses and what only decides how a request is sent are left out.
     """
     found: dict[str, Any] = {"model": getattr(lm, "model", None)}
     kind = getattr(lm, "model_type", "chat")
@@ -95,11 +89,9 @@ def _settings_of_lm(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def retriever_spec(retriever: Any) -> dict[str, Any] | None:
-    """Describe a retriever by its class, the corpus that its manifest names, and the retrievers that it stands before.
+    """Describe a retriever by its class, the corpus that its manifest names, and what it stands before.
 
-    Args:
-        retriever: A retriever; None where a program has none. A cache, and an index that is watched, describe as
-            what is behind them.
+    A cache, and an index that is watched, describe as what is behind them.
     """
     from keqa.retrievers.caching import CachingRetriever
     from keqa.retrievers.watching import WatchedRetriever
@@ -135,15 +127,7 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
 
 
 def program_spec(program: Program) -> dict[str, Any]:
-    """Describe a program by its class, settings, prompts and utility reference, its LMs and retriever left out.
-
-    Args:
-        program: Any method.
-
-    Returns:
-        ``program``, ``settings``, ``prompts`` (a digest of instructions, fields and demonstrations), and where it has a
-        utility reference ``reference``.
-    """
+    """Describe a program by its class, settings, prompts and utility reference, its LMs and retriever left out."""
     described: dict[str, Any] = {
         "program": type(program).__name__,
         "settings": _settings(program),

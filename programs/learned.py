@@ -8,24 +8,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import dspy
+from pydantic import Field, StrictBool, TypeAdapter, ValidationError
 
 from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
-from keqa.programs.predictor_state import shown
+from keqa.programs.predictor import shown
 
-_MOST = 1_000_000
-_LONGEST = 1_000
-_PARTS = {"train", "validation", "demonstrations", "complete"}
 _AUGMENTED = "augmented"
 
-Known = tuple[str, str]
+Text = Annotated[str, Field(max_length=1_000)]
+Known = tuple[Text, Text]
 """The id of a question in its data set, and `question_digest`."""
+KnownQuestions = Annotated[tuple[Known, ...], Field(max_length=1_000_000)]
 
 
 def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
@@ -37,34 +37,23 @@ def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
 
 @dataclass(frozen=True)
 class LearnedQuestions:
-    """What a program learned from, by id and digest.
+    """What a program learned from, by id and digest."""
 
-    Attributes:
-        train: Questions that demonstrations, instructions and the utility reference come from.
-        validation: Questions by which it was chosen among others.
-        demonstrations: By `demonstration_digest`, the digests of the questions that a demonstration comes from.
-        complete: Whether that is all. A program that was saved before these were kept has learned from questions that
-            nobody knows.
-    """
-
-    train: tuple[Known, ...] = ()
-    validation: tuple[Known, ...] = ()
-    demonstrations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    complete: bool = True
+    train: KnownQuestions = ()
+    """Questions that demonstrations, instructions and the utility reference come from."""
+    validation: KnownQuestions = ()
+    """Questions by which it was chosen among others."""
+    demonstrations: dict[str, tuple[Text, ...]] = field(default_factory=dict)
+    """By `demonstration_digest`, the digests of the questions that a demonstration comes from."""
+    complete: StrictBool = True
+    """Whether that is all: of demonstrations from elsewhere nobody knows what they were learned from."""
 
     def ids_of(self, question: str, choices: Iterable[str] = ()) -> tuple[str, ...]:
         """The ids under which a question was learned from; none where it was not."""
         return self._ids.get(question_digest(question, choices), ()) if self._ids else ()
 
     def hides(self, question: str, choices: Iterable[str], demo: Any, signature: type[dspy.Signature]) -> bool:
-        """Whether a demonstration comes from a question, so that it is not shown while that is asked.
-
-        Args:
-            question: Its text.
-            choices: Its options.
-            demo: The demonstration.
-            signature: Of the predictor that has it.
-        """
+        """Whether a predictor's demonstration comes from a question, so that it is not shown while that is asked."""
         roots = self.demonstrations.get(demonstration_digest(demo, signature), ())
         return bool(roots) and question_digest(question, choices) in roots
 
@@ -74,14 +63,8 @@ class LearnedQuestions:
         validation: Iterable[Example],
         demonstrations: Mapping[str, Iterable[str]] | None = None,
     ) -> LearnedQuestions:
-        """What it is after more was learned.
-
-        Args:
-            train: Questions that were learned from.
-            validation: Questions that were chosen by.
-            demonstrations: By `demonstration_digest`, the digests of the questions that demonstrations come from.
-        """
-        merged = {name: tuple(roots) for name, roots in self.demonstrations.items()}
+        """What it is after more was learned; demonstrations as in the attribute."""
+        merged = dict(self.demonstrations)
         for name, roots in (demonstrations or {}).items():
             merged[name] = tuple(dict.fromkeys((*merged.get(name, ()), *roots)))
         return LearnedQuestions(
@@ -93,12 +76,7 @@ class LearnedQuestions:
 
     def as_json(self) -> dict[str, Any]:
         """As a saved program holds it; see `learned_from_json`."""
-        return {
-            "train": [list(one) for one in self.train],
-            "validation": [list(one) for one in self.validation],
-            "demonstrations": {name: list(roots) for name, roots in self.demonstrations.items()},
-            "complete": self.complete,
-        }
+        return asdict(self)
 
     @cached_property
     def _ids(self) -> dict[str, tuple[str, ...]]:
@@ -113,40 +91,20 @@ class LearnedQuestions:
 
 NOTHING = LearnedQuestions()
 """That of a program that has learned from no question."""
+_ADAPTER = TypeAdapter(LearnedQuestions)
 
 
 def learned_from_json(value: Any) -> LearnedQuestions:
-    """Read what `LearnedQuestions.as_json` gave, which may come from a stranger.
-
-    Args:
-        value: From a saved program.
-
-    Raises:
-        ConfigurationError: It is damaged.
-    """
-    if not isinstance(value, Mapping) or set(value) != _PARTS or not isinstance(value["complete"], bool):
-        raise ConfigurationError(f"what it learned from has {', '.join(sorted(_PARTS))} and nothing else")
-    demonstrations = value["demonstrations"]
-    if not isinstance(demonstrations, Mapping) or not all(map(_texts, demonstrations.values())):
-        raise ConfigurationError("demonstrations that it learned must name the questions that they come from")
-    return LearnedQuestions(
-        train=_pairs(value["train"], "train"),
-        validation=_pairs(value["validation"], "validation"),
-        demonstrations={str(name): tuple(roots) for name, roots in demonstrations.items()},
-        complete=value["complete"],
-    )
-
-
-def _pairs(value: Any, what: str) -> tuple[Known, ...]:
-    if not isinstance(value, list) or len(value) > _MOST:
-        raise ConfigurationError(f"the {what} questions that it learned from must be a list of at most {_MOST:,}")
-    if not all(_texts(one) and len(one) == 2 for one in value):
-        raise ConfigurationError(f"each of the {what} questions that it learned from must be an id and a digest")
-    return tuple((name, digest) for name, digest in value)
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and len(one) <= _LONGEST for one in value)
+    """Read what `LearnedQuestions.as_json` gave, from a file that may be a stranger's."""
+    parts = {one.name for one in fields(LearnedQuestions)}
+    if not isinstance(value, Mapping) or set(value) != parts:
+        raise ConfigurationError(f"what it learned from has {', '.join(sorted(parts))} and nothing else")
+    try:
+        return _ADAPTER.validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(f"what it learned from is damaged: {where[:80]!a}: {first['msg']}") from None
 
 
 def _known(example: Example) -> Known:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import dspy
@@ -16,18 +17,18 @@ from dspy.predict.parameter import Parameter
 from keqa.data.question import AnswerType, Question
 from keqa.errors import ConfigurationError, NotInDocumentsError, StageError
 from keqa.lms.factory import Roles
-from keqa.lms.relay import relayed, relayed_from_thread
+from keqa.lms.loops import relayed, relayed_from_thread
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
+from keqa.programs.calls.ask import is_rollout, rollout_of
 from keqa.programs.calls.batch import Outcome, answer_many
-from keqa.programs.calls.cache import is_rollout, rollout_of
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
-from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking
+from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
 from keqa.programs.learned import NOTHING, LearnedQuestions
-from keqa.programs.prediction import AnswerPrediction, prediction_of
-from keqa.programs.predictor_state import Predictor, checked_states, named_values
+from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of
+from keqa.programs.predictor import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
 from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.saving.values import OWN, read_values, settings_of
@@ -45,11 +46,7 @@ SETTINGS = "settings"
 
 
 class UnansweredError(StageError):
-    """A question that has no answer.
-
-    Attributes:
-        record: What became of it, with the failure and the cost in it; None only before it is written.
-    """
+    """A question that has no answer; `record` says what became of it, once that is written."""
 
     def __init__(self, stage: str, cause: str, message: str, record: QuestionRecord | None = None) -> None:
         super().__init__(stage, cause, message)
@@ -97,6 +94,7 @@ class Program(Stage):
     settings: models.Settings
     learned: LearnedQuestions = NOTHING
     abstention: Abstention | None = None
+    _retriever: NoCopy[Any] = NoCopy(None)
 
     def __init__(self, *, lms: Annotated[RoleLMs, LMS] | None = None, **settings: Any) -> None:
         given = check(Program, {"lms": lms}, type(self).__name__)
@@ -116,12 +114,13 @@ class Program(Stage):
                 if name not in names
             ]
         cls.__signature__ = inspect.Signature(own)
+        for name in cls.Settings.model_fields:
+            if not hasattr(cls, name):
+                setattr(cls, name, property(attrgetter(f"settings.{name}")))
 
-    def __getattr__(self, name: str) -> Any:
-        settings = self.__dict__.get("settings")
-        if settings is None or name not in type(settings).model_fields:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(settings, name)
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.Settings.model_fields and "settings" in self.__dict__:
@@ -132,8 +131,7 @@ class Program(Stage):
     def change(self, **changes: Any) -> None:
         """Give settings other values, and the program the parts that it is then made of; assigning one is the same.
 
-        Raises:
-            ConfigurationError: A value cannot work; the program is what it was.
+        Where a value cannot work, the program stays what it was.
         """
         if changes.get("workers", self.settings.workers) != self.settings.workers:
             raise AttributeError("the number of workers is given to the constructor")
@@ -160,12 +158,7 @@ class Program(Stage):
         return "guess"
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
-        """Answer a question by writing its story.
-
-        Raises:
-            UnansweredError: There is no answer.
-            ConfigurationError: No question could be answered.
-        """
+        """Answer a question by writing its story; an `UnansweredError` says that there is no answer."""
         raise NotImplementedError
 
     def forward(
@@ -193,7 +186,7 @@ class Program(Stage):
         """
         asked = Question.check(question, answer_type, choices, self.max_question_chars, history)
         with relayed_from_thread() as relay, as_status(relay):
-            return run_blocking(lambda: self.run(asked, blocking=True))
+            return run_blocking(partial(self.run, asked, blocking=True))
 
     async def aforward(
         self, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = (), history: Any = ()
@@ -259,36 +252,33 @@ class Program(Stage):
             name: What agents call it; ``answer_question`` where None.
             desc: What agents read about it; where None, that it answers factual questions with sources.
         """
-        from keqa.programs.tool import as_tool
-
-        return as_tool(self, name, desc)
+        return ProgramTool(self, name, desc)
 
     async def run(self, asked: Question, *, blocking: bool) -> AnswerPrediction:
         """Answer a checked question; see `Session` for how."""
         session = Session(self.bound, blocking=blocking, lms=self._lms.value)
         session.count_steps(self.named_predictors())
         session.provisional = self.abstention is not None
-        return await session.run(self._run(asked))
+        with within(session=session):
+            return await self._run(asked)
 
-    async def _run(self, asked: Question) -> AnswerPrediction:
+    async def _run(self, given: Question) -> AnswerPrediction:
         from keqa.lms.adapter import adapter
 
-        story, failure = RecordBuilder(), None
-        given = asked
-        if asked.history:
-            with dspy.context(adapter=dspy.settings.adapter or adapter()):
-                asked = await self._standing_alone(asked)
-        own = self.learned.ids_of(asked.question, asked.choices)
-        if own:
-            current().hides = partial(self.learned.hides, asked.question, asked.choices)
-        adapting = dspy.context(adapter=dspy.settings.adapter or adapter())
-        # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
-        of_question = question_asked(given.question)
-        with leaving_out(*own), asking_for(asked.question, asked.choices), of_question, adapting:
-            try:
-                await self.solve(asked, story)
-            except UnansweredError as error:
-                failure = error
+        story, failure, asked = RecordBuilder(), None, given
+        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+            if given.history:
+                asked = await self._standing_alone(given)
+            own = self.learned.ids_of(asked.question, asked.choices)
+            if own:
+                current().hides = partial(self.learned.hides, asked.question, asked.choices)
+            # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
+            of_question = question_asked(given.question)
+            with leaving_out(*own), asking_for(asked.question, asked.choices), of_question:
+                try:
+                    await self.solve(asked, story)
+                except UnansweredError as error:
+                    failure = error
         standalone = asked.question if asked.question != given.question else None
         record = self._record(given, standalone, story, failure)
         if failure is not None:
@@ -318,32 +308,22 @@ class Program(Stage):
         return replace(asked, question=text)
 
     def _record(
-        self,
-        asked: Question,
-        standalone: str | None,
-        story: RecordBuilder,
-        failure: UnansweredError | None,
+        self, asked: Question, standalone: str | None, story: RecordBuilder, failure: UnansweredError | None
     ) -> QuestionRecord:
-        failed = None
+        told, failed = vars(story), None
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
+            told = {**told, "answer": None, "answer_source": "failed", "unanswered": None, "guessed": False}
         record = QuestionRecord(
             question=asked.question,
             standalone=standalone,
             answer_type=asked.answer_type,
             choices=asked.choices,
             method=self.method,
-            quizzes=story.quizzes,
-            fallback=story.fallback,
-            passages=story.passages,
             degradations=list(current().degradations),
-            explanation=story.explanation,
-            answer=None if failed else story.answer,
-            answer_source="failed" if failed else story.answer_source,
             failure=failed,
             cost=current().ledger.cost(),
-            unanswered=None if failed else story.unanswered,
-            guessed=story.guessed and not failed,
+            **told,
         )
         return with_supporting_sentences(record)
 
@@ -388,8 +368,7 @@ class Program(Stage):
     def get_lm(self) -> Any:
         """The language model of the task, whatever the judges have; None where ``dspy.settings.lm`` answers.
 
-        Raises:
-            ValueError: The task has several, as they were set on single predictors.
+        Where several were set on single predictors of the task, that is a ValueError.
         """
         found = [
             getattr(stage, name).lm
@@ -445,11 +424,17 @@ class Program(Stage):
     def lms(self, lms: RoleLMs | None) -> None:
         self.bind_lms(check(Program, {"lms": lms}, type(self).__name__)["lms"])
 
-    @property
-    def given_retriever(self) -> Any:
-        """The retriever as it was given; None where there is none."""
-        held: NoCopy[Any] = self.__dict__.get("_retriever", NoCopy(None))
-        return held.value
+    def lms_asked(self) -> list[Any]:
+        """The language models whose keys a server may have brought into what is said of the program.
+
+        They are those of its predictors, None where ``dspy.settings.lm`` answers, whose keys are always looked for; and
+        that of its boundary model, which asks without a predictor.
+        """
+        boundary = getattr(self._lms.value, "boundary", None)
+        return [*(predictor.lm for predictor in self.predictors()), *([] if boundary is None else [boundary])]
+
+    given_retriever: Any = property(attrgetter("_retriever.value"))
+    """The retriever as it was given; None where there is none."""
 
     @property
     def retriever(self) -> Any:
@@ -461,14 +446,7 @@ class Program(Stage):
         self.bind_retriever(retriever)
 
     def bind_retriever(self, retriever: Any) -> None:
-        """Search somewhere else from now on.
-
-        Args:
-            retriever: As for the constructor.
-
-        Raises:
-            ConfigurationError: It is none, or the method searches nothing.
-        """
+        """Search somewhere else from now on; what is given is what the constructor takes."""
         if "retriever" not in inspect.signature(type(self)).parameters:
             raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
         self._retriever = NoCopy(check(_searches, {"retriever": retriever}, type(self).__name__)["retriever"])
@@ -478,18 +456,10 @@ class Program(Stage):
         return [(SETTINGS, SavedSettings(self)), *super().named_parameters()]
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Become what was saved: settings, utility reference, predictors. Language models and retriever stay.
+        """Become what was saved, from anywhere: settings, utility reference, predictors. LMs and retriever stay.
 
-        An optional predictor that the state says nothing about starts empty.
-
-        Args:
-            state: What `dump_state` gave, from anywhere.
-            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
-
-        Raises:
-            ConfigurationError: It holds what a state may not, by name, is that of another method, or needs a part of
-                your own that this program lacks. The program is what it was before.
-            KeyError: A predictor is missing.
+        An optional predictor that the state says nothing about starts empty. Where the state holds what it may not, is
+        that of another method, or needs a part of your own that this program lacks, the program is what it was before.
         """
         found = dict(named_values(state, f"the state of {type(self).__name__}"))
         settings = found.pop(SETTINGS, None)
@@ -511,15 +481,10 @@ class Program(Stage):
         return {"method": type(self).__name__, "values": settings_of(self)}
 
     def take(self, saved: Any, *, whole: bool) -> None:
-        """Set the program up as a saved one was; language models, retriever and the number of workers stay.
+        """Set the program up as what `described` gave, from anywhere; LMs, retriever and the number of workers stay.
 
-        Args:
-            saved: What `described` gave, from anywhere.
-            whole: Whether predictors and a utility reference may be added, as the whole state is about to be loaded;
-                within a user's module DSPy loads those parts only that were there before.
-
-        Raises:
-            ConfigurationError: It holds what it may not, or wants parts that the program lacks.
+        With `whole`, predictors and a utility reference may be added, as the whole state is about to be loaded; within
+        a user's module DSPy loads those parts only that were there before.
         """
         own = self.described()
         if set(named_values(saved, "what a state says of settings")) != set(own):

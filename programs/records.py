@@ -5,13 +5,14 @@ All records are frozen and turn into JSON with ``record.model_dump_json()`` and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from keqa.data.question import AnswerType
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Place
+from keqa.storage.redaction import key_remover, without_secrets
 
 Verdict = Literal["helpful", "not helpful", "failed", "unjudged"]
 QuizSource = Literal[
@@ -43,6 +44,9 @@ _NO_FAILURES = frozenset(
 )
 """Causes that say what a language model said, or what followed from another degradation, and no call that failed."""
 
+# What an index, the user or this program wrote, and no server that was given a key.
+_OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
+
 
 class Record(BaseModel):
     """Base of all records."""
@@ -51,16 +55,11 @@ class Record(BaseModel):
 
 
 class SampleRecord(Record):
-    """One closed-book try at a quiz (Algorithm 1, line 3).
+    """One closed-book try at a quiz (Algorithm 1, line 3); `cluster` is a position in `QuizRecord.clusters`.
 
-    Attributes:
-        text: The answer as drawn; None where the draw failed.
-        abstained: Whether it says that it does not know, or nothing. It then joins no cluster and still counts
-            among the tries.
-        cluster: Position in `QuizRecord.clusters`; None for an abstention or a failure.
-        error: Class name of the error that the draw failed with. A failed draw counts among the tries, so that a
-            failure can lead to retrieval but never to a quiz taken for known.
-        probability: That the LM gave to the answer, normalised by its length, where it was asked for.
+    An abstention says that it does not know, or nothing; it joins no cluster and still counts among the tries. So does
+    a failed draw, of which `error` is the error's class name: a failure can lead to retrieval but never to a quiz taken
+    for known. `probability` is normalised by the answer's length, where it was asked for.
     """
 
     text: str | None = None
@@ -71,12 +70,9 @@ class SampleRecord(Record):
 
 
 class ClusterRecord(Record):
-    """Samples of one meaning (a set AS of Algorithm 1).
+    """Samples of one meaning (a set AS of Algorithm 1): positions in `QuizRecord.samples`, and the first's answer.
 
-    Attributes:
-        answer: Its first member, with which later samples were compared, and its answer.
-        size: How many samples it has.
-        members: Their positions in `QuizRecord.samples`.
+    The answer is what later samples were compared with.
     """
 
     answer: str
@@ -85,15 +81,10 @@ class ClusterRecord(Record):
 
 
 class PlacedText(BaseModel):
-    """A passage and where it stands.
+    """A passage, the title of its document, and where it stands; what is not known is empty.
 
-    Attributes:
-        title: Title of its document; may be empty.
-        text: The passage.
-        file: Its file, as the path below the folder that was indexed; empty where it is a record.
-        page: Of the file, where it has any; of a presentation the slide.
-        heading: What it stands under; may be empty.
-        date: When its document was last changed, as it says itself; may be empty.
+    `file` is the path below the folder that was indexed, `page` the slide of a presentation, `heading` what the passage
+    stands under, `date` when the document was last changed, as it says itself.
     """
 
     title: str
@@ -110,7 +101,7 @@ class PlacedText(BaseModel):
 
 
 class PassageVerdict(PlacedText, Record):
-    """A retrieved passage and what became of it (Algorithm 2, lines 8 to 15); see also `PlacedText`.
+    """A retrieved passage and what became of it (Algorithm 2, lines 8 to 15).
 
     Attributes:
         passage_id: Identifier within the index.
@@ -119,7 +110,7 @@ class PassageVerdict(PlacedText, Record):
             where it would be left out whatever the judge said.
         kept: Whether the answer was drawn from it.
         why: One sentence on why it was kept or left out.
-        sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
+        sentences: Those that carried the answer, as the text has them.
         older_than: Id of the newer passage that says otherwise of the same, for which it was left out; else empty.
     """
 
@@ -133,13 +124,9 @@ class PassageVerdict(PlacedText, Record):
 
 
 class EvidenceSentence(Record):
-    """A sentence that was selected from an evidence document (KS-LLM, equation 3).
+    """A sentence that was selected from an evidence document by the triple, or question, nearest to it.
 
-    Attributes:
-        text: The sentence.
-        passage_id: The passage, or document, that it is from.
-        nearest_to: The triple, or the question, that selected it.
-        distance: From that.
+    See KS-LLM, equation 3.
     """
 
     text: str
@@ -149,14 +136,7 @@ class EvidenceSentence(Record):
 
 
 class FoundQuiz(Record):
-    """A quiz that has an answer, of a question that has none.
-
-    Attributes:
-        quiz: Its number.
-        asked: Its text, resolved.
-        answer: Its answer.
-        source: Where that came from.
-    """
+    """A quiz that has an answer, of a question that has none: its number, its text, resolved, and its answer."""
 
     quiz: int
     asked: str
@@ -282,8 +262,7 @@ class CallCost(Record):
             n samples is one call.
         cached: Requests answered by DSPy's cache; they cost nothing.
         samples: Replies that were drawn, or asked for where none came; those of the cache included. It is this that the
-            papers call LM calls: one request for n samples is n of them. Records of a version that did not count them
-            have one for each request.
+            papers call LM calls: one request for n samples is n of them.
         failed: Requests without a usable reply, each also counted in `calls` or `cached`.
         prompt_tokens: As the language model reported.
         completion_tokens: As the language model reported.
@@ -322,8 +301,7 @@ class Cost(Record):
 
     Attributes:
         by_role: By ``task``, ``consistency``, ``utility`` and ``boundary``; a role without a request is absent.
-        by_step: By the name of the predictor, such as ``examination.quiz``; of one without a request nothing. Empty in
-            records of versions that did not count them.
+        by_step: By the name of the predictor, such as ``examination.quiz``; of one without a request nothing.
         retrievals: Searches made, those answered by a cache included.
         retrievals_cached: Those answered by a cache.
         retrieval_seconds: Sum of their time. One that a cache answered counts with the time that it took when it was
@@ -403,13 +381,7 @@ class Degradation(Record):
 
 
 class Failure(Record):
-    """Why a question has no answer.
-
-    Attributes:
-        stage: The stage that failed.
-        cause: Class name of the error.
-        message: What happened.
-    """
+    """Why a question has no answer: the stage that failed, the error's class name, and what happened."""
 
     stage: str
     cause: str
@@ -466,3 +438,49 @@ class QuestionRecord(Record):
     def touched(self) -> bool:
         """Whether a failure decided something on the way, or the question failed: its answer is no verdict."""
         return self.failure is not None or any(note.touches for note in self.degradations)
+
+
+def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
+    """A record in which no reply and no message repeats a key of these language models; addresses stay."""
+    cleaned_text = key_remover(lms)
+    before = record.model_dump()
+    # In nearly every record there is nothing to take out, which one look at all of its texts shows.
+    whole = "\n".join(_texts(before))
+    if cleaned_text(whole) == whole:
+        return record
+
+    def cleaned(part: Any) -> Any:
+        if isinstance(part, str):
+            return cleaned_text(part)
+        if isinstance(part, dict):
+            return {name: inner if name in _OWN_WORDS else cleaned(inner) for name, inner in part.items()}
+        return [cleaned(inner) for inner in part] if isinstance(part, list) else part
+
+    after = cleaned(before)
+    return record if after == before else type(record).model_validate(after)
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Every text but what no server wrote."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict):
+        for name, inner in part.items():
+            if name not in _OWN_WORDS:
+                yield from _texts(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from _texts(inner)
+
+
+def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
+    """A record without what a server may have brought into it: keys anywhere, and addresses in its messages."""
+    record = record_without_keys(record, lms)
+
+    def cleaned(part: Failure | Degradation) -> Any:
+        return part.model_copy(update={"message": without_secrets(part.message, lms)})
+
+    changed: dict[str, Any] = {} if record.failure is None else {"failure": cleaned(record.failure)}
+    if record.degradations:
+        changed["degradations"] = [cleaned(note) for note in record.degradations]
+    return record.model_copy(update=changed) if changed else record

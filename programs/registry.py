@@ -74,13 +74,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Spec:
-    """A method with arguments of its own.
-
-    Attributes:
-        method: Which.
-        arguments: They take the place of the settings that all methods have.
-        label: Tells it from others, and names its run file.
-    """
+    """A method with arguments of its own."""
 
     method: Method
     arguments: Mapping[str, Any]
@@ -221,11 +215,7 @@ def parse_spec(text: str) -> Spec:
 
 
 def check_arguments(spec: Spec) -> None:
-    """Refuse a specification whose arguments its method does not have, or that have another type or range.
-
-    Raises:
-        InputError: That is so; the message says what is allowed.
-    """
+    """Refuse a specification whose arguments its method does not have, or that have another type or range."""
     method = spec.method
     cls: Any = load_class(method.target) if method.gate is None else method.gate
     known = takes(method) if method.gate is None else set(arguments_of(cls)) - _OF_GATES
@@ -258,11 +248,7 @@ def compilable(method: Method) -> bool:
 
 
 def name_of(program: Any) -> str:
-    """What a program is called where methods are named, such as ``keqa`` or ``rag-cot``.
-
-    Raises:
-        ConfigurationError: It is of a class that cannot be saved.
-    """
+    """What a program is called where methods are named, such as ``keqa`` or ``rag-cot``."""
     fitting = [
         method
         for method in METHODS.values()
@@ -280,11 +266,7 @@ def name_of(program: Any) -> str:
 
 
 def class_of_saved(name: str) -> Callable[..., Any]:
-    """The class of the programs that are saved under a name.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
+    """The class of the programs that are saved under a name."""
     if name not in METHODS or not compilable(METHODS[name]):
         raise ConfigurationError(
             f"unknown method {name!a:.80}: it is one of another version of KEQA, or of your own, which is registered "

@@ -18,16 +18,7 @@ class Settings(declared.CommonSettings, BaseModel):
 
     @classmethod
     def read(cls, values: Mapping[str, Any], method: str) -> Self:
-        """Read the arguments of a method's constructor.
-
-        Args:
-            values: By name.
-            method: What messages call the method.
-
-        Raises:
-            ConfigurationError: One is of another type or out of its range; the message says what is allowed.
-            TypeError: There is no such argument.
-        """
+        """Read the arguments of a method's constructor."""
         for name in values:
             if name not in cls.model_fields:
                 raise TypeError(f"{method} got an unexpected keyword argument {name!r}")

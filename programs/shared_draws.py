@@ -17,15 +17,13 @@ import dspy
 from pydantic import NonNegativeInt, ValidationError
 
 from keqa.errors import ConfigurationError
-from keqa.programs.calls.ask import predict, predicted_by
-from keqa.programs.calls.cache import rollout_of
-from keqa.programs.calls.cost import Meter
+from keqa.programs.calls.ask import predict, predicted_by, rollout_of
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import NoCopy, context, current
+from keqa.programs.calls.session import Meter, NoCopy, context, current
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
-from keqa.programs.prompts import whole_prompt
+from keqa.programs.predictor import whole_prompt
 from keqa.programs.records import Record
 from keqa.programs.stages.probabilities import LOGPROBS, tokens_in
 

@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from keqa.retrievers.languages import languages_of_word, spaced_language, without_stop_words
 from keqa.retrievers.stopwords import CHINESE
+from keqa.retrievers.text import languages_of_word, spaced_language, without_stop_words
 
 _WORD = re.compile(r"[^\W_]+")
 _JOINS = re.compile(r"[\s.'’&/-]{1,2}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
 
 import dspy
@@ -13,15 +14,19 @@ from keqa.programs.program import Program
 M = TypeVar("M", bound=dspy.Module)
 
 
+def _inside(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.program, name)(*args, **kwargs)
+
+    return method
+
+
 class ModuleWrapper(dspy.Module, Generic[M]):
     """Asked, nested, streamed, copied and loaded as the module inside it, with something beside it.
 
     Within a module of somebody's its predictors have the names that those of the inner module would have there, so that
     a state that was saved with one is loaded with the other. What it has not itself is the inner module's: attributes
     are read and set there.
-
-    Attributes:
-        program: The module inside.
     """
 
     program: M
@@ -32,41 +37,16 @@ class ModuleWrapper(dspy.Module, Generic[M]):
         # All at once, as names that the inner module has too would otherwise be set there.
         self.__dict__.update(beside, program=program)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module inside."""
-        return self.program(*args, **kwargs)
-
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module inside from within an event loop."""
         return await self.program.acall(*args, **kwargs)
 
-    forward = __call__
     aforward = acall
-
-    def named_parameters(self) -> list[tuple[str, Any]]:
-        """Those of the module inside, by the names that they have there."""
-        found: list[tuple[str, Any]] = self.program.named_parameters()
-        return found
-
-    def load_state(self, state: Any, *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load into the module inside."""
-        self.program.load_state(state, allow_unsafe_lm_state=allow_unsafe_lm_state)
-
-    def set_lm(self, lm: Any) -> None:
-        """Give the module inside a language model."""
-        self.program.set_lm(lm)
-
-    def get_lm(self) -> Any:
-        """The language model of the module inside."""
-        return self.program.get_lm()
-
-    def reset_copy(self) -> Any:
-        """A copy of the module inside without what was learned."""
-        return self.program.reset_copy()
-
-    def inspect_history(self, n: int = 1, file: Any = None) -> None:
-        """Show the last calls of the module inside."""
-        self.program.inspect_history(n, file=file)
+    __call__ = forward = _inside("__call__")
+    # What DSPy's modules have themselves, and so would not be looked for in the module inside.
+    named_parameters, load_state = _inside("named_parameters"), _inside("load_state")
+    set_lm, get_lm = _inside("set_lm"), _inside("get_lm")
+    reset_copy, inspect_history = _inside("reset_copy"), _inside("inspect_history")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "program" not in self.__dict__:
@@ -93,15 +73,7 @@ class ModuleWrapper(dspy.Module, Generic[M]):
 
 
 def program_within(given: Any, caller: str) -> Program:
-    """The program that somebody gave, also where a wrapper such as ``keqa.compile`` returns stands for it.
-
-    Args:
-        given: A program or a wrapper.
-        caller: For the message.
-
-    Raises:
-        ConfigurationError: It is something else, such as a module of somebody's own.
-    """
+    """The program that somebody gave, also where a wrapper such as ``keqa.compile`` returns stands for it."""
     found = given.program if isinstance(given, ModuleWrapper) else given
     if not isinstance(found, Program):
         raise ConfigurationError(

@@ -7,33 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keqa.retrievers.adapters import AdaptedRetriever, as_retriever
-    from keqa.retrievers.base import Hit, Passage, Retriever
+    from keqa.retrievers.base import Hit, Passage, Place, Retriever
     from keqa.retrievers.caching import CachingRetriever
     from keqa.retrievers.changing import IndexChange, add_files, remove_files, sync_folder
-    from keqa.retrievers.dense import DenseRetriever, build_dense
     from keqa.retrievers.engines import Index, open_index
     from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
-    from keqa.retrievers.left_out import LeftOut
-    from keqa.retrievers.manifest import DenseManifest, Manifest
-    from keqa.retrievers.place import Place
+    from keqa.retrievers.local.build import add_passages, build_index, delete_passages
+    from keqa.retrievers.local.dense import DenseRetriever, build_dense
+    from keqa.retrievers.local.index import TantivyRetriever
+    from keqa.retrievers.manifest import DenseManifest, LeftOut, Manifest
     from keqa.retrievers.readers import Corpus, read_corpus
-    from keqa.retrievers.tantivy_build import add_passages, build_index, delete_passages
-    from keqa.retrievers.tantivy_index import TantivyRetriever
 
 _HOMES = {
     "adapters": "AdaptedRetriever as_retriever",
-    "base": "Hit Passage Retriever",
+    "base": "Hit Passage Place Retriever",
     "caching": "CachingRetriever",
     "changing": "IndexChange add_files remove_files sync_folder",
-    "dense": "DenseRetriever build_dense",
     "engines": "Index open_index",
     "hybrid": "HybridManifest HybridRetriever",
-    "left_out": "LeftOut",
-    "manifest": "DenseManifest Manifest",
-    "place": "Place",
+    "manifest": "DenseManifest LeftOut Manifest",
     "readers": "Corpus read_corpus",
-    "tantivy_build": "add_passages build_index delete_passages",
-    "tantivy_index": "TantivyRetriever",
+    "local.build": "add_passages build_index delete_passages",
+    "local.dense": "DenseRetriever build_dense",
+    "local.index": "TantivyRetriever",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

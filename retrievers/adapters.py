@@ -15,7 +15,7 @@ a function                             ``f(query, k)`` or ``f(query)``
 =====================================  ================================================================================
 
 What comes back may be texts, mappings, documents, nodes, `Passage` or `Hit`, best first. What they say of the file, the
-page, the heading and the date of a passage is its place; see `keqa.retrievers.place`. Where a retriever decides
+page, the heading and the date of a passage is its place; see `keqa.retrievers.base`. Where a retriever decides
 itself how many passages it gives, more than are asked for are left out.
 """
 
@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
-from keqa.retrievers.place import NOWHERE, Place, place_beside
+from keqa.retrievers.base import NOWHERE, Hit, Passage, Place, Retriever, SharedRetriever, checked_k, place_beside
 from keqa.retrievers.readers.records import TEXT_NAMES
 from keqa.retrievers.text import shown
 

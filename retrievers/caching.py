@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k
+from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, checked_k, unpacked
 from keqa.retrievers.documents import scope_of
-from keqa.retrievers.place import unpacked
-from keqa.storage.sqlite_store import SqliteStore
+from keqa.storage.journal import SqliteStore
 
 _FORMAT = "keqa-retrievals-1"
 

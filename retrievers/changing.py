@@ -15,14 +15,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.changes import Change, Changer
+from keqa.retrievers.base import (
+    NOWHERE,
+    FileChange,
+    FileEntry,
+    Notice,
+    Origin,
+    Passage,
+    cleaned,
+    default_notice,
+    each_path,
+    path_of,
+)
 from keqa.retrievers.engines import engine_of, parts_of
-from keqa.retrievers.files import FileChange, FileEntry, Origin, each_path, path_of
-from keqa.retrievers.intake import cleaned
-from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
-from keqa.retrievers.manifest import LONGEST_TEXT
-from keqa.retrievers.place import NOWHERE
+from keqa.retrievers.manifest import LONGEST_TEXT, NAMED, Change, Changer, LeftOut, LeftOutCounter
 from keqa.retrievers.readers import files_of, read_file
 from keqa.retrievers.readers.common import reason_of
 from keqa.retrievers.readers.progress import Progress, ReadingProgress

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers.layout import DATA, state_of
+from keqa.retrievers.local.index import DATA, state_of
 from keqa.retrievers.manifest import DENSE, EMBEDDED, parse, read_lines
 
 if TYPE_CHECKING:
-    from keqa.retrievers.dense import DenseRetriever
     from keqa.retrievers.documents import DocumentsRetriever
     from keqa.retrievers.elasticsearch import ElasticsearchRetriever
     from keqa.retrievers.hybrid import HybridRetriever
-    from keqa.retrievers.tantivy_index import TantivyRetriever
+    from keqa.retrievers.local.dense import DenseRetriever
+    from keqa.retrievers.local.index import TantivyRetriever
 
 Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever | HybridRetriever | DocumentsRetriever"
 
@@ -154,7 +154,7 @@ class Engine:
         return address
 
     def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        """Open an index for a change: a context that gives a `keqa.retrievers.changes.Changer`.
+        """Open an index for a change: a context that gives a `keqa.retrievers.manifest.Changer`.
 
         Args:
             address: As of `open`.
@@ -203,19 +203,19 @@ class _Embedded(Engine):
     options: tuple[BuildOption, ...] = (_OUT, _LANGUAGE)
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("tantivy_index").TantivyRetriever.open(address)
+        return _module("local.index").TantivyRetriever.open(address)
 
     def facts(self, address: str) -> dict[str, Any]:
-        opened = _module("tantivy_index").open_checked(Path(address))
+        opened = _module("local.index").open_checked(Path(address))
         used = sum(file.stat().st_size for file in (Path(address) / DATA).iterdir())
         files = {path: opened.count("file", path) for path in opened.files}
         return {**entries_of(opened.manifest), "bytes": used, "files": files}
 
     def build(self, passages: Any, address: str, **options: Any) -> Any:
-        return _module("tantivy_build").build_index(passages, address, **options)
+        return _module("local.build").build_index(passages, address, **options)
 
     def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        opened: AbstractContextManager[Any] = _module("tantivy_build").changing(address)
+        opened: AbstractContextManager[Any] = _module("local.build").changing(address)
         return opened
 
 
@@ -224,14 +224,14 @@ class _Dense(_Embedded):
     options: tuple[BuildOption, ...] = (_OUT, *_MODEL_OPTIONS)
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("dense").DenseRetriever.open(address, model)
+        return _module("local.dense").DenseRetriever.open(address, model)
 
     def facts(self, address: str) -> dict[str, Any]:
-        _module("dense.index").open_files(Path(address))
+        _module("local.dense").open_files(Path(address))
         return super().facts(address)
 
     def build(self, passages: Any, address: str, **options: Any) -> Any:
-        return _module("dense").build_dense(passages, address, **options)
+        return _module("local.dense").build_dense(passages, address, **options)
 
     def described(self, built: Any) -> str:
         return f"{DENSE}, {built.encoder.model}"
@@ -239,10 +239,10 @@ class _Dense(_Embedded):
     def searched(self, address: str, built: Any) -> str:
         """The folder with the model of its questions, where that is to be named."""
         model = built.encoder.query_model
-        return address if model == _module("dense").LOCAL else f"{address}{MODEL}{model}"
+        return address if model == _module("embedding").LOCAL else f"{address}{MODEL}{model}"
 
     def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        opened: AbstractContextManager[Any] = _module("dense.index").changing(address, model)
+        opened: AbstractContextManager[Any] = _module("local.dense").changing(address, model)
         return opened
 
 
@@ -445,7 +445,7 @@ def facts_of(address: Path | str, *, verify: bool = False) -> list[dict[str, Any
         engine, place, _ = engine_of(part)
         parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
         if verify and (Path(place) / DATA).is_dir():
-            parts[-1]["checksums"] = dataclasses.asdict(_module("checksums").verify(Path(place)))
+            parts[-1]["checksums"] = dataclasses.asdict(_module("local.build").verify(Path(place)))
     return parts
 
 

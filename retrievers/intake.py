@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.adapters import as_passage, text_expected
-from keqa.retrievers.analysis import LANGUAGES, language_of
-from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.files import Origin
-from keqa.retrievers.languages import by_frequency, described, language_of_text
-from keqa.retrievers.left_out import LeftOut
-from keqa.retrievers.manifest import SourceHash
-from keqa.retrievers.text import clean_text
+from keqa.retrievers.base import Notice, Origin, Passage, cleaned
+from keqa.retrievers.manifest import LeftOut, SourceHash
+from keqa.retrievers.text import LANGUAGES, by_frequency, described, language_of, language_of_text
+from keqa.storage.terminal import visible_line
 
 HEAD: Final = 1000
 """So many of the first passages are looked at before any is indexed, by default."""
-
-# The embedded engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be
-# deleted.
-_LONGEST_ID = 1000
 
 
 class Intake:
@@ -51,10 +45,11 @@ class Intake:
         self.head = [passage for passage, _ in self._head]
         if not self.head:
             raise InputError("there are no passages to index: the corpus is empty")
-        self.language = None if language is None else language_of(language, self.head, languages)
+        texts = [passage.text for passage in self.head]
+        self.language = None if language is None else language_of(language, texts, languages)
         self._ids = SeenIds()
         self._languages: Counter[str] = Counter()
-        self.main = language_of("auto", self.head) if self.language is None else self.language
+        self.main = language_of("auto", texts) if self.language is None else self.language
 
     def __iter__(self) -> Iterator[Passage]:
         """The passages as they are indexed."""
@@ -147,14 +142,13 @@ def _insert(table: array[int], key: int) -> bool:
     return True
 
 
-def cleaned(passage: Passage) -> Passage:
-    """Return a passage as an index can hold it."""
-    own, title = clean_text(passage.id).strip(), clean_text(passage.title).strip()
-    text = clean_text(passage.text).strip()
-    if not own:
-        raise InputError(f"a passage has no id (title {title!r}, text {text[:60]!r})")
-    if len(own) > _LONGEST_ID:
-        raise InputError(f"a passage has an id of {len(own)} characters, {_LONGEST_ID} at most: {own[:60]}…")
-    # Text that was clean came back as the same object, and to make a passage takes as long as to clean one.
-    same = own is passage.id and title is passage.title and text is passage.text
-    return passage if same else Passage(own, title, text, passage.place)
+def refuse_other_sources(place: str, earlier: Sequence[str], sources: Sequence[str]) -> None:
+    """Refuse to replace an index by one of other files and folders; what is in them may have changed."""
+    if {os.path.abspath(source) for source in earlier} == {os.path.abspath(source) for source in sources}:
+        return
+    more = f" and {len(earlier) - 3} more" if len(earlier) > 3 else ""
+    of = ", ".join(visible_line(source)[:200] for source in earlier[:3]) + more
+    raise InputError(
+        f"{place} holds an index of other sources ({of or 'passages that a program gave'}); it is left alone. Name "
+        "another place, or replace it with --force (in Python overwrite=True)"
+    )

@@ -1,4 +1,9 @@
-"""What an index says about itself, checked whenever it is opened."""
+"""What of the sources is not in an index, and why: counted, and named as far as a manifest has room for it.
+
+What an index says about itself, checked whenever it is opened.
+
+What is done to an index at once, and what an engine offers so that it can be done.
+"""
 
 from __future__ import annotations
 
@@ -6,44 +11,186 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.analysis import LANGUAGES, AnalyzerSettings
-from keqa.retrievers.base import Passage
-from keqa.retrievers.left_out import LeftOut
+from keqa.retrievers.base import Changes, FileEntry, Passage, path_of
+from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
+from keqa.storage.terminal import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+NAMED = 100
+"""So many files that should have been read are named; the others are only counted."""
+
+
+RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")
+"""Kinds of files that hold records, which are read where they are named and passed over in folders."""
+
+
+_LONGEST_NAME = 300
+
+
+# A folder may hold files of more kinds than anyone reads about.
+_KINDS = 20
+
+
+_OTHER_KINDS = "of further kinds"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of the sources is not in an index.
+
+    Attributes:
+        passed_over: Files that nobody expects in an index, by kind, such as ``.png``, ``hidden`` or ``empty``.
+        unread: What should have been read and was not, by reason, such as ``damaged``.
+        names: What was unread, with the reason of each; the first hundred.
+    """
+
+    passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
+    unread: Mapping[str, int] = field(default_factory=dict, hash=False)
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.passed_over or self.unread)
+
+    @property
+    def unexpected(self) -> int:
+        """How many files and folders should have been read and were not."""
+        return sum(self.unread.values())
+
+    def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
+        """What to say of it, one statement a line."""
+
+        def counted(kinds: Mapping[str, int]) -> str:
+            known = examples or {}
+            named_kinds = {kind: f"{kind} ({known[kind]})" if kind in known else kind for kind in kinds}
+            return ", ".join(f"{count} {named_kinds[kind]}" for kind, count in kinds.items())
+
+        lines = []
+        records = {kind: count for kind, count in self.passed_over.items() if kind in RECORD_SUFFIXES}
+        others = {kind: count for kind, count in self.passed_over.items() if kind not in RECORD_SUFFIXES}
+        if others:
+            lines.append(f"passed over, as such files are not read: {counted(others)}")
+        if records:
+            lines.append(
+                f"passed over in folders, as files of records are named one by one to be read: {counted(records)}"
+            )
+        if self.unread:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.unread.items())
+            lines.append(f"left out, although it should have been read: {reasons}")
+        lines += [f"left out: {name}" for name in self.names[:named]]
+        if (more := self.unexpected - len(self.names[:named])) > 0 and self.names:
+            lines.append(f"left out: {more} more")
+        return lines
+
+
+class LeftOutCounter:
+    """Counts what is left out while sources are read."""
+
+    def __init__(self, named: Collection[str] = ()) -> None:
+        """Start counting; files of the absolute paths that are named are read, and not passed over in a folder."""
+        self._named = named
+        self._passed_over: Counter[str] = Counter()
+        self._unread: Counter[str] = Counter()
+        self._names: list[str] = []
+        self.examples: dict[str, str] = {}
+
+    def pass_over(self, kind: str, path: Path | None = None) -> None:
+        """Take note of a file that nobody expects in an index."""
+        if path is not None and path_of(path) in self._named:
+            return
+        kind = visible_line(kind)[:_LONGEST_NAME]
+        known = kind in self._passed_over or len(self._passed_over) < _KINDS
+        kind = kind if known else _OTHER_KINDS
+        self._passed_over[kind] += 1
+        if path is not None and kind not in self.examples:
+            self.examples[kind] = _short(visible_line(str(path)))
+
+    def unread(self, path: Path, reason: str, why: str) -> None:
+        """Take note of what should have been read."""
+        self._unread[reason] += 1
+        if len(self._names) < NAMED:
+            name = visible_line(why if str(path) in why else f"{path}: {why}")
+            self._names.append(_short(name))
+
+    def result(self) -> LeftOut:
+        """What was left out so far, what is most frequent first."""
+        return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
 SCHEMA_VERSION: Final = 2
+
+
 EMBEDDED: Final = "embedded"
+
+
 DENSE: Final = "dense"
+
+
 FORMAT: Final = "keqa-index"
+
 
 # Bounds of what an index from anywhere may say about itself.
 _DEEPEST = 8
+
+
 # With the names of its files, of which a folder may have a million.
 _LARGEST_FILE = 1 << 29
+
+
 LONGEST_TEXT: Final = 4096
 """The most characters of a text in a manifest."""
+
+
 _LARGEST_NUMBER = 2**62
+
+
 _LARGEST_DIMENSION = 65_536
+
 
 # Entries that a manifest has only where they say something.
 _WHERE_SAID = ("left_out", "removed", "languages", "deleted")
 
+
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
+
+
 _MOST_DELETED = 0.01
 
+
 SIMILARITIES: Final = ("cosine", "dot")
+
+
 FLAT: Final = "flat"
+
+
 IVF: Final = "ivf-sq8"
+
 
 _D = TypeVar("_D", bound="DataclassInstance")
 
@@ -350,3 +497,89 @@ class SourceHash:
 
 def _length(part: bytes) -> bytes:
     return len(part).to_bytes(8, "big")
+
+
+_M = TypeVar("_M", bound=IndexManifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is done to an index at once.
+
+    Attributes:
+        new: Passages that are added; one of an id that is there takes its place.
+        gone: The ids of passages that are removed.
+        kept: Passages of changed files that stay as they are.
+        files: What becomes of the files.
+        sources: What the index is made of afterwards.
+        left_out: What of that is not in it.
+        removed: What is taken out, as it was named, where nothing else is done.
+    """
+
+    new: Sequence[Passage] = ()
+    gone: Sequence[str] = ()
+    kept: Sequence[Passage] = ()
+    files: Changes = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
+    removed: tuple[str, ...] = ()
+
+
+class Changer(Protocol):
+    """An index that is open to be changed, by this process alone."""
+
+    @property
+    def manifest(self) -> Any:
+        """What the index says about itself."""
+        ...
+
+    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry] | None:
+        """The files that its passages come from, by their paths; None where it does not know them."""
+        ...
+
+    def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file, in their order."""
+        ...
+
+    def held(self, ids: Sequence[str]) -> set[str]:
+        """Which ids are those of passages in the index."""
+        ...
+
+    def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """The passages of some ids; what is not there is left out."""
+        ...
+
+    def pieces(self, document: str) -> list[str]:
+        """The ids of the passages of a document, ``document#n``."""
+        ...
+
+    def apply(self, change: Change) -> Any:
+        """Make a change, all of it or nothing, and return the new manifest."""
+        ...
+
+
+def manifest_after(
+    before: _M, change: Change, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
+) -> _M:
+    """The manifest of an index after a change, the same in every engine."""
+    source_hash = before.source_hash
+    if change.new or change.gone:
+        running = SourceHash(source_hash)
+        for passage_id in (*change.gone, *sorted(replaced)):
+            running.delete(passage_id)
+        for passage in change.new:
+            running.add(passage)
+        source_hash = running.hexdigest()
+    languages: Counter[str] = Counter(before.languages)
+    languages.update(language_of_text(one.text, before.main_language) for one in change.new)
+    languages.subtract(language_of_text(one.text, before.main_language) for one in leaving)
+    return replace(
+        before,
+        languages=by_frequency(languages),
+        passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
+        source_hash=source_hash,
+        sources=change.sources,
+        left_out=change.left_out,
+        removed=change.removed,
+        **entries,
+    )

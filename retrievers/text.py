@@ -1,31 +1,68 @@
-"""Text as an index can hold it, and how long it is."""
+"""Text as an index can hold it, and how long it is.
+
+The languages whose words an index knows in all their forms, and which of them a text is in.
+
+Each has a stemmer of the Snowball project. What a language's words are folded to afterwards has no accents: who types
+``Munchen`` or ``ecole`` finds ``München`` and ``école``, and ``ß`` is ``ss``.
+
+How text becomes terms: words are stemmed by the language of their passage; without spaces, characters in pairs.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from keqa.errors import InputError
+from keqa.retrievers.stopwords import CHINESE, ENGLISH, ROMANIAN, TURKISH
+
+if TYPE_CHECKING:
+    import tantivy
 
 # Han ideographs with their extensions, and kana: written without spaces, so each character is counted.
 UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 
+
 # Those, and Hangul, Thai, Lao, Burmese and Khmer: what is a word there, spaces do not say.
 JOINED = UNSPACED + r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3\uff66-\uff9f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+
 
 # Lengths are counted in fifths of an English word, so that they stay whole numbers: a Chinese sentence needs about
 # five characters where its translation needs three words.
 WORD_LENGTH = 5
+
+
 CHARACTER_LENGTH = 3
 
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 # Up to this length, no run of combining marks costs anything that could be measured.
 _MARKED = 2000
+
+
 _INVALID = re.compile("[\ud800-\udfff\ufeff]")
+
+
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
+
+
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
 _LONGEST_WORD = 100
+
+
 _SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]{{1,{_LONGEST_WORD}}}")
+
+
 _LONGEST_SHOWN = 80
+
+
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -97,3 +134,375 @@ def shown(value: object) -> str:
     if not text or " at 0x" in text:
         return f"a value of the type {type(value).__name__}"
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+
+
+STEMMED: Final = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sv": "swedish",
+    "tr": "turkish",
+}
+"""Stemmers by the code of their language, English and Chinese excepted, which have analyzers of their own."""
+
+
+# Where the engine has no list, and the language no script of its own either, a short one distinguishes it from others.
+_OWN_LISTS: Final = {"en": ENGLISH, "ro": ROMANIAN, "tr": TURKISH}
+
+
+_NO_LIST: Final = frozenset({"ar", "el"})
+
+
+_SCRIPTS: Final = {"ar": re.compile(r"[\u0620-\u06ff]"), "el": re.compile(r"[\u0370-\u03ff]")}
+
+
+NAMES: Final = {code: name.capitalize() for code, name in STEMMED.items()} | {
+    "en": "English",
+    "zh": "Chinese",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "th": "Thai",
+}
+"""What the languages are called that a passage may be in; that of any other goes by its script."""
+
+
+# Scripts that say which language a passage is in, or as what it is treated; each character of the first is a syllable,
+# so that fewer of them are as much. Kana come before Han, which Japanese has too.
+_JOINED_SHARE: Final = 0.3
+
+
+_OF_JOINED: Final = {
+    "ja": re.compile(r"[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f]"),
+    "ko": re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
+    "zh": re.compile(f"[{UNSPACED}]"),
+    "th": re.compile(f"[{JOINED}]"),
+}
+
+
+_OF_LETTERS: Final = {**_SCRIPTS, "ru": re.compile(r"[\u0400-\u04ff]")}
+
+
+_OTHER_SCRIPT: Final = re.compile(rf"[\u0370-\u06ff{JOINED}]")
+
+
+_LATIN: Final = tuple(code for code in ("en", *STEMMED) if code not in _OF_LETTERS)
+
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+# So many words of a passage are looked at, and so many of them at least are function words of its language, which is
+# another than that of the index only where it is clearly ahead.
+_LONGEST_FUNCTION_WORD: Final = 12
+
+
+_LOOKED_AT: Final = 2000
+
+
+_LEAST_WORDS: Final = 2
+
+
+_CLEARLY: Final = 0.2
+
+
+_CLEARLY_AHEAD: Final = 1.5
+
+
+# So many characters of a corpus are looked at, so many of each passage.
+_SAMPLE: Final = 100_000
+
+
+_OF_EACH: Final = 1000
+
+
+# In running text a third of the words are function words; a list of names or figures has hardly any.
+_LEAST: Final = 0.15
+
+
+# Languages share words (de, la, in, man): another one than English has to be clearly ahead of it.
+_AHEAD: Final = 1.3
+
+
+@lru_cache(maxsize=32)
+def without_stop_words(language: str) -> tantivy.TextAnalyzer:
+    """The analyzer that leaves out the function words of a language, where there is a list of them."""
+    from tantivy import Filter, TextAnalyzerBuilder
+
+    builder = TextAnalyzerBuilder(words_of_any_script()).filter(Filter.lowercase())
+    if language in _OWN_LISTS:
+        builder = builder.filter(Filter.custom_stopword(sorted(_OWN_LISTS[language])))
+    elif language not in _NO_LIST:
+        builder = builder.filter(Filter.stopword(STEMMED[language]))
+    return builder.build()
+
+
+def words_of_any_script() -> tantivy.Tokenizer:
+    """Cuts text into words; each Han character is one."""
+    from tantivy import Tokenizer
+
+    return Tokenizer.regex(r"[\p{Han}]|[\p{Alphabetic}\p{M}\p{N}&&[^\p{Han}]]+")
+
+
+@lru_cache(maxsize=1 << 16)
+def languages_of_word(word: str) -> frozenset[str]:
+    """The languages in which a word, in lower case, is a function word; Chinese ones are characters."""
+    if len(word) > _LONGEST_FUNCTION_WORD:
+        return frozenset()
+    known = (code for code in ("en", *STEMMED) if code not in _NO_LIST)
+    return frozenset(code for code in known if not without_stop_words(code).analyze(word))
+
+
+# The same text is asked for again at once, where it is counted and where it is written.
+@lru_cache(maxsize=4)
+def language_of_text(text: str, main: str = "en") -> str:
+    """The language of a passage, as its letters and its function words have it."""
+    text = text[:_LOOKED_AT]
+    if not text.isascii() and _OTHER_SCRIPT.search(text) and (letters := len(_LETTER.findall(text))):
+        if len(_OF_JOINED["th"].findall(text)) >= _JOINED_SHARE * letters:
+            counts = {code: len(script.findall(text)) for code, script in _OF_JOINED.items()}
+            # Japanese has kana in every sentence, and all that is left is counted last.
+            some = _JOINED_SHARE / 2 * counts["th"]
+            return next(code for code in counts if counts[code] >= (1 if code == "th" else some))
+        for code, script in _OF_LETTERS.items():
+            if 2 * len(script.findall(text)) >= letters:
+                return code
+    main = main if main in _LATIN else "en"
+    # Most passages of most indexes need no more than this.
+    words = text.lower().split()
+    if main == "en" and sum(map(ENGLISH.__contains__, words)) >= _CLEARLY * len(words):
+        return main
+    words = _WORD.findall(text.lower())
+    found = Counter(code for word in words for code in languages_of_word(word))
+    best = max(_LATIN, key=lambda code: (found[code], code == main))
+    enough = found[best] >= max(_LEAST_WORDS, _CLEARLY * len(words))
+    return best if enough and found[best] >= _CLEARLY_AHEAD * found[main] else main
+
+
+def by_frequency(languages: Mapping[str, int]) -> dict[str, int]:
+    """Languages with how many passages are in them, the most frequent one first; none without any."""
+    return dict(
+        sorted(((code, count) for code, count in languages.items() if count > 0), key=lambda one: (-one[1], one[0]))
+    )
+
+
+def described(languages: Mapping[str, int]) -> str:
+    """Languages in words, such as ``English 120, German 14``."""
+    return ", ".join(f"{NAMES.get(code, code)} {count:,}" for code, count in by_frequency(languages).items())
+
+
+def spaced_language(texts: Iterable[str]) -> str:
+    """The language of texts that are not in Chinese or Japanese, as their function words and letters have it."""
+    parts, size = [], 0
+    for text in texts:
+        parts.append(text[:_OF_EACH])
+        size += len(parts[-1])
+        if size >= _SAMPLE:
+            break
+    sample = clean_text("\n".join(parts))
+    letters = len(_LETTER.findall(sample))
+    for language, script in _SCRIPTS.items():
+        if letters and len(script.findall(sample)) >= 0.5 * letters:
+            return language
+    shares = {language: _share(sample, language) for language in ("en", *STEMMED) if language not in _NO_LIST}
+    best = max(shares, key=lambda language: shares[language])
+    return best if shares[best] >= max(_LEAST, _AHEAD * shares["en"]) else "en"
+
+
+def _share(sample: str, language: str) -> float:
+    # For Arabic there is no list, and every word stays.
+    words = len(without_stop_words("ar").analyze(sample))
+    return 1 - len(without_stop_words(language).analyze(sample)) / words if words else 0.0
+
+
+Language = Literal[
+    "en", "zh", "ar", "da", "de", "el", "es", "fi", "fr", "hu", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"
+]
+
+
+# A query of more different terms than this is cut: a 100 kB question must not become 10,000 term queries.
+MAX_QUERY_TERMS = 512
+
+
+# Below this share of the letters, Chinese is taken for names inside an English corpus.
+_CHINESE_SHARE = 0.05
+
+
+# Above this one, other languages are taken for names and quotations.
+_MOSTLY_CHINESE = 0.5
+
+
+_LONGEST_TERM = 40
+
+
+_HAN_SPLITTING = r"[\p{Han}]|[\p{Alphabetic}\p{N}&&[^\p{Han}]]+"
+
+
+_RUN = re.compile(f"[{JOINED}]+")
+
+
+_HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzerSettings:
+    """What an index was built with and a query must follow; kept in the manifest and compared on opening.
+
+    Attributes:
+        version: Raised whenever a change makes terms of old indexes and new queries differ.
+        language: That of passages of which it is unclear: ``"en"``, ``"zh"``, or one of
+            `keqa.retrievers.text.STEMMED`.
+        tokenizer: Name of the tokenizer inside the index.
+        title_weight: What a match in the title counts beside one in the text.
+    """
+
+    version: int
+    language: Language
+    tokenizer: str
+    title_weight: float
+
+
+# The terms of a passage are made here, by its own language, and the engine parts them where there are spaces.
+_SETTINGS: dict[str, AnalyzerSettings] = {
+    code: AnalyzerSettings(2, cast(Language, code), "whitespace", title_weight=0.5) for code in ("en", "zh", *STEMMED)
+}
+
+
+LANGUAGES: Final = tuple(_SETTINGS)
+"""The languages that there are analyzers for."""
+
+
+def settings_for(language: str) -> AnalyzerSettings:
+    """Return the settings of a language."""
+    if language not in _SETTINGS:
+        raise InputError(f"unknown language {language!r}: use auto, or one of {', '.join(_SETTINGS)}")
+    return _SETTINGS[language]
+
+
+def language_of(named: str, texts: Iterable[str], known: Collection[str] = LANGUAGES) -> Language:
+    """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it."""
+    if named != "auto":
+        if named in _SETTINGS and named not in known:
+            raise InputError(f"this engine has no analyzer for {named!r}: use auto, or one of {', '.join(known)}")
+        return settings_for(named).language
+    sample = list(texts)
+    shares = list(map(unspaced_share, sample))
+    spaced = spaced_language(text for text in sample if not is_chinese(text))
+    chinese = sum(shares) / len(shares) if shares else 0.0
+    # Its analyzer serves Chinese as well, and that for Chinese knows English beside it.
+    if spaced != "en" and spaced in known and chinese < _MOSTLY_CHINESE:
+        return cast(Language, spaced)
+    return "zh" if chinese >= _CHINESE_SHARE else "en"
+
+
+def is_chinese(text: str) -> bool:
+    """Decide whether a text is written in Chinese (or Japanese) rather than quoting some of it."""
+    # The first two questions are quick; only a text that has such a character at all is counted.
+    return not text.isascii() and _UNSPACED_CHARACTER.search(text) is not None and unspaced_share(text) >= 0.5
+
+
+@lru_cache(maxsize=64)
+def analyzer(language: Language, *, stem: bool = True, fold: bool = True) -> tantivy.TextAnalyzer:
+    """Return the analyzer of a language, with or without its stemmer, and its folding.
+
+    The English one does exactly what Tantivy's own ``en_stem`` does.
+    """
+    from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
+
+    han = Tokenizer.regex(_HAN_SPLITTING)
+    tokenizer = words_of_any_script() if language in STEMMED else Tokenizer.simple() if language == "en" else han
+    builder = TextAnalyzerBuilder(tokenizer).filter(Filter.remove_long(_LONGEST_TERM)).filter(Filter.lowercase())
+    return _stemming(language, builder, stem=stem, fold=fold).build()
+
+
+def _stemming(
+    language: Language, builder: tantivy.TextAnalyzerBuilder, *, stem: bool = True, fold: bool = True
+) -> tantivy.TextAnalyzerBuilder:
+    from tantivy import Filter
+
+    builder = builder.filter(Filter.stemmer(STEMMED.get(language, "english"))) if stem else builder
+    # Last: stemmers distinguish endings by their accents.
+    return builder.filter(Filter.ascii_fold()) if fold and language in STEMMED else builder
+
+
+def is_known(settings: AnalyzerSettings) -> bool:
+    """Whether this version makes the terms that settings from elsewhere stand for."""
+    return settings == _SETTINGS.get(settings.language)
+
+
+def _spoken(language: str) -> Language:
+    """The language whose words are stemmed where one is written; English words stand in any other."""
+    return cast(Language, language if language in STEMMED else "en")
+
+
+@lru_cache(maxsize=1 << 16)
+def _term(word: str, language: Language) -> str:
+    """A word as it is in lower case, as the term that it is in a passage in some language."""
+    from tantivy import TextAnalyzerBuilder, Tokenizer
+
+    terms = _stemming(language, TextAnalyzerBuilder(Tokenizer.raw())).build().analyze(word)
+    return str(terms[0]) if terms else word
+
+
+def index_terms(text: str, language: str) -> list[str]:
+    """The terms of a passage."""
+    words, joined = _joined_terms(text)
+    return [*analyzer(_spoken(language)).analyze(words), *joined]
+
+
+def _joined_terms(text: str) -> tuple[str, list[str]]:
+    """The words that spaces part, and the terms of other writing: pairs of characters, and single ones of Han."""
+    if text.isascii() or _RUN.search(text) is None:
+        return text, []
+    terms = []
+    for run in _RUN.findall(text):
+        terms += _HAN.findall(run)
+        terms += [run] if len(run) == 1 and not _HAN.match(run) else [run[at : at + 2] for at in range(len(run) - 1)]
+    return _RUN.sub(" ", text), terms
+
+
+def query_terms(query: str, *languages: str) -> list[str]:
+    """Return the terms that a query is searched for, each once.
+
+    Any text is a query: nothing in it is an operator. Its words are stemmed as those of each language are. The stop
+    words of the languages that it may be in are dropped unless nothing else is left ("The Who"). The result is empty
+    only where the query has neither letters nor digits.
+    """
+    words, joined = _joined_terms(clean_text(query))
+    spoken = dict.fromkeys(map(_spoken, languages))
+    plain = {code: _words(words, stemmed=code in STEMMED) for code in spoken}
+    # A long query is cut, and then for all languages at the same place.
+    found = sorted((place, word, code) for code in spoken for place, word in enumerate(plain[code]))
+    known = Counter(code for word in {word for _, word, _ in found} for code in languages_of_word(word))
+    most = max((known[code] for code in spoken), default=0)
+    likely = {code for code in spoken if 0 < known[code] == most}
+    kept = [_term(word, code) for _, word, code in found if not (likely & languages_of_word(word))]
+    kept += [term for term in joined if not CHINESE.issuperset(term)]
+    kept = kept or [*(_term(word, code) for _, word, code in found), *joined]
+    return list(dict.fromkeys(kept))[:MAX_QUERY_TERMS]
+
+
+def _words(text: str, *, stemmed: bool) -> Sequence[str]:
+    words: Sequence[str] = analyzer("de" if stemmed else "en", stem=False, fold=False).analyze(text)
+    return words
+
+
+def plain_words(query: str, language: Language) -> Sequence[str]:
+    """Return the words of a query in lower case, as they are before stop words are dropped and the rest is stemmed."""
+    words: Sequence[str] = analyzer(language, stem=False).analyze(clean_text(query))
+    return words
+
+
+def stop_words(language: Language) -> frozenset[str]:
+    """Return the function words that a query in English or Chinese drops; other languages have lists in the engine."""
+    return ENGLISH if language == "en" else ENGLISH | CHINESE

@@ -25,6 +25,14 @@ _BRACKETS, _HASHES = "[［⟦〚", "#＃"
 _BLANK = r"\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
 _OPENING = re.compile(rf"[\{_BRACKETS}](?:[\{_BRACKETS}{_BLANK}]*+)((?:[{_HASHES}][{_BLANK}]*+)*+)")
 
+CONTROL_TOKEN = re.compile(
+    r"<[|｜][^\s|｜<>]{1,64}[|｜]?>|<[A-Za-z_]{1,64}[|｜]>"
+    r"|<(?:start|end)_of_(?:turn|image)>|</?(?:s|bos|eos|pad|unk)>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS)\]"
+    r"|\[/?TOOL_(?:CALLS|RESULTS)\]|<</?SYS>>|</?(?:tool_call|tool_response|think|image|BOS_TOKEN|EOS_TOKEN|sop)>"
+    r"|\[/?(?:THINK|IMG|gMASK)\]|<(?:unused|extra_id_)[0-9]{1,4}>"
+)
+"""Tokens by which the chat templates of common LMs mark turns, where a server reads them from text, too."""
+
 
 class Section(NamedTuple):
     """One field of a reply.

@@ -1,17 +1,143 @@
-"""A journal of finished work, so that a compilation that was killed resumes where it was."""
+"""JSON by key in an SQLite file, which any number of threads and processes share; a kill loses nothing.
+
+A journal of finished work, so that a compilation that was killed resumes where it was.
+"""
 
 from __future__ import annotations
 
 import json
+import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.sqlite_store import SqliteStore
-from keqa.storage.untrusted import reasons
+from keqa.storage.files import Closing, private_file, private_folder, refuse_special
+from keqa.storage.untrusted import parse_json, reasons
+
+_WAIT = 30.0
+
+
+_LARGEST = 64 << 20
+
+
+_DEEPEST = 100
+
+
+_PAUSE = 0.05
+
+
+class SqliteStore(Closing):
+    """JSON values by key; without a path they last as long as the process."""
+
+    def __init__(
+        self,
+        path: Path | str | None,
+        table: str,
+        what: str,
+        sound: Callable[[str, Any], bool] = lambda key, value: True,
+        *,
+        exclusive: bool = False,
+    ) -> None:
+        """Open a file, or begin one.
+
+        A value that is not `sound` for its key is passed over: the file may come from elsewhere. An `exclusive` file is
+        this process's alone until it is closed, and each value is on the disk when it has been put.
+
+        Raises:
+            InputError: The file is something else, in use, or cannot be used.
+        """
+        self.path = None if path is None else Path(path)
+        self._table, self._sound, self._lock = table, sound, threading.Lock()
+        try:
+            if self.path is not None:
+                private_folder(self.path.parent)
+                refuse_special(self.path, links=False)
+                # SQLite gives the files beside it (-wal, -shm) the mode of this one.
+                private_file(self.path)
+            wait = 0.0 if exclusive else _WAIT
+            self._file = sqlite3.connect(
+                self.path or ":memory:", isolation_level=None, check_same_thread=False, timeout=wait
+            )
+            try:
+                if exclusive:
+                    self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+                self._check()
+                self._set_up(wait, "FULL" if exclusive else "NORMAL")
+            except BaseException:
+                self._file.close()
+                raise
+        except (sqlite3.Error, OSError) as error:
+            if exclusive and getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                told = f"{path} is in use by another compilation; wait for its end, or choose another folder"
+                raise InputError(told) from error
+            raise InputError(f"{path} cannot be used as {what}: {error}; name another, or delete it") from error
+
+    def get(self, key: str) -> Any:
+        """The value of a key, or None; a damaged one is none."""
+        row = self._execute("read", f"SELECT value FROM {self._table} WHERE key = ?", (key,))
+        try:
+            value = None if row is None else parse_json(row[0], str(self.path), max_depth=_DEEPEST, error=InputError)
+        except (InputError, AttributeError, TypeError):
+            # Neither text nor bytes, or not JSON.
+            return None
+        return value if value is not None and self._sound(key, value) else None
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value, in the place of an earlier one."""
+        self._execute("written", f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (key, json.dumps(value)))
+
+    def drop(self, key: str) -> None:
+        """Forget a value, if there is one."""
+        self._execute("written", f"DELETE FROM {self._table} WHERE key = ?", (key,))
+
+    def _execute(self, what: str, statement: str, values: tuple[str, ...]) -> Any:
+        with self._lock:
+            try:
+                return self._file.execute(statement, values).fetchone()
+            except sqlite3.Error as error:
+                # A full disk or a lock that stays is met by every question, and must not be taken for a failed call.
+                raise StorageError(f"{self.path} cannot be {what}: {error}") from error
+
+    def close(self) -> None:
+        """Close the file, so that it can be opened again."""
+        with self._lock:
+            self._file.close()
+
+    def _check(self) -> None:
+        """Refuse a file of something else before anything in it is changed."""
+        file, table = self._file, self._table
+        # What a stranger's file defines (views, triggers, generated columns) must not run anything.
+        file.execute("PRAGMA trusted_schema = OFF")
+        file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+        there = file.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+        found = there.fetchall()
+        if found and (table not in {name for _, name in found} or {kind for kind, _ in found} != {"table"}):
+            raise sqlite3.DatabaseError("it is a database of something else")
+        columns = [column[1] for column in file.execute(f"PRAGMA table_xinfo({table})").fetchall()]
+        if columns not in ([], ["key", "value"]):
+            raise sqlite3.DatabaseError(f"its table {table} is that of something else")
+
+    def _set_up(self, wait: float, synchronous: str) -> None:
+        file, table, end = self._file, self._table, time.monotonic() + wait
+        while True:
+            try:
+                file.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError as error:
+                # Of several processes that begin one file, SQLite lets one change its mode and lets no others wait.
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE)
+        file.execute(f"PRAGMA synchronous = {synchronous}")
+        file.execute(f"CREATE TABLE IF NOT EXISTS {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+        file.execute(f"SELECT key, value FROM {table} LIMIT 1").fetchone()
+
 
 T = TypeVar("T")
+
 
 _FINGERPRINT = "\0fingerprint"
 

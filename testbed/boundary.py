@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from keqa.metrics.answers import same_answer
-from keqa.metrics.gates import auroc
+from keqa.metrics.confidence import auroc
 from keqa.testbed.relations import RELATIONS
 from keqa.testbed.testbed import Testbed
 from keqa.testbed.world import Convention, Fact

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from keqa.storage.folders import atomic_write
+from keqa.storage.files import atomic_write
 from keqa.testbed.rendering import (
     END,
     NUMBERED_VERDICTS,

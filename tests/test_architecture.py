@@ -1,10 +1,12 @@
-"""Each room imports the rooms below it and no other, and the pictures of the rooms are true."""
+"""Each room imports the rooms below it and no other, no modules import in a circle, and the pictures are true."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,54 @@ def test_no_import_points_up():
             if room is not None and room not in below[script.room_of_file(path)]:
                 upward.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
     assert upward == []
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["keqa", *parts[parts[0] == "app" :]]).removesuffix(".__init__")
+
+
+def loaded(nodes):
+    """What is imported when a module is, by its possible names: nothing of functions, and nothing for types only."""
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((f"{node.module}.{alias.name}", node.module) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name,) for alias in node.names)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from loaded(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from loaded(ast.iter_child_nodes(node))
+
+
+def circle(sources):
+    graph = {}
+    for name, code in sources.items():
+        # What is imported from a package may be a module of it.
+        firsts = (next((one for one in names if one in sources), None) for names in loaded(ast.parse(code).body))
+        graph[name] = {*firsts} - {None, name}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_modules_import_in_a_circle():
+    assert circle({name_of(path): path.read_text(encoding="utf-8") for path in script.modules()}) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("from keqa.b import B", {"keqa.a", "keqa.b"}),
+        ("try:\n    from keqa import b\nexcept ImportError: pass", {"keqa.a", "keqa.b"}),
+        ("if TYPE_CHECKING:\n    from keqa.b import B", set()),
+        ("def f():\n    from keqa.b import B", set()),
+    ],
+)
+def test_a_circle_is_seen(code, found):
+    assert {*circle({"keqa.a": code, "keqa.b": "import keqa.a"})} == found
 
 
 @pytest.mark.parametrize(

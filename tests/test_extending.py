@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 import keqa
 from keqa.data.benchmarks import BENCHMARKS, register_benchmark
 from keqa.errors import ConfigurationError
-from keqa.evaluation.build import Parts, make
 from keqa.evaluation.records import RunHeader
 from keqa.evaluation.reports.rows import title_of
+from keqa.programs.build import Parts, make
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import ConfidenceGate, VoteGate
 from keqa.programs.gates.registry import GATES

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from keqa.data.question import AnswerType
-    from keqa.evaluation.build import Parts
     from keqa.lms import Roles
+    from keqa.programs.build import Parts
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
@@ -79,7 +79,7 @@ def ask(
     from keqa.cli.opening import open_all
 
     def other(retriever: Retriever, roles: Roles) -> Program:
-        from keqa.evaluation.build import Parts, own_of
+        from keqa.programs.build import Parts, own_of
 
         own, folder = own_of(models.lm), program.program
         return _method(method, Parts(retriever, roles, options.settings(), folder, own=own, embedder=program.embedder))
@@ -90,7 +90,7 @@ def ask(
     with console.status("asking…") as shown:
         live = console.is_terminal and not quiet and not as_json
         record, error = _answer(asked, text, kind, choice or [], shown.update if live else None)
-    from keqa.programs.record_redaction import record_without_keys
+    from keqa.programs.records import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
     if html is not None:
@@ -122,7 +122,7 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
 def _method(name: str, parts: Parts) -> Program:
     """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
-    from keqa.evaluation.build import make
+    from keqa.programs.build import make
     from keqa.programs.gates.base import asks
     from keqa.programs.registry import parse_spec
     from keqa.programs.shared_draws import SharedDraws

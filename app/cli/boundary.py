@@ -22,7 +22,7 @@ from keqa.cli.options import (
     refuse_empty,
 )
 from keqa.errors import InputError
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -76,7 +76,7 @@ class _Conversation:
 
     def _ask(self, question: str) -> None:
         from keqa.errors import NotInDocumentsError, StageError
-        from keqa.programs.record_redaction import record_without_keys
+        from keqa.programs.records import record_without_keys
 
         try:
             with status().status("asking…"):

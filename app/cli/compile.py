@@ -27,7 +27,7 @@ from keqa.cli.options import (
     server_of,
 )
 from keqa.errors import InputError
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 if TYPE_CHECKING:
     from keqa.evaluation.questions import Questions
@@ -171,11 +171,11 @@ def compile_command(
     benchmarks = of_training(data, split=split, sample=sample, seed=learning.seed) if data else None
     trainset, valset, problems, own = _questions_of(train, val, limit, val_limit, benchmarks)
     place = work or out.with_name(f"{out.name}.work")
-    from keqa.evaluation.build import Parts, make, merged, own_of
-    from keqa.evaluation.call_cache import CallCache
     from keqa.lms import build_lm
     from keqa.optimize.compile import compile_program
     from keqa.optimize.split import split as divided
+    from keqa.programs.build import Parts, make, merged, own_of
+    from keqa.programs.calls.call_cache import CallCache
     from keqa.programs.saving.folder import check_apart, check_place
     from keqa.retrievers import CachingRetriever
 

@@ -15,9 +15,9 @@ from keqa.cli.options import option
 from keqa.errors import InputError, TooManyFailuresError
 
 if TYPE_CHECKING:
-    from keqa.evaluation.build import Parts
     from keqa.evaluation.reproduction.estimate import Estimate
     from keqa.optimize.split import Split
+    from keqa.programs.build import Parts
     from keqa.programs.registry import Spec
 
 

@@ -17,12 +17,11 @@ from keqa.evaluation.documents import make_documents
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.render import to_markdown
-from keqa.evaluation.reproduction.ks_llm_tables import LENGTHS, K, KSRun, ks_llm_tables
-from keqa.evaluation.reproduction.published_ks_llm import DATASETS, ROWS
+from keqa.evaluation.reproduction.ks_llm_tables import DATASETS, LENGTHS, ROWS, K, KSRun, ks_llm_tables
 from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines.evidence import DistanceMeter
 from keqa.programs.registry import parse_spec, takes
-from keqa.retrievers.dense.models import LOCAL
+from keqa.retrievers.embedding import LOCAL
 from keqa.storage.redaction import without_folders
 
 TESTBED = "testbed"

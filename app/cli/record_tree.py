@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from rich.tree import Tree
 
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Place
 from keqa.storage.terminal import visible_line
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from keqa.evaluation.reproduction.checking import Checked
-    from keqa.evaluation.reproduction.expectations import Case
+    from keqa.evaluation.reproduction.cases import Case, Checked
 
 PAPER = "paper"
 """The name of the preset."""
@@ -68,7 +67,7 @@ def reproduce(
     if PAPER in chosen or KS_LLM in chosen:
         _reproduce_preset(chosen, out, models, paper, ks_llm, listed=listed, as_json=as_json)
         return
-    from keqa.evaluation.reproduction.expectations import case_names, load_case
+    from keqa.evaluation.reproduction.cases import case_names, load_case
 
     cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
     if foreign := given(ks_llm):
@@ -124,7 +123,7 @@ def _reproduce_preset(
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
     """Run the cases, each in a folder of its own, and report each figure as soon as it is there."""
-    from keqa.evaluation.reproduction.checking import check
+    from keqa.evaluation.reproduction.cases import check
 
     checked = []
     with tempfile.TemporaryDirectory(prefix="keqa-") if out is None else nullcontext(out) as folder:

@@ -24,16 +24,16 @@ from keqa.cli.options import (
 )
 from keqa.cli.progress import Bars
 from keqa.errors import InputError
-from keqa.evaluation.build import Parts, check_programs, own_of
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.tally import Tally
+from keqa.programs.build import Parts, check_programs, own_of
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes
 from keqa.retrievers import CachingRetriever, Index, Retriever
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 
 def questions_of(options: QuestionOptions, method: MethodOptions) -> Questions:

@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from keqa.cli.options.method import KeqaOptions
 from keqa.errors import InputError
-from keqa.storage.private import private_folder
+from keqa.storage.files import private_folder
 from keqa.storage.untrusted import open_regular
 
 NAME = "keqa.toml"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
-from keqa.lms.background import questions
+from keqa.lms.loops import questions
 from keqa.retrievers.watching import WatchedRetriever
 from keqa.server.limits import Limits
 from keqa.server.metrics import Metrics
@@ -123,7 +123,7 @@ class Answers:
         from dspy.clients.base_lm import GLOBAL_HISTORY
 
         from keqa.programs.calls.progress import heard_by
-        from keqa.programs.record_redaction import record_without_secrets
+        from keqa.programs.records import record_without_secrets
 
         call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
         if asked.history:

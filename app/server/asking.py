@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from keqa.data.question import Question
 from keqa.page.story import story_data
 from keqa.programs.calls.progress import Progress
-from keqa.programs.record_redaction import record_without_secrets
+from keqa.programs.records import record_without_secrets
 from keqa.server.answers import Answers
 from keqa.server.chat import ALIVE, event, read_body
 from keqa.server.problems import problem_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from keqa.errors import KeqaError
 from keqa.retrievers import sync_folder
-from keqa.retrievers.left_out import LeftOutCounter
+from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import files_of
 from keqa.server.problems import log, log_fault
 

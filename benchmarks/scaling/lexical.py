@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from keqa.retrievers import Passage, build_index, open_index
-from keqa.retrievers.analysis import AnalyzerSettings, analyzer, settings_for
-from keqa.retrievers.tantivy_index import make_document, make_schema
+from keqa.retrievers.local.index import make_document, make_schema
+from keqa.retrievers.text import AnalyzerSettings, analyzer, settings_for
 from scaling.corpus import VOCABULARY, questions, read_made, write_corpus
 from scaling.steps import Figures, disk_mb, latencies, named
 

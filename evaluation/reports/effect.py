@@ -9,7 +9,7 @@ answer, and accuracy and certainty are those of the samples from memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -41,6 +41,9 @@ CHANGES = ("Beneficial", "Neutral", "Harmful")
 
 KNOWN_FROM = Fraction(9, 10)
 """From which accuracy, or certainty, on a quiz is known (KBM, appendix B.1)."""
+
+INDICATORS = ("accuracy", "certainty")
+"""What distinguishes a known quiz from an unknown one."""
 
 # The final version's certainty is over distinct answers, which no judge has clustered.
 _CERTAINTY = CertaintyGate(form="by_types", over="types")
@@ -89,13 +92,6 @@ class Compared:
     tries: tuple[int, ...]
 
 
-INDICATORS: Mapping[str, Callable[[Effect], float]] = {
-    "accuracy": lambda effect: float(effect.accuracy),
-    "certainty": lambda effect: effect.certainty,
-}
-"""What distinguishes a known quiz from an unknown one, by name."""
-
-
 def compared(entries: Sequence[Entry]) -> Compared | None:
     """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once.
 
@@ -114,67 +110,11 @@ def compared(entries: Sequence[Entry]) -> Compared | None:
     found = [(quiz, searched.get((quiz.text, quiz.answer_type, quiz.choices))) for quiz in drawn]
     both = [(quiz, other) for quiz, other in found if other is not None]
     effects = [_effect(quiz, other, whole=quiz.text in questions) for quiz, other in both]
-    tries = tuple(sorted({quiz.quiz.tries for quiz, _ in both}))
-    return Compared(effects, len(drawn), tries) if effects else None
-
-
-def correlation(effects: Sequence[Effect]) -> tuple[float, float] | None:
-    """Pearson's correlation of accuracy and certainty over quizzes, and its p-value (section 2.2).
-
-    None where one of the two is the same for all quizzes, or there are fewer than three.
-    """
-    from scipy.stats import pearsonr
-
-    accuracy, certainty = (list(map(indicator, effects)) for indicator in INDICATORS.values())
-    if len(effects) < 3 or len(set(accuracy)) < 2 or len(set(certainty)) < 2:
-        return None
-    found = pearsonr(accuracy, certainty)
-    return float(found.statistic), float(found.pvalue)
-
-
-def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
-    """How many quizzes retrieval helps, leaves as they are and harms, and how many answers are right.
-
-    By intervals of accuracy and certainty (KBM, Figure 2; for what is right Figure 8), and for known and unknown
-    quizzes (Figure 4, which is Figure 5 of the first version). None where there is nothing to compare.
-    """
-    found = compared(entries)
-    if found is None:
-        return None
-    parts = list(_parts(found.effects))
-    ruled = [
-        place
-        for place, (name, _) in enumerate(parts)
-        if name.startswith(("accuracy [0", "certainty [0", "known", "all"))
-    ]
-    rows = (_row(name, part) for name, part in parts)
-    return table(_NAME, _TITLE, rows, _CLASSES, _correlated(found), _counted(found), ruled=ruled)
-
-
-def effect_figure(entries: Sequence[Entry]) -> Figure | None:
-    """The shares of beneficial, neutral and harmful retrieval over accuracy and over certainty (KBM, Figure 2).
-
-    Each interval stands at its middle; one without a quiz is left out. Each language model has panels of its own. None
-    where there is nothing to compare.
-    """
-    models = {lm: found for lm, rows in by_lm(entries).items() if (found := compared(rows)) is not None}
-    panels = tuple(
-        _panel(f"{name}, {lm}" if len(models) > 1 else name, found.effects, indicator)
-        for lm, found in models.items()
-        for name, indicator in INDICATORS.items()
-    )
-    return Figure(_NAME, _TITLE, "of the samples without retrieval", panels) if panels else None
-
-
-def _panel(title: str, effects: Sequence[Effect], indicator: Callable[[Effect], float]) -> Panel:
-    parts = [(place, part) for place, part in enumerate(_intervals(effects, indicator)) if part]
-    x = tuple((2 * place + 1) / (2 * _INTERVALS) for place, _ in parts)
-    shares = {change: tuple(_count(part, change) / len(part) for _, part in parts) for change in CHANGES}
-    return Panel(title, "share of quizzes", tuple(Series(change, x, y) for change, y in shares.items()))
+    return Compared(effects, len(drawn), tuple(sorted({quiz.quiz.tries for quiz, _ in both}))) if effects else None
 
 
 def _setup(entry: Entry) -> tuple[Any, ...]:
-    return entry.settings.lm, entry.settings.retriever, entry.settings.top_k, entry.base
+    return *entry.means, entry.settings.top_k, entry.base
 
 
 def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
@@ -183,8 +123,8 @@ def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
     Two questions of one text that offer other choices are not one question.
     """
     found: dict[_Asked, QuizRecord] = {}
-    for line in always.all:
-        for quiz in [] if line.impaired else line.quizzes:
+    for line in (line for line in always.all if not line.impaired):
+        for quiz in line.quizzes:
             if quiz.resolved is not None and quiz.answer is not None and quiz.retrieved:
                 name = plain(quiz.resolved)
                 whole = name == plain(line.question)
@@ -213,23 +153,74 @@ def _effect(quiz: Checked, found: QuizRecord, *, whole: bool) -> Effect:
     )
 
 
-def _intervals(effects: Sequence[Effect], indicator: Callable[[Effect], float]) -> list[list[Effect]]:
+def correlation(effects: Sequence[Effect]) -> tuple[float, float] | None:
+    """Pearson's correlation of accuracy and certainty over quizzes, and its p-value (section 2.2).
+
+    None where one of the two is the same for all quizzes, or there are fewer than three.
+    """
+    from scipy.stats import pearsonr
+
+    accuracy, certainty = ([float(getattr(one, name)) for one in effects] for name in INDICATORS)
+    if len(effects) < 3 or len(set(accuracy)) < 2 or len(set(certainty)) < 2:
+        return None
+    found = pearsonr(accuracy, certainty)
+    return float(found.statistic), float(found.pvalue)
+
+
+def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
+    """How many quizzes retrieval helps, leaves as they are and harms, and how many answers are right.
+
+    By intervals of accuracy and certainty (KBM, Figure 2; for what is right Figure 8), and for known and unknown
+    quizzes (Figure 4, which is Figure 5 of the first version). None where there is nothing to compare.
+    """
+    found = compared(entries)
+    if found is None:
+        return None
+    parts = list(_parts(found.effects))
+    beginnings = ("accuracy [0", "certainty [0", "known", "all")
+    ruled = [place for place, (name, _) in enumerate(parts) if name.startswith(beginnings)]
+    rows = (_row(name, part) for name, part in parts)
+    return table(_NAME, _TITLE, rows, _CLASSES, _correlated(found), _counted(found), ruled=ruled)
+
+
+def effect_figure(entries: Sequence[Entry]) -> Figure | None:
+    """The shares of beneficial, neutral and harmful retrieval over accuracy and over certainty (KBM, Figure 2).
+
+    Each interval stands at its middle; one without a quiz is left out. Each language model has panels of its own. None
+    where there is nothing to compare.
+    """
+    models = {lm: found for lm, rows in by_lm(entries).items() if (found := compared(rows)) is not None}
+    panels = tuple(
+        _panel(f"{name}, {lm}" if len(models) > 1 else name, _intervals(found.effects, name))
+        for lm, found in models.items()
+        for name in INDICATORS
+    )
+    return Figure(_NAME, _TITLE, "of the samples without retrieval", panels) if panels else None
+
+
+def _panel(title: str, intervals: Sequence[Sequence[Effect]]) -> Panel:
+    parts = {(2 * place + 1) / (2 * _INTERVALS): part for place, part in enumerate(intervals) if part}
+    shares = {change: tuple(_count(part, change) / len(part) for part in parts.values()) for change in CHANGES}
+    return Panel(title, "share of quizzes", tuple(Series(change, tuple(parts), y) for change, y in shares.items()))
+
+
+def _intervals(effects: Sequence[Effect], indicator: str) -> list[list[Effect]]:
     """Five intervals of equal width, closed below; the last one holds 1 as well."""
     parts: list[list[Effect]] = [[] for _ in range(_INTERVALS)]
     for effect in effects:
         # Rounded first: a float just below a bound that it equals on paper belongs above it.
-        parts[min(_INTERVALS - 1, int(round(indicator(effect) * _INTERVALS, 9)))].append(effect)
+        parts[min(_INTERVALS - 1, int(round(float(getattr(effect, indicator)) * _INTERVALS, 9)))].append(effect)
     return parts
 
 
 def _parts(effects: Sequence[Effect]) -> Iterator[tuple[str, list[Effect]]]:
-    for name, indicator in INDICATORS.items():
-        for place, part in enumerate(_intervals(effects, indicator)):
+    for name in INDICATORS:
+        for place, part in enumerate(_intervals(effects, name)):
             closed = "]" if place == _INTERVALS - 1 else ")"
             yield f"{name} [{_BOUNDS[place]}, {_BOUNDS[place + 1]}{closed}", part
-    for name, indicator in INDICATORS.items():
+    for name in INDICATORS:
         for known in (True, False):
-            part = [effect for effect in effects if reaches(indicator(effect), KNOWN_FROM) is known]
+            part = [effect for effect in effects if reaches(float(getattr(effect, name)), KNOWN_FROM) is known]
             yield f"{'known' if known else 'unknown'} by {name}", part
     yield "all", list(effects)
 

@@ -9,10 +9,8 @@ from keqa.evaluation.reports.grid import Cell, Figure, Grid, Named, Panel, Serie
 from keqa.evaluation.reports.parts import searching, untouched_note
 from keqa.evaluation.reports.questions import mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, groups_of
-from keqa.metrics.abstention import Abstention
-from keqa.metrics.calibration import expected_calibration_error
-from keqa.metrics.gates import auroc
-from keqa.metrics.rejection import aurc, prediction_rejection_ratio, risk_coverage
+from keqa.metrics.abstention import Selective
+from keqa.metrics.confidence import aurc, auroc, expected_calibration_error, prediction_rejection_ratio, risk_coverage
 from keqa.programs.gates import RandomGate, VoteGate
 from keqa.programs.registry import METHODS
 
@@ -21,6 +19,8 @@ TARGETS = (0.5, 0.75, 0.9)
 
 _BOUNDS = ("gate-never", "gate-always")
 _MEMORY = "memory's answers"
+_Measure = Callable[[Sequence[float], Sequence[float]], float]
+_RANKING: dict[str, _Measure] = {"PRR": prediction_rejection_ratio, "AURC": aurc, "ECE": expected_calibration_error}
 _Ranked = tuple[list[float], list[float]]
 """Scores of quizzes, and for each whether memory's answer is right."""
 
@@ -45,26 +45,23 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
     joined = {entry: _joined(entry, truth) for entry in compared if not own[entry][0]}
     bounds = _bounds(compared, None)
     rows = ([*_cells(entry, joined.get(entry, own[entry]), bounds), *rates[entry]] for entry in compared)
-    others = [entry.title for entry, (scores, _) in joined.items() if scores]
-    by_chance = (
-        "F1 by chance: what random retrieval at the row's own ratio scores in expectation, from the rows that "
-        "never and always retrieve."
-    )
-    by_others = (
-        f"{', '.join(others)}: a gate that draws less than all, or nothing, is measured against the answers from "
-        "memory of the first row with all draws, by the text of the quiz."
-    )
-    notes = (
+    notes = [
         *_thresholds(compared),
         "Ratio: the share of quizzes that were searched for. AUROC, PRR, AURC and ECE are of the gate's score against "
         "whether the answer from memory is right, over the quizzes whose gold answer is known; they are missing where "
         "a gate ranks nothing, or stopped drawing before it had all draws.",
-        *([by_chance] if bounds else []),
-        *([by_others] if others else []),
-        untouched_note(compared),
-        *rate_notes,
-        *_known_to_oracles(compared),
-    )
+    ]
+    if bounds:
+        notes.append(
+            "F1 by chance: what random retrieval at the row's own ratio scores in expectation, from the rows that "
+            "never and always retrieve."
+        )
+    if others := [entry.title for entry, (scores, _) in joined.items() if scores]:
+        notes.append(
+            f"{', '.join(others)}: a gate that draws less than all, or nothing, is measured against the answers from "
+            "memory of the first row with all draws, by the text of the quiz."
+        )
+    notes += [untouched_note(compared), *rate_notes, *_known_to_oracles(compared)]
     return table("gates", "Gates", rows, *notes)
 
 
@@ -96,8 +93,8 @@ def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
 
 def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) -> Iterator[Named]:
     scores, quality = ranks
-    known = [score for score, right in zip(scores, quality, strict=True) if right]
-    unknown = [score for score, right in zip(scores, quality, strict=True) if not right]
+    ranked = list(zip(scores, quality, strict=True))
+    apart = ([score for score, right in ranked if right], [score for score, right in ranked if not right])
     ratio = measure("quiz retrieval ratio", entry.all)
     yield "gate", text(entry.title)
     yield "threshold", number(entry.settings.gate_threshold)
@@ -108,10 +105,9 @@ def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) 
         yield "F1 by chance", number(None if entry.method in _BOUNDS else _by_chance(ratio, bounds))
     yield "quizzes", count(len(scores))
     yield ("right", _MEMORY), number(mean(quality))
-    yield ("AUROC", _MEMORY), _defined(auroc, known, unknown)
-    yield ("PRR", _MEMORY), _defined(prediction_rejection_ratio, scores, quality)
-    yield ("AURC", _MEMORY), _defined(aurc, scores, quality)
-    yield ("ECE", _MEMORY), _defined(expected_calibration_error, scores, quality)
+    yield ("AUROC", _MEMORY), _defined(auroc, *apart)
+    for name, measured in _RANKING.items():
+        yield (name, _MEMORY), _defined(measured, *ranks)
 
 
 def _by_chance(ratio: float | None, bounds: Sequence[tuple[float, float]]) -> float | None:
@@ -122,7 +118,7 @@ def _by_chance(ratio: float | None, bounds: Sequence[tuple[float, float]]) -> fl
     return memory if high == low else memory + (passages - memory) * (ratio - low) / (high - low)
 
 
-def _defined(of: Callable[[Sequence[float], Sequence[float]], float], a: list[float], b: list[float]) -> Cell:
+def _defined(of: _Measure, a: list[float], b: list[float]) -> Cell:
     """A figure where the scores have it: not of one kind only, and for ECE from 0 to 1."""
     try:
         return number(of(a, b))
@@ -193,6 +189,7 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
 
 
 def _point(entry: Entry, group: Group | None) -> tuple[float, float] | None:
+    """The retrieval ratio of a row on a group, and its score there."""
     lines = entry.within(group)
     name = "f1" if group is None else group.scores[0][1]
     ratio, score = measure("quiz retrieval ratio", lines), measure(name, lines)
@@ -210,8 +207,9 @@ def risk(entries: Sequence[Entry]) -> Figure | None:
     """Risk against coverage of the answers from memory, the quizzes that a gate is surest of first."""
     curves = [(entry, risk_coverage(*ranks)) for entry in gate_rows(entries) if (ranks := ranked(entry))[0]]
     series = tuple(Series(entry.title, curve.coverage, curve.risk, style="curve") for entry, curve in curves)
-    panels = (Panel("", "risk", series),)
-    return Figure("risk-coverage", "Risk against coverage", "coverage", panels) if series else None
+    return (
+        Figure("risk-coverage", "Risk against coverage", "coverage", (Panel("", "risk", series),)) if series else None
+    )
 
 
 def abstention(entries: Sequence[Entry]) -> Grid | None:
@@ -220,14 +218,10 @@ def abstention(entries: Sequence[Entry]) -> Grid | None:
         return None
     rows: list[list[Named]] = []
     for entry in entries:
-        found = Abstention.of([line.right if line.answered else None for line in entry.all])
-        counted = [
-            ("questions", count(found.questions)),
-            ("coverage", number(found.coverage)),
-            ("risk", number(found.risk)),
-        ]
+        found = Selective.of([line.right if line.answered else None for line in entry.all])
         credits = [((f"{target:g}", "credit by target"), number(found.credit(target))) for target in TARGETS]
-        rows.append([("method", text(entry.title)), *counted, *credits])
+        shares = [("coverage", number(found.coverage)), ("risk", number(found.risk))]
+        rows.append([("method", text(entry.title)), ("questions", count(found.questions)), *shares, *credits])
     note = (
         "Coverage: the share of the questions that were answered; one that failed was not. Risk: the share of the "
         'answers that are wrong by exact match; "I do not know" is no answer. Credit by a target t: 1 for a right '

@@ -15,8 +15,7 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
-from keqa.metrics.accuracy import consistency_label
-from keqa.metrics.similarity import bert_score, rouge_l, token_f1
+from keqa.metrics.samples import bert_score, rouge_l, token_f1
 from keqa.programs.records import QuizRecord
 
 PairKey = tuple[str, frozenset[str]]
@@ -86,8 +85,7 @@ def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pa
     def of(group: Group) -> Iterator[tuple[PairKey, Judged]]:
         for quiz in (quiz for entry in entries for quiz in entry.checked(group)):
             for first, second, same in compared_answers(quiz.quiz):
-                truly = consistency_label(first, second, quiz.golds, quiz.answer_type, quiz.choices)
-                if truly is not None:
+                if (truly := quiz.same(first, second)) is not None:
                     yield key_of(quiz.text, first, second), Judged(first, second, same, truly)
 
     return [_first(of(group)) for group in groups]
@@ -102,7 +100,12 @@ def _first(found: Iterable[tuple[PairKey, Judged]]) -> Pairs:
 
 def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
     """KEQA's run, and after it the others with the same judge: ablations, thresholds and gates judge more pairs."""
-    return [keqa, *(entry for entry in entries if entry is not keqa and entry.judge == keqa.judge)]
+
+    def judge(entry: Entry) -> tuple[object, int | None]:
+        # The language model, and how many demonstrations it is shown.
+        return entry.settings.models.get("consistency"), entry.header.demonstrations.get("examination.same")
+
+    return [keqa, *(entry for entry in entries if entry is not keqa and judge(entry) == judge(keqa))]
 
 
 def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], str]:
@@ -129,6 +132,16 @@ def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], 
         for name, judge in judges.items()
     }
     return right, note
+
+
+def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
+    """BERTScore of each pair, and the name of the encoder."""
+    from keqa.retrievers.embedding import LOCAL, open_model
+
+    pairs = list(pairs)
+    texts = list(dict.fromkeys(one for pair in pairs for one in pair))
+    vectors = dict(zip(texts, open_model(LOCAL).embed_tokens(texts), strict=True))
+    return {(first, second): bert_score(vectors[first], vectors[second]) for first, second in pairs}, LOCAL
 
 
 def discriminator(entries: Sequence[Entry]) -> Grid | None:
@@ -159,13 +172,3 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     )
     title = "The judge of consistency and measures of similarity"
     return table("table2", title, rows, note, ruled=[len(measured)])
-
-
-def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
-    """BERTScore of each pair, and the name of the encoder."""
-    from keqa.retrievers.dense.models import LOCAL, open_model
-
-    pairs = list(pairs)
-    texts = list(dict.fromkeys(one for pair in pairs for one in pair))
-    vectors = dict(zip(texts, open_model(LOCAL).embed_tokens(texts), strict=True))
-    return {(first, second): bert_score(vectors[first], vectors[second]) for first, second in pairs}, LOCAL

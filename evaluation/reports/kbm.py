@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from keqa.data.quiz_references import plain
+from keqa.evaluation.overlap import MARK
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.questions import Question, mean, measure
-from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method
-from keqa.evaluation.reproduction.published_kbm import FIGURE_8, SIZES, TABLE_1, TABLE_2, TABLE_3, TABLE_4
+from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method, title_of
+from keqa.evaluation.reproduction.published import published
 
 COLUMNS = ("A/E", "Rnd", "Rat")
 """What the paper's tables have of a row on a data set."""
@@ -24,10 +26,6 @@ _RATIO = "question retrieval ratio"
 _BOUNDS = (0.2, 0.4, 0.6, 0.8)
 # From how many of the passages that name the answer on a group of questions begins.
 _FREQUENCIES = {0: "none", 1: "1", 2: "2", 3: "3 to 5", 6: "6 or more"}
-_PUBLISHED = TABLE_1 | {
-    (row, kind or dataset, column): value for (row, dataset, kind, column), value in TABLE_3.items()
-}
-_PUBLISHED |= {(row, kind, column): value for (row, _, kind, column), value in TABLE_2.items()}
 _ROWS = {
     "llm": "LLM",
     "rag": "RAG",
@@ -36,6 +34,9 @@ _ROWS = {
     "kbm-acc": "KBM-Acc",
     "kbm-cer": "KBM-Cer",
 }
+_SCORED = (
+    "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own ratio"
+)
 
 
 @dataclass(frozen=True)
@@ -128,28 +129,33 @@ def _head(group: Group | None) -> str:
     return "all" if group is None else group.name
 
 
+def _plain(entry: Entry) -> str:
+    """The title of a row where its language model stands beside it."""
+    title = title_of(entry.method, entry.label, entry.settings.settings)
+    return f"{title}{MARK}" if entry.learned else title
+
+
 def _overall(found: Compared) -> Grid:
     """Tables 1 to 3 and 5."""
+    papers: dict[Any, float] = {}
+    for name in ("table1", "table2", "table3"):
+        papers |= published("kbm", name)
     groups: list[Group | None] = [*groups_of(found.rows)]
     groups = [*groups, None] if len(groups) > 1 else groups
-    known = {group for group in groups if ("llm", _place(group), "A/E") in _PUBLISHED}
+    known = {group for group in groups if ("llm", "A/E", _place(group)) in papers}
     rows = []
     for entry in found.rows:
         cells: list[Named] = [("method", text(entry.title))]
         for group in groups:
             cells += found.figures(entry, group)
             for name in COLUMNS if group in known else ():
-                printed = _printed(_PUBLISHED.get((_published_row(entry), _place(group), name)))
+                printed = _printed(papers.get((_published_row(entry), name, _place(group))))
                 cells.append(((f"{name} in the paper", _head(group)), printed))
-        spent = [
-            ("tokens", number(measure("tokens", entry.all), 0)),
-            ("seconds", number(measure("seconds", entry.all), 2)),
-        ]
+        spent = [(name, number(measure(name, entry.all), digits)) for name, digits in (("tokens", 0), ("seconds", 2))]
         rows.append([*cells, *spent])
     notes = [
-        "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own "
-        "ratio scores in expectation, from the rows of closed book and always retrieve. Rat: the share of questions "
-        "that were searched for. Tokens and seconds are for one question; seconds where no cache answered."
+        f"{_SCORED} scores in expectation, from the rows of closed book and always retrieve. Rat: the share of "
+        "questions that were searched for. Tokens and seconds are for one question; seconds where no cache answered."
     ]
     if known:
         notes.append(
@@ -197,11 +203,12 @@ def _intervals(found: Compared) -> Grid | None:
             cells.append((("beneficial", row.title), count(change.count(1))))
             cells.append((("harmful", row.title), count(change.count(-1))))
         rows.append(cells)
+    gained = published("kbm", "figure8")
     note = (
         "Accuracy: the share of the draws from memory that are right, of the first row with all draws of the question. "
         "Beneficial and harmful: questions that the row answers better, and worse, than the language model alone (KBM, "
         "Figures 5 and 8; of the latter the paper prints one accuracy, for WebQA at 0: "
-        f"+{FIGURE_8['kbm-acc']} for KBM-Acc, +{FIGURE_8['kbm-cer']} for KBM-Cer)."
+        f"+{gained['kbm-acc', 'webqa']} for KBM-Acc, +{gained['kbm-cer', 'webqa']} for KBM-Cer)."
     )
     return table("kbm-figure8", "By how often memory is right", rows, note) if rows else None
 
@@ -222,16 +229,14 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
         ruled.add(len(rows))
         for entry in one.rows:
             cells = [cell for group in groups for cell in one.figures(entry, group)]
-            rows.append([("language model", text(one.lm)), ("method", text(entry.plain)), *cells])
-    notes = [
-        "A/E: exact match, and accuracy of yes/no questions and choices. Rnd: what random retrieval at the row's own "
-        "ratio scores in expectation. Rat: the share of questions that were searched for."
-    ]
+            rows.append([("language model", text(one.lm)), ("method", text(_plain(entry))), *cells])
+    notes = [f"{_SCORED} scores in expectation. Rat: the share of questions that were searched for."]
+    papers = published("kbm", "table4")
     places, measured = [_place(group) for group in groups], len(rows)
-    for lm in dict.fromkeys(lm for _, lm, dataset, _ in TABLE_4 if dataset in places):
+    for lm in dict.fromkeys(lm for _, _, lm, dataset in papers if dataset in places):
         ruled.add(len(rows))
         for row, name in _ROWS.items():
-            figures = [_printed(TABLE_4.get((row, lm, place, column))) for place in places for column in COLUMNS]
+            figures = [_printed(papers.get((row, column, lm, place))) for place in places for column in COLUMNS]
             rows.append([("", text(f"{lm}, in the paper")), ("", text(name)), *(("", cell) for cell in figures)])
     if len(rows) > measured:
         notes.append(
@@ -254,7 +259,7 @@ def _frequencies(found: Compared) -> Grid | None:
         cells: list[Named] = [("passages with the answer", text(_FREQUENCIES[least])), ("questions", count(len(asked)))]
         for row in found.rows:
             ratio = mean([line.number(_RATIO) or 0.0 for line in row.of(asked)])
-            cells += [(("A/E", row.plain), number(score(row.of(asked)))), (("Rat", row.plain), share(ratio))]
+            cells += [(("A/E", _plain(row)), number(score(row.of(asked)))), (("Rat", _plain(row)), share(ratio))]
         rows.append(cells)
     note = (
         "Open questions, by how many of the passages that always retrieving found name a gold answer (KBM, Figure 6). "
@@ -275,7 +280,7 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
     if not masked:
         return None
     several = len(masked) > 1
-    titles = [row.plain for row in next(iter(masked.values()))]
+    titles = [_plain(row) for row in next(iter(masked.values()))]
     rows = [
         [*([("language model", text(lm))] if several else []), *cells]
         for lm, three in masked.items()
@@ -287,9 +292,10 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
         "masked passages is what the passages led astray; what answers MASK copies (KBM, section 2.1 and Figure 9)."
     ]
     if several:
+        sizes = published("kbm", "sizes")
         notes.append(
             "Of sizes the paper prints what 72 billion parameters gain over 7 on WebQA: "
-            f"+{SIZES['llm']} for the language model alone, +{SIZES['rag']} with passages."
+            f"+{sizes['llm', 'webqa']} for the language model alone, +{sizes['rag', 'webqa']} with passages."
         )
     ruled = range(0, len(rows) if several else 0, len(rows) // len(masked))
     return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=ruled)

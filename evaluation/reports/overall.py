@@ -25,14 +25,12 @@ SIGNIFICANT = 0.05
 """The paper's level."""
 
 _ROUNDING = 1e-9
+_COSTS = (("retrievals", "retrievals", 2), ("LM calls", "samples", 1), ("sent", "calls", 1))
 
 
 @dataclass(frozen=True)
 class _Ranking:
-    """The rows, those of them that are ranked, and KEQA's.
-
-    Ranked are those that were asked all questions, and whose outputs parsed.
-    """
+    """The rows and all questions; ranked are those that were asked all of them, and whose outputs parsed."""
 
     rows: Sequence[Entry]
     every: frozenset[Identity]
@@ -66,7 +64,6 @@ class _Score:
         return f"{self.group.name} {self.heading}".strip()
 
     def best(self, rows: Sequence[Entry]) -> Entry | None:
-        """The best of some rows."""
         return max(rows, key=self.value, default=None)
 
     def value(self, row: Entry) -> float:
@@ -100,22 +97,24 @@ def overall(entries: Sequence[Entry]) -> Grid:
         for group in groups
         for heading, name in group.scores
     ]
-    remarks = ["; ".join(_remarks(entry, ranking.every)) for entry in entries]
+    remarks = {entry: "; ".join(_remarks(entry, ranking.every)) for entry in entries}
     rates, rate_notes = searching(entries)
-    fares = [declining_of(entry) for entry in entries]
-    declined, touched = any(fare.shown for fare in fares), any_touched(entries)
+    fares = {entry: declining_of(entry) for entry in entries}
+    declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
     rows = [
         [
             ("method", text(entry.title)),
-            *([("remarks", text(remark))] if any(remarks) else []),
+            *([("remarks", text(remarks[entry]))] if any(remarks.values()) else []),
             *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
-            *(declining(fare) if declined else ()),
+            *(declining(fares[entry]) if declined else ()),
             *(untouched(entry) if touched else ()),
-            *_costs(entry),
+            *((head, number(measure(name, entry.all), digits)) for head, name, digits in _COSTS),
+            ("not parsed", share(float(unparsed(entry.all)))),
+            ("failed", count(sum(line.failed for line in entry.all))),
             *rates[entry],
             *_lead(entry, ranking),
         ]
-        for entry, remark, fare in zip(entries, remarks, fares, strict=True)
+        for entry in entries
     ]
     pairs = enumerate(pairwise(entries), start=1)
     ruled = [place for place, (one, other) in pairs if one.own != other.own or one is ranking.keqa]
@@ -132,23 +131,15 @@ def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
         return cell
     best = score.best(ranking.ranked)
     rival = score.best([one for one in ranking.ranked if not one.own])
-    star = False
+    p = None
     if row is ranking.keqa and rival is not None and score.ahead(row, rival):
         p = score.p_value(row, rival)
-        star = p is not None and p < SIGNIFICANT
     return replace(
         cell,
         bold=best is not None and not score.ahead(best, row),
         underline=rival is not None and not row.own and not score.ahead(rival, row),
-        star=star,
+        star=p is not None and p < SIGNIFICANT,
     )
-
-
-def _costs(entry: Entry) -> Iterator[Named]:
-    for head, name, digits in (("retrievals", "retrievals", 2), ("LM calls", "samples", 1), ("sent", "calls", 1)):
-        yield head, number(measure(name, entry.all), digits)
-    yield "not parsed", share(float(unparsed(entry.all)))
-    yield "failed", count(sum(line.failed for line in entry.all))
 
 
 def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
@@ -171,7 +162,7 @@ def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
 def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:
     if not entry.comparable:
         yield "not comparable"
-    if not entry.finished:
+    if entry.lines.keys() != entry.expected:
         yield f"{len(entry.lines)} of {len(entry.expected)} asked"
     elif entry.expected != every:
         yield f"{len(entry.expected)} questions only"
@@ -202,13 +193,11 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
         )
     plain = {(entry.method, entry.settings.prompts) for entry in entries if not entry.header.compiled}
     compiled = (entry for entry in entries if entry.header.compiled and not entry.own)
-    same = [one.title for one in compiled if (one.method, one.settings.prompts) in plain]
-    if same:
-        # No demonstrations are kept that make nothing better.
+    # No demonstrations are kept that make nothing better.
+    if same := [one.title for one in compiled if (one.method, one.settings.prompts) in plain]:
         yield f"Compiled, and as they were, for nothing that they learned made them better: {', '.join(same)}."
     impaired = [(entry, sum(line.impaired for line in entry.all)) for entry in entries]
-    counts = ", ".join(f"{entry.title} {some} of {len(entry.lines)}" for entry, some in impaired if some)
-    if counts:
+    if counts := ", ".join(f"{entry.title} {some} of {len(entry.lines)}" for entry, some in impaired if some):
         yield (
             f"Impaired: {counts}. These questions were answered although a call failed or gave a reply that could not "
             "be used, and their answers may hang on it; they are scored as they are. The same command with "
@@ -232,14 +221,11 @@ def _verdict(scores: Sequence[_Score], ranking: _Ranking) -> str:
     others = [row for row in ranking.ranked if row is not keqa]
     if not others:
         return f"No other row is comparable and was asked all questions: there is nothing to compare {name} with."
-    behind = [
-        _behind(score, best, keqa) for score in scores if score.ahead(best := score.best(ranking.ranked) or keqa, keqa)
-    ]
-    if behind:
+    first = [(score, score.best(ranking.ranked) or keqa) for score in scores]
+    if behind := [_behind(score, best, keqa) for score, best in first if score.ahead(best, keqa)]:
         return f"{name} is not the best in {'; '.join(behind)}."
     shared = [(score, [row.title for row in others if not score.ahead(keqa, row)]) for score in scores]
-    as_good = [f"{score.full} ({', '.join(titles)})" for score, titles in shared if titles]
-    if as_good:
+    if as_good := [f"{score.full} ({', '.join(titles)})" for score, titles in shared if titles]:
         return f"Nobody is ahead of {name} in any column; as good are, in {'; '.join(as_good)}."
     return f"{name} is the best in every column."
 

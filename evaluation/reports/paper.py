@@ -9,7 +9,7 @@ from keqa.evaluation.reports.grid import Grid, Named, number, table, text
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.questions import ROLES, STEPS, measure
 from keqa.evaluation.reports.rows import Entry, Facet, Group, groups_of, sweep
-from keqa.programs.records import QuizRecord
+from keqa.programs.records import QuestionRecord, QuizRecord
 
 _COSTS = (
     ("R", "retrievals", 2),
@@ -49,7 +49,7 @@ def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid |
     if not kept:
         return None
     columns: list[_Measured] = [
-        ((group.scores[0][0], group.name), group.scores[0][1], 3, group) for group in groups_of(kept)
+        ((heading, one.name), of, 3, one) for one in groups_of(kept) for heading, of in one.scores[:1]
     ]
     rows: list[list[Named]] = []
     ruled = []
@@ -96,11 +96,8 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
     timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.all) is not None]
     if not timed:
         return None
-    columns: list[_Measured] = [
-        ((step, head), f"{step} {what}", 2, None)
-        for head, what in (("seconds", "seconds"), ("LM calls", "samples"))
-        for step in STEPS
-    ]
+    kinds = (("seconds", "seconds"), ("LM calls", "samples"))
+    columns: list[_Measured] = [((step, head), f"{step} {what}", 2, None) for head, what in kinds for step in STEPS]
     note = (
         "For one question. Quiz answering: the samples of quizzes, and answers to them from memory; assessment: D_s. "
         "Seconds are those of all calls and searches of a step added up, as if they were made one after another; they "
@@ -141,24 +138,22 @@ def cases(runs: Iterable[tuple[str, str, Sequence[RunLine]]], most: int = 1) -> 
     rows: list[list[Named]] = []
     ruled = []
     for dataset, title, lines in runs:
-        answered = [line for line in lines if line.record is not None and line.answer is not None]
-        for line in sorted(answered, key=_interest)[:most]:
+        found = [(line, line.record) for line in lines if line.record is not None and line.answer is not None]
+        for line, record in sorted(found, key=lambda one: _interest(*one))[:most]:
             ruled.append(len(rows))
-            for place, (step, said) in enumerate(_steps(line, title)):
+            for place, (step, said) in enumerate(_steps(line, record, title)):
                 rows.append([("data set", text("" if place else dataset)), ("step", text(step)), ("", text(said))])
     note = "Chosen for what they show of the method, not for how often it is right."
     return table("table6", "Questions with all their steps", rows, note, ruled=ruled) if rows else None
 
 
-def _interest(line: RunLine) -> tuple[bool, int, bool]:
+def _interest(line: RunLine, record: QuestionRecord) -> tuple[bool, int, bool]:
     """Sorts first what shows most: right, known and unknown quizzes, several of them."""
-    quizzes = line.record.quizzes if line.record is not None else []
-    return not line.right, -len({quiz.source for quiz in quizzes} & {"memory", "passages"}), len(quizzes) < 2
+    sources = {quiz.source for quiz in record.quizzes} & {"memory", "passages"}
+    return not line.right, -len(sources), len(record.quizzes) < 2
 
 
-def _steps(line: RunLine, title: str) -> Iterator[tuple[str, str]]:
-    record = line.record
-    assert record is not None
+def _steps(line: RunLine, record: QuestionRecord, title: str) -> Iterator[tuple[str, str]]:
     yield "question", line.question
     for quiz in record.quizzes:
         yield from _quiz(f"q{quiz.index}", quiz)

@@ -10,7 +10,7 @@ from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import Entry
 from keqa.metrics.abstention import Declining
-from keqa.metrics.searching import SearchRates
+from keqa.metrics.retrieval import SearchRates
 
 DECLINING_NOTE = (
     "Answered: the share of the questions that were given an answer; right of answered: the share of these answers "
@@ -37,13 +37,9 @@ def untouched(entry: Entry) -> list[Named]:
     They stand wherever scores over all questions do: what a failure decided says nothing of the method.
     """
     lines = [line for line in entry.all if not line.touched]
-    cells = (
-        Cell(len(lines), f"{len(lines)}/{len(entry.lines)}"),
-        number(measure("f1", lines)),
-        number(measure("em", lines)),
-    )
-    names = ("questions", "F1", "EM")
-    return [((name, "untouched by failures"), cell) for name, cell in zip(names, cells, strict=True)]
+    cells = {"questions": Cell(len(lines), f"{len(lines)}/{len(entry.lines)}")}
+    cells |= {name: number(measure(of, lines)) for name, of in (("F1", "f1"), ("EM", "em"))}
+    return [((name, "untouched by failures"), cell) for name, cell in cells.items()]
 
 
 def untouched_note(entries: Sequence[Entry]) -> str:
@@ -96,10 +92,9 @@ def search_rates(entry: Entry) -> SearchRates | None:
 
 def _decisions(entry: Entry) -> Iterator[tuple[bool, bool]]:
     truth = known_on_testbed()
-    for (dataset, _, _), line in entry.lines.items():
-        for text, searched in line.decisions if dataset == _TESTBED else ():
-            if (known := truth.get(plain(text))) is not None:
-                yield known, searched
+    for text, searched in (one for line in entry.on(_TESTBED) for one in line.searched):
+        if (known := truth.get(plain(text))) is not None:
+            yield known, searched
 
 
 def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[str]]:
@@ -109,6 +104,7 @@ def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[
         return {entry: [] for entry in entries}, []
     cells = {entry: (None, None) if found is None else (found.over, found.under) for entry, found in rates.items()}
     named: dict[Entry, list[Named]] = {
-        entry: [("over-search", number(a)), ("under-search", number(b))] for entry, (a, b) in cells.items()
+        entry: [("over-search", number(over)), ("under-search", number(under))]
+        for entry, (over, under) in cells.items()
     }
     return named, [_SEARCHING_NOTE]

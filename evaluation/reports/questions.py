@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from keqa.data.question import AnswerType
 from keqa.data.quiz_references import plain
 from keqa.errors import InputError
-from keqa.evaluation.records import RunLine, RunOf
+from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.metrics.answers import exact_match
 from keqa.optimize.alignment import Settled
@@ -36,13 +36,11 @@ ROLES = ("task", "consistency", "utility")
 STEPS = ("quiz answering", "assessment", "everything else")
 """The steps whose time the KEQA paper reports (section 4.2, efficiency analysis)."""
 
-_SCORES = ("f1", "em", "accuracy", "contains")
 NUMBERS = (
-    *_SCORES,
-    *("failed", "retrievals", "requests", "samples", *(f"{role} samples" for role in ROLES)),
-    *("calls", "tokens", *(f"{role} tokens" for role in ROLES), "tokens read", "tokens written"),
-    *("seconds", *(f"{step} seconds" for step in STEPS), *(f"{step} samples" for step in STEPS)),
-    "question retrieval ratio",
+    *("f1", "em", "accuracy", "contains", "failed", "retrievals", "requests", "samples"),
+    *(*(f"{role} samples" for role in ROLES), "calls", "tokens", *(f"{role} tokens" for role in ROLES)),
+    *("tokens read", "tokens written", "seconds"),
+    *(*(f"{step} seconds" for step in STEPS), *(f"{step} samples" for step in STEPS), "question retrieval ratio"),
 )
 """What is known of each question as a number, by name; `measure` has their means."""
 
@@ -63,20 +61,11 @@ _BULK = {"passages", "evidence", "triples"}
 class Question:
     """A row of the questions: one question and what became of it in a run; see `keqa.evaluation.records.RunLine`.
 
-    Attributes:
-        content: A hash, which shows whether it is still the same question.
-        numbers: In the order of `NUMBERS`; see `number`.
-        right: Whether the answer is right by exact match.
-        answered: Whether it has an answer that does not say that it is not known.
-        impaired: Whether it has an answer although a failure decided something on the way.
-        unreadable: Outputs that did not parse.
-        oracle: Of a run with the oracle gate: quizzes whose gold answer that had, and quizzes that it decided on.
-        packed: The examined quizzes with their gold answers.
-        searched: Whether each quiz that was asked was searched for.
-        decisions: The same with their resolved texts, of those that have one.
-        unanswered: Whether the finding was that the documents do not say it.
-        naming: Of the passages that an open question was answered from, how many name a gold answer.
-        masked: Whether the answer is the mask that replaces answers in masked passages.
+    Its `numbers` are in the order of `NUMBERS`, and its examined quizzes are `packed` with their gold answers. Of each
+    quiz that was asked, `searched` has the resolved text, if any, and whether it was searched for. `oracle` says of a
+    run with the oracle gate of how many quizzes that had the gold answer, and on how many it decided; `naming`, how
+    many of the passages that an open question was answered from name a gold answer; `masked`, whether the answer is
+    what replaces answers in masked passages.
     """
 
     id: str
@@ -95,8 +84,7 @@ class Question:
     impaired: bool
     unreadable: int
     seconds: float
-    searched: tuple[bool, ...]
-    decisions: tuple[tuple[str, bool], ...]
+    searched: tuple[tuple[str, bool], ...]
     oracle: tuple[int, int] | None
     packed: bytes | None
     naming: int | None
@@ -132,13 +120,11 @@ class Question:
     def checked(self) -> Iterator[Checked]:
         """The quizzes whose gold answers are known; one that is the question itself has the question's."""
         quizzes, golds = self._examined
-        for quiz in quizzes:
-            if quiz.resolved is None or not quiz.samples:
-                continue
-            if plain(quiz.resolved) == plain(self.question) and self.answers:
+        for quiz in (quiz for quiz in quizzes if quiz.resolved is not None and quiz.samples):
+            if plain(str(quiz.resolved)) == plain(self.question) and self.answers:
                 yield Checked(quiz, self.answers, self.answer_type, self.choices)
-            elif golds.get(quiz.resolved):
-                yield Checked(quiz, tuple(golds[quiz.resolved]))
+            elif found := golds.get(str(quiz.resolved)):
+                yield Checked(quiz, tuple(found))
 
     @property
     def _examined(self) -> tuple[list[QuizRecord], dict[str, list[str]]]:
@@ -172,24 +158,17 @@ class Checked(Settled):
         return exact_match(answer, self.golds, self.answer_type, self.choices)
 
 
-class Brief(RunOf[Question]):
-    """A run file in memory, its lines in brief."""
-
-
-def read_brief(path: Path | str) -> Brief:
-    """Read a run file, finished or not; no more than one of its lines is in memory in full."""
-    return Brief(read_header(path), list(map(brief_of, iter_lines(path))))
+def read_brief(path: Path | str) -> Run[Question]:
+    """Read a run file, finished or not, its lines in brief; no more than one is in memory in full."""
+    return Run(read_header(path), list(map(brief_of, iter_lines(path))))
 
 
 def brief_of(line: RunLine) -> Question:
     """A line in brief."""
     record = line.record
     quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
-    asked = [] if record is None else _asked(record)
-    golds = line.quiz_golds or {}
-    decided = (
-        None if line.golds is None else [str(one.resolved) in line.golds for one in quizzes if one.known is not None]
-    )
+    decided = [str(one.resolved) in (line.golds or ()) for one in quizzes if one.known is not None]
+    examined = (quizzes, line.quiz_golds or {})
     return Question(
         # The runs of all methods have the same questions.
         id=sys.intern(line.id),
@@ -209,22 +188,27 @@ def brief_of(line: RunLine) -> Question:
         unreadable=0 if record is None else unreadable(record),
         seconds=line.seconds,
         searched=() if record is None else tuple(searched(record)),
-        decisions=tuple((sys.intern(quiz.resolved), quiz.retrieved) for quiz in asked if quiz.resolved),
-        oracle=None if decided is None else (sum(decided), len(decided)),
-        packed=_packed((quizzes, golds)) if quizzes else None,
+        oracle=None if line.golds is None else (sum(decided), len(decided)),
+        packed=_packed(examined) if quizzes else None,
         naming=_naming(line),
         masked=line.answer is not None and line.answer.strip(" .") == MASK,
     )
 
 
-def searched(record: QuestionRecord) -> list[bool]:
-    """Whether each quiz of a question was searched for.
+def _packed(examined: tuple[list[QuizRecord], dict[str, list[str]]]) -> bytes:
+    return zlib.compress(_EXAMINED.dump_json(examined, exclude={0: {"__all__": _BULK}}, exclude_defaults=True))
 
-    A quiz that was never asked, for it was blocked or skipped, does not count. A question answered by itself is a quiz:
-    that of a baseline, and that of a fallback.
+
+def searched(record: QuestionRecord) -> list[tuple[str, bool]]:
+    """The resolved text of each quiz of a question, and whether it was searched for.
+
+    A quiz that was never asked, for it was blocked or skipped, does not count. A question answered by itself is a quiz
+    without a text: that of a baseline, and that of a fallback.
     """
-    quizzes = [*_asked(record), *([record.fallback] if record.fallback is not None else [])]
-    return [quiz.retrieved for quiz in quizzes] or [record.cost.retrievals > 0]
+    asked = [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
+    found = [(sys.intern(quiz.resolved or ""), quiz.retrieved) for quiz in asked]
+    found += [] if record.fallback is None else [("", record.fallback.retrieved)]
+    return found or [("", record.cost.retrievals > 0)]
 
 
 def unreadable(record: QuestionRecord) -> int:
@@ -254,17 +238,17 @@ def measure(name: str, lines: Sequence[Question]) -> float | None:
     return MEASURES[name](lines) if lines else None
 
 
+def mean(values: Sequence[float]) -> float | None:
+    """The mean; None of nothing."""
+    return sum(values) / len(values) if values else None
+
+
 def _known(name: str, lines: Sequence[Question]) -> list[float]:
     return [found for line in lines if (found := line.number(name)) is not None]
 
 
 def _mean(name: str, lines: Sequence[Question]) -> float | None:
     return mean(_known(name, lines))
-
-
-def mean(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
-    return sum(values) / len(values) if values else None
 
 
 def _percentile(percent: int, lines: Sequence[Question]) -> float | None:
@@ -280,7 +264,7 @@ MEASURES: dict[str, Callable[[Sequence[Question]], float | None]] = {
     "seconds p95": partial(_percentile, 95),
     "total seconds": lambda lines: sum(line.seconds for line in lines),
     "parse failures": lambda lines: float(unparsed(lines)),
-    "quiz retrieval ratio": lambda lines: mean([one for line in lines for one in line.searched]),
+    "quiz retrieval ratio": lambda lines: mean([one for line in lines for _, one in line.searched]),
 }
 """By name. Costs are for one question: ``samples`` are the LM calls that the answers take, as the papers count them,
 ``task samples`` and so on those of a role, ``requests`` what they were asked in, of which one may carry several,
@@ -289,18 +273,11 @@ answering seconds`` and so on those of the calls of a step, added up, and ``tota
 as they were asked."""
 
 
-def _asked(record: QuestionRecord) -> list[QuizRecord]:
-    return [quiz for quiz in record.quizzes if quiz.source not in ("blocked", "skipped")]
-
-
 def _numbers(line: RunLine) -> array[float]:
     """What is known of a question, in the order of `NUMBERS`, and NaN for what it has not."""
     cost = Cost() if line.record is None else line.record.cost
-    roles = {name: cost.by_role.get(name, CallCost()) for name in ROLES}
     read = sum(role.prompt_tokens for role in cost.by_role.values())
     written = sum(role.completion_tokens for role in cost.by_role.values())
-    timed = cost.calls == cost.lm_requests
-    seconds, samples = _by_step(cost)
     found: dict[str, Any] = {
         **line.scores,
         "failed": line.failed,
@@ -312,27 +289,22 @@ def _numbers(line: RunLine) -> array[float]:
         "tokens read": read,
         "tokens written": written,
     }
-    for name, role in roles.items():
-        found |= {f"{name} samples": role.samples, f"{name} tokens": role.tokens}
-    found |= {f"{step} samples": drawn for step, drawn in samples.items()}
-    if timed:
-        found |= {"seconds": line.seconds, **{f"{step} seconds": spent for step, spent in seconds.items()}}
+    for role in ROLES:
+        spent = cost.by_role.get(role, CallCost())
+        found |= {f"{role} samples": spent.samples, f"{role} tokens": spent.tokens}
+    seconds = {"seconds": line.seconds}
+    if cost.by_step:
+        seconds |= {f"{step} seconds": 0.0 for step in STEPS} | {f"{STEPS[-1]} seconds": cost.retrieval_seconds}
+        found |= {f"{step} samples": 0 for step in STEPS}
+        for name, spent in cost.by_step.items():
+            step = _STEP_OF.get(name, STEPS[-1])
+            seconds[f"{step} seconds"] += spent.seconds
+            found[f"{step} samples"] += spent.samples
+    if cost.calls == cost.lm_requests:
+        found |= seconds
     if line.record is not None:
         found["question retrieval ratio"] = cost.retrievals > 0
     return array("d", (found.get(name, math.nan) for name in NUMBERS))
-
-
-def _by_step(cost: Cost) -> tuple[dict[str, float], dict[str, int]]:
-    """Seconds and LM calls of each of `STEPS`; none where the record has none."""
-    if not cost.by_step:
-        return {}, {}
-    seconds, samples = dict.fromkeys(STEPS, 0.0), dict.fromkeys(STEPS, 0)
-    seconds[STEPS[-1]] = cost.retrieval_seconds
-    for name, step in cost.by_step.items():
-        place = _STEP_OF.get(name, STEPS[-1])
-        seconds[place] += step.seconds
-        samples[place] += step.samples
-    return seconds, samples
 
 
 def _naming(line: RunLine) -> int | None:
@@ -342,7 +314,3 @@ def _naming(line: RunLine) -> int | None:
     if pattern is None:
         return None
     return sum(pattern.search(f"{one.title}: {one.text}") is not None for one in passages)
-
-
-def _packed(examined: tuple[list[QuizRecord], dict[str, list[str]]]) -> bytes:
-    return zlib.compress(_EXAMINED.dump_json(examined, exclude={0: {"__all__": _BULK}}, exclude_defaults=True))

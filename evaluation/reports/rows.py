@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from keqa.errors import InputError
-from keqa.evaluation.overlap import MARK, overlap_notes
+from keqa.evaluation.overlap import MARK
 from keqa.evaluation.records import Run, RunHeader, RunSettings
-from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, Brief, Checked, Question, brief_of, unparsed
+from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, Checked, Question, brief_of, unparsed
 from keqa.programs.registry import METHODS
 
 KEQA = "keqa"
@@ -26,13 +26,6 @@ Identity = tuple[str, str, str]
 
 Facet = Literal["threshold", "top_k", "gate", "retriever", "lm"]
 """A setting that a figure or table is about."""
-
-Runs = Sequence[Run | Brief]
-"""Run files, finished or not.
-
-What takes them raises `InputError` where there is none, two have one label, or two hold different questions under one
-id.
-"""
 
 WITHOUT_REFERENCE = METHODS["keqa-no-reference"].title
 _PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
@@ -75,10 +68,8 @@ class Entry:
     @property
     def program(self) -> str:
         """The compiled program that served, by the name of its folder; empty where none did."""
-        if not self.header.compiled:
-            return ""
         named = _PROGRAM.search(self.header.command)
-        return Path(named[1].strip("'\"")).name if named else self.header.compiled
+        return Path(named[1].strip("'\"")).name if named and self.header.compiled else self.header.compiled
 
     @property
     def kind(self) -> str:
@@ -98,40 +89,9 @@ class Entry:
         return title_of(self.method, self.method, settings.settings, without_reference=settings.lacks_reference)
 
     @property
-    def plain(self) -> str:
-        """Its title where its language model stands beside it."""
-        title = title_of(self.method, self.label, self.settings.settings)
-        return f"{title}{MARK}" if self.learned else title
-
-    @property
-    def as_published(self) -> str:
-        """The method of the KEQA paper's tables that ran, by its name; empty where the paper has none.
-
-        KEQA without a utility reference is the paper's "w/o R", and its other ablations all have one.
-        """
-        if not (self.own and self.settings.lacks_reference):
-            return self.method
-        return "keqa-no-reference" if self.kind == KEQA or self.method == "keqa-no-reference" else ""
-
-    @property
     def base(self) -> tuple[Any, ...]:
         """Prompts and reference, which points of one curve have in common."""
         return self.settings.prompts, json.dumps(self.settings.reference, sort_keys=True)
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """All that its answers depend on but how it was asked for, by which rows of two names are known to be one."""
-        return self.settings.model_dump(exclude={"arguments"})
-
-    @property
-    def judge(self) -> tuple[Any, ...]:
-        """What judges consistency (D_s) in it: the language model, and how many demonstrations it is shown."""
-        return self.settings.models.get("consistency"), self.header.demonstrations.get("examination.same")
-
-    @property
-    def finished(self) -> bool:
-        """Whether every question was asked."""
-        return self.lines.keys() == self.expected
 
     @cached_property
     def comparable(self) -> bool:
@@ -146,6 +106,10 @@ class Entry:
     def within(self, group: Group | None) -> list[Question]:
         """Its lines of a group; all of them where that is None."""
         return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
+
+    def on(self, dataset: str) -> list[Question]:
+        """Its lines of a data set."""
+        return [line for (where, _, _), line in self.lines.items() if where == dataset]
 
     def of(self, questions: Iterable[Identity]) -> list[Question]:
         """Its lines of some questions."""
@@ -174,8 +138,8 @@ class Group:
         return (("ACC", "accuracy"),) if self.polar else (("F1", "f1"), ("EM", "em"))
 
 
-def entries_of(runs: Runs) -> list[Entry]:
-    """The rows that runs make: those of one label and method on several data sets make one.
+def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
+    """The rows that runs make, their lines in full or in brief: one row of one label and method on several data sets.
 
     Where two of them are on one data set, with other language models, retrievers or compiled programs, each of these
     has a row, and the titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates,
@@ -235,7 +199,7 @@ def groups_of(entries: Iterable[Entry]) -> list[Group]:
     lines: dict[Identity, Question] = {}
     for entry in entries:
         lines |= {identity: line for identity, line in entry.lines.items() if identity not in lines}
-    places = {identity[:2] for identity in lines}
+    places = dict.fromkeys(identity[:2] for identity in lines)
     datasets = Counter(dataset for dataset, _ in places)
     members: dict[tuple[int, str], list[Identity]] = {}
     for identity, line in lines.items():
@@ -273,11 +237,6 @@ def paired(
     return list(map(of, one.of(both))), list(map(of, other.of(both)))
 
 
-def notes_on_overlap(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """What is said under each table of which rows hold questions that were learned from."""
-    return overlap_notes((e.title, len(e.learned), len(e.expected), e.header.learned_unknown) for e in entries)
-
-
 def sweep(entries: Sequence[Entry], method: str, facet: Facet) -> list[Entry]:
     """The rows of a method that differ in one setting alone, in its order, one for each of its values.
 
@@ -303,22 +262,23 @@ def main_rows(entries: Sequence[Entry]) -> list[Entry]:
     figure or table is about, in nothing at all, or has the label of an earlier one with another language model or
     retriever. Where none is called so, as of a method that was run for a figure alone, all of them are.
     """
-    kept = [entry for entry in entries if entry.kind != "gate" and not _is_point(entry, entries)]
-    return kept or list(entries)
+    return [entry for entry in entries if entry.kind != "gate" and not _is_point(entry, entries)] or list(entries)
 
 
 def _is_point(entry: Entry, entries: Sequence[Entry]) -> bool:
-    others = [one for one in entries if one.method == entry.method and one is not entry and one.base == entry.base]
-    usual = of_method(entries, entry.method)
     earlier = takewhile(lambda one: one is not entry, entries)
     if any((one.label, one.method) == (entry.label, entry.method) and one.means != entry.means for one in earlier):
         return True
+    others = [one for one in entries if one.method == entry.method and one is not entry and one.base == entry.base]
+    usual = of_method(entries, entry.method)
     if usual is None or not others or usual.base != entry.base:
         return False
     if entry.label == entry.method or (entry.method == KEQA and entry is usual):
         return False
     named = usual.label == usual.method or entry.method == KEQA
-    if named and entry.asked == usual.asked:
+    # By all that answers depend on but how it was asked for, rows of two names are known to be one.
+    asked, as_usual = (one.settings.model_dump(exclude={"arguments"}) for one in (entry, usual))
+    if named and asked == as_usual:
         return True
     return any(_facets(other) != _facets(entry) for other in ([usual] if named else others))
 

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
+from keqa.evaluation.overlap import overlap_notes
 from keqa.evaluation.reports.effect import retrieval_effect
-from keqa.evaluation.reports.figures import figures_of
+from keqa.evaluation.reports.figures import can_draw, draw, figures
 from keqa.evaluation.reports.gates import abstention, gates
-from keqa.evaluation.reports.grid import Figure, Grid
+from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.judge import discriminator
 from keqa.evaluation.reports.kbm import kbm_tables
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.paper import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
-from keqa.evaluation.reports.plots import can_draw, draw
 from keqa.evaluation.reports.render import FORMATS, Rendered, to_csv
-from keqa.evaluation.reports.rows import Entry, main_rows, notes_on_overlap
+from keqa.evaluation.reports.rows import Entry, main_rows
 
 
 def table(entries: Sequence[Entry]) -> Rendered:
@@ -35,23 +35,14 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
     rows = main_rows(entries)
     found = (
         overall(rows),
-        discriminator(entries),
-        by_retriever(entries),
-        by_language_model(entries),
-        costs(rows),
-        costs_by_role(rows),
-        costs_by_step(rows),
+        *(make(entries) for make in (discriminator, by_retriever, by_language_model)),
+        *(make(rows) for make in (costs, costs_by_role, costs_by_step)),
         gates(entries),
         abstention(rows),
         retrieval_effect(entries),
         *kbm_tables(entries),
     )
     return [_noted(grid, entries) for grid in found if grid is not None]
-
-
-def figures(entries: Sequence[Entry]) -> list[Figure]:
-    """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have points."""
-    return figures_of(entries)
 
 
 def write(
@@ -63,7 +54,7 @@ def write(
     drawn where `plots` says so; where it is None, if matplotlib is installed. Further tables are written beside them.
     """
     folder = Path(folder)
-    drawn = figures_of(entries)
+    drawn = figures(entries)
     grids = [*tables(entries), *more]
     contents = {f"{grid.name}{ending}": form(grid) for grid in grids for ending, form in FORMATS.items()}
     contents |= {f"{figure.name}-points.csv": to_csv(figure.points) for figure in drawn}
@@ -81,4 +72,5 @@ def write(
 
 def _noted(grid: Grid, entries: Sequence[Entry]) -> Grid:
     """A table with what is to be said of rows that learned from questions that they were asked."""
-    return grid.noted(*notes_on_overlap(entries))
+    known = ((one.title, len(one.learned), len(one.expected), one.header.learned_unknown) for one in entries)
+    return grid.noted(*overlap_notes(known))

@@ -5,33 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from keqa.evaluation.reports.grid import Grid, Named, number, table, text
-from keqa.evaluation.reports.judge import (
-    Labels,
-    accuracies,
-    labelled_by_group,
-    pairs_by_group,
-    same_judge,
-)
+from keqa.evaluation.reports.judge import Labels, accuracies, labelled_by_group, pairs_by_group, same_judge
 from keqa.evaluation.reports.parts import untouched_note
-from keqa.evaluation.reports.questions import Question, measure
+from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
-from keqa.evaluation.reproduction.published import (
-    COLUMNS,
-    COSTS,
-    DATASETS,
-    SECONDS,
-    TABLE_1,
-    TABLE_2,
-    TABLE_3,
-    TABLE_4,
-    TABLE_5,
-)
+from keqa.evaluation.reproduction.published import DATASETS, published
 
 DENSE = "dense"
 """Ends the labels of runs with a dense retriever."""
 
 _NOTE = "The paper's figures are for gpt-3.5-turbo and BM25 over Wikipedia of December 2018, on 500 questions a set."
 _HEADINGS = {"f1": "F1", "em": "EM", "accuracy": "ACC", "retrievals": "R", "task samples": "L", "task tokens": "token"}
+_SCORES = ("f1", "em", "accuracy")
 _COUNTED = (
     "R: retrievals, L: LM calls, each try one, time: seconds. L and token are those of the task LM on both sides: the "
     "paper's seem to leave out its judges D_s and D_u."
@@ -40,64 +25,60 @@ _SUMMED = (
     "Seconds of all calls of a step added up, whether they were made one after another, as the paper's seem to be, or "
     "side by side."
 )
-_PRIMARY = {"strategyqa": "accuracy"}
 _TITLES = {"keqa": "KEQA", "rag": "RAG"}
+
+_Paper = Mapping[tuple[str, ...], float]
+"""Its figures by method, data set and measure."""
 
 
 def compare_with_paper(entries: Sequence[Entry], labels: Labels | None = None, labelled_by: str = "") -> list[Grid]:
     """Tables 1 to 5 and the seconds by step, each figure of the paper beside the one here."""
     usual = [entry for entry in entries if entry.label == entry.method]
     dense = [entry for entry in entries if entry.label == f"{entry.method}-{DENSE}"]
-    datasets = [name for name in DATASETS if any(_on(entry, name) for entry in entries)]
-    primary = [(dataset, _PRIMARY.get(dataset, "f1")) for dataset in datasets]
-    dpr = {(method, dataset, _PRIMARY.get(dataset, "f1")): value for (method, dataset), value in TABLE_3.items()}
-    spent = [(dataset, name) for dataset in datasets for name in COSTS]
-    found = (
-        _pairs(
-            "paper-table1", "Table 1, here and in the paper", usual, [c for c in COLUMNS if c[0] in datasets], TABLE_1
-        ),
-        _judges(entries, datasets, labels, labelled_by),
-        _pairs("paper-table3", "Table 3, with a dense retriever, here and with the paper's DPR", dense, primary, dpr),
-        _other_models(primary),
-        _pairs("paper-table5", "Table 5, costs of a question, here and in the paper", usual, spent, TABLE_5, _COUNTED),
-        _steps(usual),
-    )
+    datasets = [name for name in DATASETS if any(entry.on(name) for entry in entries)]
+    first = _pairs("table1", datasets, "Table 1, here and in the paper", usual)
+    third = _pairs("table3", datasets, "Table 3, with a dense retriever, here and with the paper's DPR", dense)
+    fifth = _pairs("table5", datasets, "Table 5, costs of a question, here and in the paper", usual, _COUNTED)
+    judges = _judges(entries, datasets, labels, labelled_by)
+    found = (first, judges, third, _other_models(datasets), fifth, _steps(usual))
     return [grid for grid in found if grid is not None]
 
 
-def _pairs(
-    name: str,
-    title: str,
-    entries: Sequence[Entry],
-    columns: Sequence[tuple[str, str]],
-    paper: Mapping[tuple[str, str, str], float],
-    *notes: str,
-) -> Grid | None:
+def _pairs(name: str, datasets: Sequence[str], title: str, entries: Sequence[Entry], *notes: str) -> Grid | None:
     """A row for each method that the paper has too, a pair of columns for each of its figures.
 
     A row stands beside the paper's row for what ran: KEQA without a utility reference beside its "w/o R".
     """
-    kept = [entry for entry in entries if any((entry.as_published, *c) in paper for c in columns)]
-    if not kept:
+    figures = published("keqa", name)
+    kept = {entry: row for entry in entries if (row := _as_published(entry)) in {method for method, _, _ in figures}}
+    columns = dict.fromkeys((dataset, of) for place in datasets for _, dataset, of in figures if dataset == place)
+    shown = [one for one in columns if any((row, *one) in figures for row in kept.values())]
+    if not shown:
         return None
-    shown = [c for c in columns if any((entry.as_published, *c) in paper for entry in kept)]
-    scored = any(m in ("f1", "em", "accuracy") for _, m in shown)
-    rows = ([("method", text(entry.title)), *_cells(entry, shown, paper)] for entry in kept)
-    all_notes = (_NOTE, *notes, *_incomparable(kept), *([untouched_note(kept)] if scored else []))
-    return table(name, title, rows, *all_notes)
+    rows = [[("method", text(entry.title)), *_cells(entry, row, shown, figures)] for entry, row in kept.items()]
+    scored = [untouched_note(list(kept))] if any(of in _SCORES for _, of in shown) else []
+    return table(f"paper-{name}", title, rows, _NOTE, *notes, *_incomparable(kept), *scored)
 
 
-def _cells(
-    entry: Entry, columns: Sequence[tuple[str, str]], paper: Mapping[tuple[str, str, str], float]
-) -> Iterator[Named]:
+def _as_published(entry: Entry) -> str:
+    """The method of the KEQA paper's tables that ran, by its name; empty where the paper has none.
+
+    KEQA without a utility reference is the paper's "w/o R", and its other ablations all have one.
+    """
+    if not (entry.own and entry.settings.lacks_reference):
+        return entry.method
+    return "keqa-no-reference" if entry.kind == KEQA or entry.method == "keqa-no-reference" else ""
+
+
+def _cells(entry: Entry, row: str, columns: Sequence[tuple[str, str]], figures: _Paper) -> Iterator[Named]:
     for dataset, name in columns:
         group = f"{dataset} {_HEADINGS.get(name, 'time')}"
-        here = measure(name, _on(entry, dataset)) if entry.comparable else None
-        yield ("here", group), number(here)
-        yield ("paper", group), number(paper.get((entry.as_published, dataset, name)) if entry.comparable else None)
+        here, there = measure(name, entry.on(dataset)), figures.get((row, dataset, name))
+        yield ("here", group), number(here if entry.comparable else None)
+        yield ("paper", group), number(there if entry.comparable else None)
 
 
-def _incomparable(entries: Sequence[Entry]) -> Iterator[str]:
+def _incomparable(entries: Mapping[Entry, str]) -> Iterator[str]:
     """Which rows have no figures, here or of the paper, for it is their prompts that were measured."""
     titles = ", ".join(entry.title for entry in entries if not entry.comparable)
     if titles:
@@ -106,8 +87,8 @@ def _incomparable(entries: Sequence[Entry]) -> Iterator[str]:
 
 def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | None, labelled_by: str) -> Grid | None:
     """Table 2: how often D_s and BERTScore are right; None where no pair was judged."""
-    keqa = of_method(entries, KEQA)
-    shown = [dataset for dataset in datasets if ("D_s", dataset) in TABLE_2]
+    keqa, figures = of_method(entries, KEQA), published("keqa", "table2")
+    shown = [dataset for dataset in datasets if ("D_s", dataset) in figures]
     if keqa is None or not shown:
         return None
     rows = same_judge(entries, keqa)
@@ -118,10 +99,10 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | 
         return None
     found, judged_by = accuracies(pairs)
     lines: list[list[Named]] = []
-    for name in dict.fromkeys(name for name, _ in TABLE_2):
+    for name in dict.fromkeys(name for name, _ in figures):
         lines.append([("judge", text(name))])
         for dataset, here in zip(shown, found.get(name, [None] * len(pairs)), strict=True):
-            lines[-1] += [(("here", dataset), number(here)), (("paper", dataset), number(TABLE_2[name, dataset]))]
+            lines[-1] += [(("here", dataset), number(here)), (("paper", dataset), number(figures[name, dataset]))]
     counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
     truth = (
         "the gold answers of quizzes, as far as the data have them"
@@ -137,35 +118,23 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | 
 
 def _steps(entries: Sequence[Entry]) -> Grid | None:
     """Seconds of a question by step (section 4.2, efficiency analysis), on the data set that the paper's go with."""
-    keqa = of_method(entries, KEQA)
-    lines = [] if keqa is None else _on(keqa, "strategyqa")
-    here = {step: measure(f"{step} seconds", lines) for step in SECONDS}
-    if not lines or None in here.values():
-        return None
-    rows: list[list[Named]] = [
-        [
-            ("step", text(step)),
-            (("here", "strategyqa"), number(here[step], 2)),
-            (("paper", "strategyqa"), number(SECONDS[step], 2)),
-        ]
-        for step in SECONDS
-    ]
+    keqa, place = of_method(entries, KEQA), "strategyqa"
+    lines = [] if keqa is None else keqa.on(place)
+    rows: list[list[Named]] = []
+    for (step, _), there in published("keqa", "seconds").items():
+        here = measure(f"{step} seconds", lines)
+        if here is None:
+            return None
+        rows.append([("step", text(step)), (("here", place), number(here, 2)), (("paper", place), number(there, 2))])
     return table("paper-steps", "Seconds of a question by step, here and in the paper", rows, _SUMMED)
 
 
-def _other_models(columns: Sequence[tuple[str, str]]) -> Grid | None:
+def _other_models(datasets: Sequence[str]) -> Grid | None:
     """The paper's Table 4 as it stands: its language models are not those of this run."""
-    shown = [c for c in columns if ("keqa", "GPT-4", c[0]) in TABLE_4]
-    pairs = dict.fromkeys((method, lm) for method, lm, _ in TABLE_4)
-    rows: list[list[Named]] = [
-        [
-            ("method", text(f"{_TITLES[method]} w {lm}")),
-            *(((_HEADINGS[m], d), number(TABLE_4[method, lm, d])) for d, m in shown),
-        ]
-        for method, lm in pairs
-    ]
-    return table("paper-table4", "Table 4 of the paper: other language models", rows) if shown else None
-
-
-def _on(entry: Entry, dataset: str) -> list[Question]:
-    return [line for (where, _, _), line in entry.lines.items() if where == dataset]
+    rows: dict[str, list[Named]] = {}
+    for (method, lm, dataset, name), value in published("keqa", "table4").items():
+        title = f"{_TITLES[method]} w {lm}"
+        cells = rows.setdefault(title, [("method", text(title))])
+        cells += [((_HEADINGS[name], dataset), number(value))] if dataset in datasets else []
+    shown = any(len(cells) > 1 for cells in rows.values())
+    return table("paper-table4", "Table 4 of the paper: other language models", rows.values()) if shown else None

@@ -12,7 +12,6 @@ import dspy
 
 from keqa.data.example import as_example
 from keqa.errors import KeqaError, StageError
-from keqa.evaluation.build import Parts, make
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, count, table, text
 from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
@@ -26,6 +25,7 @@ from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
 from keqa.optimize.reference import Labeller
 from keqa.optimize.split import Split
+from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Cost
@@ -95,38 +95,29 @@ class Estimate:
         return Bounds(total(one.known for one in every), total(one.unknown for one in every))
 
 
-def estimate(
-    dataset: str,
-    spec: Spec,
-    questions: Sequence[Any],
-    parts: Parts,
-    models: Mapping[str, str],
-) -> Estimate:
+def estimate(dataset: str, spec: Spec, questions: Sequence[Any], parts: Parts, models: Mapping[str, str]) -> Estimate:
     """Rehearse a method on a few questions of a data set, with stand-ins for the language models of each role."""
     rehearsed = questions[:REHEARSED]
-    spent = []
-    for knows in (True, False):
+    factor = len(questions) / len(rehearsed)
+
+    def spent(knows: bool) -> dict[str, Spent]:
         made = {model: stand_in(knows, counter(model)) for model in dict.fromkeys(models.values())}
         lms = Roles(**{role: made[model] for role, model in models.items()})
-        asked = make(
-            spec, replace(parts, lms=lms, draws=SharedDraws(probabilities=True), golds=parts.golds or _no_golds)
-        )
+        drawn = SharedDraws(probabilities=True)
+        asked = make(spec, replace(parts, lms=lms, draws=drawn, golds=parts.golds or _no_golds))
         costs = [_cost(asked, question) for question in rehearsed]
-        factor = len(questions) / len(rehearsed)
-        spent.append({model: total(spent_on(cost, model, models) for cost in costs).times(factor) for model in made})
-    known, unknown = spent
-    return Estimate(
-        dataset, spec.label, len(questions), {model: Bounds(known[model], unknown[model]) for model in known}
-    )
+        return {model: total(spent_on(cost, model, models) for cost in costs).times(factor) for model in made}
+
+    return Estimate(dataset, spec.label, len(questions), _bounds(spent))
 
 
 def estimate_reference(
     label: str, questions: Sequence[Any], retriever: Retriever, settings: Mapping[str, Any], model: str
 ) -> Estimate:
     """Rehearse the labelling of passages for a few training questions of each kind, one hop and several."""
-    ends = []
-    for knows in (True, False):
-        spent = Spent()
+
+    def spent(knows: bool) -> dict[str, Spent]:
+        found = []
         for hops in dict.fromkeys(one.one_hop for one in questions):
             alike = [one for one in questions if one.one_hop == hops]
             tally = Tally()
@@ -135,24 +126,19 @@ def estimate_reference(
             with dspy.context(lm=lm, adapter=adapter()):
                 for one in alike[:REHEARSED]:
                     run_blocking(partial(labeller.label, one))
-            factor = len(alike) / min(len(alike), REHEARSED)
-            spent = total([spent, Spent(tally.calls, tally.read, tally.written).times(factor)])
-        ends.append(spent)
-    return Estimate("training", label, len(questions), {model: Bounds(*ends)})
+            found.append(_tallied(tally).times(len(alike) / min(len(alike), REHEARSED)))
+        return {model: total(found)}
+
+    return Estimate("training", label, len(questions), _bounds(spent))
 
 
 def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate:
     """What it costs that a baseline learns, by what it costs to ask it its training questions."""
     held = held_out(plain.questions)
     learned = plain.questions - held if held < plain.questions else held
-    least, most = learned + held, learned + held * (1 + _SETS + predictors)
-
-    def times(spent: Spent, asked: int) -> Spent:
-        return Spent(*(part * asked / plain.questions for part in spent))
-
-    bounds = {
-        model: Bounds(times(found.least, least), times(found.most, most)) for model, found in plain.bounds.items()
-    }
+    least = (learned + held) / plain.questions
+    most = (learned + held * (1 + _SETS + predictors)) / plain.questions
+    bounds = {model: Bounds(found.least.times(least), found.most.times(most)) for model, found in plain.bounds.items()}
     return Estimate("training", label, plain.questions, bounds)
 
 
@@ -171,25 +157,33 @@ def estimate_compilation(
     val = [] if shared else questions.val[: min(max(share, 1), _REHEARSED_PAIRS)]
     factor = (len(questions.train) + len(questions.val) * (not shared)) / len([*train, *val])
     wants_draws = options["boundary"] and options["tuning"] and spec.method.name == "keqa"
+    drawn = _boundary_draws(questions, options["boundary_tries"]) if wants_draws else 0
     options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light"}
     if options["optimizer"] not in ("bootstrap", "none"):
         options["optimizer"] = "none"
-    found: dict[str, list[Spent]] = {model: [] for model in dict.fromkeys(models.values())}
-    for knows in (True, False):
-        tallies = {model: Tally() for model in found}
+
+    def spent(knows: bool) -> dict[str, Spent]:
+        tallies = {model: Tally() for model in dict.fromkeys(models.values())}
         made = {model: stand_in(knows, _bytes_by_four, tally) for model, tally in tallies.items()}
         lms = Roles(**{role: made[model] for role, model in models.items()})
         metric = _always_right if knows else f1
         compile_program(make(spec, replace(parts, lms=lms)), train, val or None, metric=metric, **options)
-        for model, tally in tallies.items():
-            found[model].append(Spent(tally.calls, tally.read, tally.written).times(factor))
-    drawn = _boundary_draws(questions, options["boundary_tries"]) if wants_draws else 0
-    task = found[models["task"]]
-    for place, spent in enumerate(task):
-        task[place] = total([spent, spent.times(drawn / spent.calls if spent.calls else 0.0)])
-    return Estimate(
-        "training", spec.label, len(questions.train), {model: Bounds(*ends) for model, ends in found.items()}
-    )
+        found = {model: _tallied(tally).times(factor) for model, tally in tallies.items()}
+        task = found[models["task"]]
+        found[models["task"]] = total([task, task.times(drawn / task.calls if task.calls else 0.0)])
+        return found
+
+    return Estimate("training", spec.label, len(questions.train), _bounds(spent))
+
+
+def _bounds(spent: Callable[[bool], Mapping[str, Spent]]) -> dict[str, Bounds]:
+    """What is spent on each language model where it knows everything, and where it knows nothing."""
+    known, unknown = spent(True), spent(False)
+    return {model: Bounds(known[model], unknown[model]) for model in known}
+
+
+def _tallied(tally: Tally) -> Spent:
+    return Spent(tally.calls, tally.read, tally.written)
 
 
 def _boundary_draws(questions: Split, tries: int) -> int:
@@ -274,14 +268,34 @@ def _of_model(one: Estimate, model: str) -> Estimate:
     return replace(one, bounds={model: one.bounds[model]}, expected=expected)
 
 
-def _no_golds(question: str) -> Sequence[str]:
-    """What a method costs does not depend on the gold answers that it is given."""
-    return ()
+def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -> list[Named]:
+    totals = [one.total for one in found]
+    by_model = [pair for one in found for pair in one.bounds.items()]
+    known = [pair for one in found if one.expected is not None for pair in one.expected.items()]
+    # What is spent in all, and on which language model.
+    ends = {
+        "least": (total(one.least for one in totals), [(model, of.least) for model, of in by_model]),
+        "expected": (total(spent for _, spent in known), known),
+        "most": (total(one.most for one in totals), [(model, of.most) for model, of in by_model]),
+    }
+    asked = _count(sum(one.questions for one in found))
+    cells: list[Named] = [("data set", text(dataset)), ("run", text(run)), ("questions", asked)]
+    for place, quantity in enumerate(_QUANTITIES):
+        for name, (spent, paid) in ends.items():
+            cell = _count(spent[place]) if place < len(spent) else _dollars(_paid(paid))
+            if name != "expected" or measured:
+                cells.append(((name, quantity), cell if name != "expected" or known else EMPTY))
+    return cells
 
 
 def total(parts: Iterable[Spent]) -> Spent:
     """All of them together."""
     return Spent(*map(sum, zip(Spent(), *parts, strict=True)))
+
+
+def _no_golds(question: str) -> Sequence[str]:
+    """What a method costs does not depend on the gold answers that it is given."""
+    return ()
 
 
 def _cost(program: Any, question: Any) -> Cost:
@@ -299,38 +313,13 @@ def _cost(program: Any, question: Any) -> Cost:
 def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
     """What a question costs of one language model, in all roles that it has."""
     roles = [role for name, role in cost.by_role.items() if models[name] == model]
-    return Spent(
-        sum(role.samples for role in roles),
-        sum(role.prompt_tokens for role in roles),
-        sum(role.completion_tokens for role in roles),
-    )
-
-
-def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -> list[Named]:
-    bounds = [one.total for one in found]
-    ends = [total(one.least for one in bounds), total(one.most for one in bounds)]
-    # None where no language model's price is known.
-    by_model = [pair for one in found for pair in one.bounds.items()]
-    paid = [_paid((model, of.least) for model, of in by_model), _paid((model, of.most) for model, of in by_model)]
-    known = [one.expected for one in found if one.expected is not None]
-    if measured:
-        ends.insert(1, total(spent for one in known for spent in one.values()))
-        paid.insert(1, _paid((model, spent) for one in known for model, spent in one.items()))
-    names = ("least", "expected", "most") if measured else ("least", "most")
-    quantities = [*(map(_count, values) for values in zip(*ends, strict=True)), map(_dollars, paid)]
-    cells: list[Named] = [
-        ((name, quantity), cell if known or name != "expected" else EMPTY)
-        for quantity, values in zip(_QUANTITIES, quantities, strict=True)
-        for name, cell in zip(names, values, strict=True)
-    ]
-    asked = _count(sum(one.questions for one in found))
-    return [("data set", text(dataset)), ("run", text(run)), ("questions", asked), *cells]
+    return total(Spent(role.samples, role.prompt_tokens, role.completion_tokens) for role in roles)
 
 
 def _paid(spent: Iterable[tuple[str, Spent]]) -> float | None:
-    prices = [price(model, some) for model, some in spent]
-    known = [one for one in prices if one is not None]
-    return sum(known) if known else None
+    """What has a known price; None where nothing has."""
+    prices = [paid for model, some in spent if (paid := price(model, some)) is not None]
+    return sum(prices) if prices else None
 
 
 def _count(value: float) -> Cell:
@@ -350,13 +339,11 @@ def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn
     path = run_path(folder, label)
     if not path.exists():
         return None
-    asked, found = 0, dict.fromkeys(models.values(), Spent())
-    for line in iter_lines(path):
-        asked += 1
-        if line.record is not None:
-            for model in found:
-                found[model] = total([found[model], spent_on(line.record.cost, model, models)])
-    return (asked, found) if asked else None
+    costs = [None if line.record is None else line.record.cost for line in iter_lines(path)]
+    found = {
+        model: total(spent_on(one, model, models) for one in costs if one is not None) for model in models.values()
+    }
+    return (len(costs), found) if costs else None
 
 
 @dataclass(frozen=True)
@@ -384,14 +371,13 @@ def spent_on_training(folder: Path, model: str) -> Trained | None:
     try:
         said = about(folder)
         parts = [said["spent"], said.get("spent_earlier") or {}]
-        counts = [
-            sum(float(part.get(name, 0)) for part in parts) for name in ("calls", "prompt_tokens", "completion_tokens")
-        ]
+        counted = ("calls", "prompt_tokens", "completion_tokens")
+        spent = Spent(*(sum(float(part.get(name, 0)) for part in parts) for name in counted))
         learned, held = said["questions"]["train"], said["questions"]["validation"]
         rounds = len(said.get("trials") or [])
     except (KeqaError, LookupError, TypeError, ValueError, AttributeError):
         return None
-    return Trained({model: Spent(*counts)}, learned, held, rounds)
+    return Trained({model: spent}, learned, held, rounds)
 
 
 def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None) -> Estimate:
@@ -415,8 +401,6 @@ def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
 
 def _line(dataset: str, label: str, found: Sequence[SpentOn]) -> list[Named]:
     parts = [part for _, by_model in found for part in by_model.items()]
-    spent = total(part for _, part in parts)
-    prices = [paid for model, part in parts if (paid := price(model, part)) is not None]
-    dollars = text(f"{sum(prices):,.2f}" if prices else "unknown")
-    counts = zip(("LM calls", "tokens read", "tokens written"), (count(round(value)) for value in spent), strict=True)
-    return [("data set", text(dataset)), ("run", text(label)), *counts, (Column("US dollars"), dollars)]
+    counts = zip(_QUANTITIES, (count(round(value)) for value in total(part for _, part in parts)), strict=False)
+    dollars = (Column("US dollars"), text(_dollars(_paid(parts)).text))
+    return [("data set", text(dataset)), ("run", text(label)), *counts, dollars]

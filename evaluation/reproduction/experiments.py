@@ -13,7 +13,7 @@ from keqa.data.benchmarks import BENCHMARKS
 from keqa.errors import InputError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reproduction.compare_with_paper import DENSE
-from keqa.evaluation.reproduction.published import DATASETS, TABLE_1
+from keqa.evaluation.reproduction.published import DATASETS, published
 from keqa.programs.registry import METHODS, Method, Spec, compilable, parse_spec, takes
 
 SAMPLE = 500
@@ -36,7 +36,7 @@ _ANALYSED = ("nq", "strategyqa")
 _THRESHOLDS = ("0.4", "0.6", "1.0")
 _TOP_K = (5, 10, 15, 20)
 _COMPARED = ("keqa", "rag")
-_OVERALL = tuple(dict.fromkeys(method for method, _, _ in TABLE_1))
+_OVERALL = tuple(dict.fromkeys(method for method, _, _ in published("keqa", "table1")))
 FEW_SHOT = "cot-few-shot"
 """The row of Table 1 that takes demonstrations of reasoning: fixed ones, or those of a compiled program."""
 
@@ -85,13 +85,12 @@ def experiments(
             names += ["gate-probability"]
         yield Experiment(dataset, tuple(map(parse_spec, names)))
         if compiled:
-            yield Experiment(
-                dataset, tuple(_compiled(name) for name in names if name in compiled_names()), compiled=True
-            )
+            learning = [name for name in names if name in compiled_names()]
+            yield Experiment(dataset, _called(learning, COMPILED), compiled=True)
         if dataset in _ANALYSED and dense:
-            yield Experiment(dataset, _called(DENSE), dense=True)
+            yield Experiment(dataset, _called(_COMPARED, DENSE), dense=True)
         for number, ending in enumerate(endings if dataset in _ANALYSED else ()):
-            yield Experiment(dataset, _called(ending), lm=number)
+            yield Experiment(dataset, _called(_COMPARED, ending), lm=number)
 
 
 def analysed(dataset: str) -> bool:
@@ -153,9 +152,5 @@ def _of_table_1(dataset: str) -> list[str]:
     return names
 
 
-def _compiled(name: str) -> Spec:
-    return replace(parse_spec(name), label=f"{name}-{COMPILED}")
-
-
-def _called(ending: str) -> tuple[Spec, ...]:
-    return tuple(replace(parse_spec(name), label=f"{name}-{ending}") for name in _COMPARED)
+def _called(names: Sequence[str], ending: str) -> tuple[Spec, ...]:
+    return tuple(replace(parse_spec(name), label=f"{name}-{ending}") for name in names)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, table, text
-from keqa.evaluation.reproduction.published_ks_llm import (
-    CASE,
-    DATASETS,
-    FIGURE_3,
-    LMS,
-    REMARKS,
-    ROWS,
-    TABLE_1,
-    TABLE_2,
-)
-from keqa.metrics.selection import holds_answer
+from keqa.evaluation.reproduction.published import paper, published
+from keqa.metrics.accuracy import holds_answer
 from keqa.programs.registry import METHODS
+
+ROWS = ("standard", "standard-doc", "cot-doc", "ks-q", "ks-t", "ks-s", "ks-llm")
+"""The rows of Table 1, by the names of the methods."""
 
 K = (1, 2, 3, 5, 10)
 """The k of Figure 3."""
 
 LENGTHS = (300, 500, 1000, 2000)
 """The tokens of a document in Table 2."""
+
+DATASETS = list(dict.fromkeys(dataset for _, dataset, _ in published("ks-llm", "table1")))
+"""The paper's data sets, by the names under which they are loaded."""
+
+LM = "Vicuna-13B"
+"""The language model of Table 2 and Figure 3."""
 
 _K, _TOKENS = "evidence_sentences", "document_tokens"
 _DEFAULTS = {_K: 2, _TOKENS: 300}
@@ -44,7 +44,7 @@ class KSRun:
     lm: str
     method: str
     arguments: Mapping[str, int]
-    run: Run
+    run: Run[RunLine]
 
     @property
     def usual(self) -> bool:
@@ -58,7 +58,7 @@ class KSRun:
     @property
     def em(self) -> float:
         """Exact match, in per cent."""
-        return 100 * fmean(line.scores["em"] for line in self.run.lines)
+        return 100 * fmean(line.right for line in self.run.lines)
 
     @property
     def seconds(self) -> float:
@@ -97,17 +97,21 @@ def _overall(runs: Sequence[KSRun]) -> Grid | None:
     there = {(one.method, one.dataset, one.lm): one for one in runs if one.usual}
     if not there:
         return None
-    sets, lms = _unique(one.dataset for one in runs), _unique(one.lm for one in runs)
+    sets, lms = dict.fromkeys(one.dataset for one in runs), dict.fromkeys(one.lm for one in runs)
+    figures = published("ks-llm", "table1")
     rows: list[list[Named]] = []
     for method in ROWS:
-        rows.append([("method", text(METHODS[method].title))])
+        rows.append([("method", _title(method))])
         for dataset in sets:
             for lm in lms:
                 rows[-1] += _scored(there.get((method, dataset, lm)), dataset, f"{lm} ")
-            for lm in LMS if dataset in DATASETS else ():
-                rows[-1].append(((f"paper, {lm}", dataset), _percent(TABLE_1[method, dataset, lm])))
+            for (row, place, lm), value in figures.items():
+                rows[-1] += [((f"paper, {lm}", dataset), _percent(value))] * ((row, place) == (method, dataset))
+    counts = [(one, len(one.run.failed)) for one in runs if one.usual]
+    failed = [f"{METHODS[one.method].title} on {one.dataset} {some}" for one, some in counts if some]
+    notes = [f"Questions that failed, which count as wrong: {', '.join(failed)}."] if failed else []
     title = "KS-LLM, Table 1, here and in the paper"
-    return table("ks-llm-table1", title, rows, _RECALL, *_failed(runs), *REMARKS)
+    return table("ks-llm-table1", title, rows, _RECALL, *notes, *paper("ks-llm")["remarks"])
 
 
 def _lengths(runs: Sequence[KSRun]) -> Grid | None:
@@ -120,14 +124,19 @@ def _lengths(runs: Sequence[KSRun]) -> Grid | None:
     shown = [("standard", 0, usual.get("standard"))]
     shown += [("standard-doc", tokens, cut[tokens]) for tokens in sorted(cut)]
     shown += [("ks-llm", 0, usual.get("ks-llm"))]
-    rows: list[list[Named]] = []
-    for method, tokens, one in shown:
-        published, minutes = TABLE_2.get((method, tokens), (None, ""))
-        rows.append([("method", text(METHODS[method].title))])
-        rows[-1] += [("tokens", Cell(tokens, f"{tokens:,}") if tokens else EMPTY), *_scored(one)]
-        rows[-1] += [("seconds", EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}"))]
-        rows[-1] += [("paper, EM", _percent(published)), (Column("paper, minutes"), text(minutes))]
-    note = f"On {first[0].dataset} with {first[0].lm}; the paper: TriviaQA-verified with Vicuna-13B on an A100."
+    figures = published("ks-llm", "table2")
+    rows: list[list[Named]] = [
+        [
+            ("method", _title(method)),
+            ("tokens", Cell(tokens, f"{tokens:,}") if tokens else EMPTY),
+            *_scored(one),
+            ("seconds", EMPTY if one is None else Cell(one.seconds, f"{one.seconds:.1f}")),
+            ("paper, EM", _percent(figures.get((method, str(tokens), "EM")))),
+            (Column("paper, minutes"), text(figures.get((method, str(tokens), "minutes"), ""))),
+        ]
+        for method, tokens, one in shown
+    ]
+    note = f"On {first[0].dataset} with {first[0].lm}; the paper: TriviaQA-verified with {LM} on an A100."
     seconds = "Seconds: those of the LM's calls, over all questions, none of which a cache answered."
     return table("ks-llm-table2", "KS-LLM, Table 2, length of the document", rows, note, seconds)
 
@@ -139,61 +148,50 @@ def _sentences(runs: Sequence[KSRun]) -> Grid | None:
     ks = sorted({k for _, k in by_k})
     if len(ks) < 2:
         return None
-    sets = [dataset for dataset in _unique(one.dataset for one in first) if (dataset, ks[0]) in by_k]
-
-    def row(head: Cell, found: Mapping[str, tuple[KSRun | None, float | None]]) -> list[Named]:
-        cells: list[Named] = [("k", head)]
-        for dataset, (one, published) in found.items():
-            cells += _scored(one, dataset)
-            cells += [(("paper, EM", dataset), _percent(published))] * (dataset in DATASETS)
-        return cells
-
-    rows = [row(Cell(k, str(k)), {one: (by_k.get((one, k)), FIGURE_3.get((one, k))) for one in sets}) for k in ks]
-    for method in ("standard", "standard-doc"):
-        usual = {one.dataset: one for one in first if one.usual and one.method == method}
-        beside = {one: (usual.get(one), TABLE_1.get((method, one, LMS[0]))) for one in sets}
-        rows.append(row(text(METHODS[method].title), beside))
-    note = f"With {runs[0].lm}; the paper: Vicuna-13B, of whose figure the text names the points of k = 2."
+    sets = [dataset for dataset in dict.fromkeys(one.dataset for one in first) if (dataset, ks[0]) in by_k]
+    usual = {(one.dataset, one.method): one for one in first if one.usual}
+    points, figures = published("ks-llm", "figure3"), published("ks-llm", "table1")
+    rows: list[list[Named]] = [[("k", Cell(k, str(k)))] for k in ks]
+    rows += [[("k", _title(method))] for method in ("standard", "standard-doc")]
+    for dataset in sets:
+        found = [(by_k.get((dataset, k)), points.get((dataset, str(k)))) for k in ks]
+        for method in ("standard", "standard-doc"):
+            found.append((usual.get((dataset, method)), figures.get((method, dataset, LM))))
+        for row, (one, value) in zip(rows, found, strict=True):
+            row += _scored(one, dataset)
+            row += [(("paper, EM", dataset), _percent(value))] * (dataset in DATASETS)
+    note = f"With {runs[0].lm}; the paper: {LM}, of whose figure the text names the points of k = 2."
     return table("ks-llm-figure3", "KS-LLM, Figure 3, sentences selected", rows, note, _RECALL, ruled={len(ks)})
 
 
 def _case(runs: Sequence[KSRun]) -> Grid | None:
     """Table 3: a question that KS-LLM gets right, and where there is one, that reading the document gets wrong."""
     usual = {one.method: {line.id: line for line in one.run.lines} for one in _first(runs) if one.usual}
-    right = [line for line in usual.get("ks-llm", {}).values() if line.scores["em"] == 1 and line.record is not None]
+    right = [line for line in usual.get("ks-llm", {}).values() if line.right and line.record is not None]
     if not right:
         return None
-    others = [name for name in ("standard", "standard-doc", "cot-doc") if name in usual]
+    others = {name: usual[name] for name in ("standard", "standard-doc", "cot-doc") if name in usual}
 
     def telling(line: RunLine) -> int:
-        wrong = sum(line.id in usual[name] and usual[name][line.id].scores["em"] < 1 for name in others)
+        wrong = sum(line.id in lines and not lines[line.id].right for lines in others.values())
         return wrong + bool(selection_recall(line))
 
     best = max(right, key=telling)
-    quiz = best.record.quizzes[0] if best.record is not None else None
-    here = {"question": best.question, "gold answer": best.answers[0]}
-    here |= {name: usual[name][best.id].answer or "no answer" for name in others if best.id in usual[name]}
-    if quiz is not None:
-        here |= {"triples": "; ".join(quiz.triples)}
-        here |= {"evidence": " ".join(f"{one.text} ({one.distance:.2f})" for one in quiz.selected)}
-    here |= {"ks-llm": best.answer or ""}
+    here = {"question": best.question, "gold answer": best.answers[0], "ks-llm": best.answer or ""}
+    here |= {name: lines[best.id].answer or "no answer" for name, lines in others.items() if best.id in lines}
+    for quiz in best.record.quizzes[:1] if best.record is not None else ():
+        here["triples"] = "; ".join(quiz.triples)
+        here["evidence"] = " ".join(f"{one.text} ({one.distance:.2f})" for one in quiz.selected)
     rows: list[list[Named]] = [
         [
-            ("", text(METHODS[name].title if name in METHODS else name)),
+            ("", _title(name) if name in METHODS else text(name)),
             ("here", text(here.get(name, "")[:_LONGEST])),
-            ("paper, Vicuna-13B", text(paper)),
+            (f"paper, {LM}", text(printed)),
         ]
-        for name, paper in CASE
+        for name, printed in paper("ks-llm")["case"].items()
     ]
     note = "Behind each sentence its distance from the nearest triple."
     return table("ks-llm-table3", "KS-LLM, Table 3, a case", rows, note)
-
-
-def _failed(runs: Sequence[KSRun]) -> Iterator[str]:
-    counts = [(one, sum(line.error is not None for line in one.run.lines)) for one in runs if one.usual]
-    named = ", ".join(f"{METHODS[one.method].title} on {one.dataset} {failed}" for one, failed in counts if failed)
-    if named:
-        yield f"Questions that failed, which count as wrong: {named}."
 
 
 def _first(runs: Sequence[KSRun]) -> list[KSRun]:
@@ -201,8 +199,8 @@ def _first(runs: Sequence[KSRun]) -> list[KSRun]:
     return [one for one in runs if (one.dataset, one.lm) == (runs[0].dataset, runs[0].lm)]
 
 
-def _unique(names: Iterator[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+def _title(method: str) -> Cell:
+    return text(METHODS[method].title)
 
 
 def _scored(one: KSRun | None, group: str = "", before: str = "") -> list[Named]:

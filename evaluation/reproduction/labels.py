@@ -16,8 +16,7 @@ from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.programs.fingerprint import digest, lm_spec
-from keqa.programs.predictor_state import Predictor
-from keqa.programs.prompts import whole_prompt
+from keqa.programs.predictor import Predictor, whole_prompt
 from keqa.programs.stages.examination import means_the_same
 from keqa.signatures import JudgeConsistency
 from keqa.storage.journal import Journal
@@ -45,12 +44,9 @@ def label_pairs(
     judge = Predictor(JudgeConsistency)
     judge.lm = lm
     bound = CallLimiter(in_flight)
-    fingerprint: dict[str, Any] = {
-        "task": "labels of pairs of answers",
-        "model": lm_spec(lm),
-        "prompt": digest(whole_prompt(judge)),
-    }
-    step, found, failed = "labelling pairs of answers", {}, 0
+    task = "labels of pairs of answers"
+    fingerprint: dict[str, Any] = {"task": task, "model": lm_spec(lm), "prompt": digest(whole_prompt(judge))}
+    step, failed = "labelling pairs of answers", 0
 
     def ask(pair: _Pair) -> tuple[_Pair, bool | None]:
         session = Session(bound, blocking=True)
@@ -60,13 +56,9 @@ def label_pairs(
             return pair, None
 
     with Journal.open(path, fingerprint) as journal:
-        missing = []
-        for pair in pairs:
-            kept = journal.get(digest(list(pair)))
-            if kept is None:
-                missing.append(pair)
-            else:
-                found[key_of(*pair)] = bool(kept["same"])
+        kept = {pair: journal.get(digest(list(pair))) for pair in pairs}
+        found = {key_of(*pair): bool(one["same"]) for pair, one in kept.items() if one is not None}
+        missing = [pair for pair, one in kept.items() if one is None]
         progress(step, len(found), len(pairs))
         with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
             for pair, same in in_parallel(ask, missing, in_flight):

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError, KeqaError
-from keqa.evaluation.build import Parts, make
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reproduction.experiments import SETTINGS
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import COUNTED, Asking, Progress, Spending
 from keqa.optimize.compile import compile_program
 from keqa.optimize.reference import Labeller, build_reference
+from keqa.programs.build import Parts, make
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING
 from keqa.programs.reference.embedding import HASHING, LOCAL, Embedder

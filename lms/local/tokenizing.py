@@ -8,7 +8,7 @@ from typing import Any
 
 from dspy import lm15
 
-from keqa.lms.outside import CONTROL_TOKEN
+from keqa.signatures.markers import CONTROL_TOKEN
 
 PLAIN_STOP = "\n\nUser:"
 _PLAIN_TURN = re.compile(r"(?<=\n)(?=(?:User|Assistant|System):)")

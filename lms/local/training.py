@@ -25,8 +25,7 @@ from typing import Any, Literal
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.local.tokenizing import Texts, stop_tokens
 from keqa.lms.local.weights import CONFIG, TRAINING, fingerprint, is_adapter, place_of_model
-from keqa.storage.folders import atomic_write
-from keqa.storage.locking import open_locked
+from keqa.storage.files import atomic_write, open_locked
 
 Progress = Callable[[int, int, float], None]
 """Called after each step with its number, how many there are, and the loss."""

@@ -15,9 +15,7 @@ from typing import Any
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
-from keqa.metrics.calibration import brier, expected_calibration_error, reliability
-from keqa.metrics.gates import auroc
-from keqa.metrics.rejection import prediction_rejection_ratio
+from keqa.metrics.confidence import auroc, brier, expected_calibration_error, prediction_rejection_ratio, reliability
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
 from keqa.programs.boundary.features import certainty, consistency
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals

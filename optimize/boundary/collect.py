@@ -35,8 +35,7 @@ from keqa.programs.records import Record
 from keqa.programs.shared_draws import DrawStore, SharedDraws
 from keqa.programs.stages.assessment import Assessment
 from keqa.programs.stages.examination import Examination
-from keqa.storage.folders import atomic_write
-from keqa.storage.private import private_folder
+from keqa.storage.files import atomic_write, private_folder
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 TRIES = 30

@@ -22,9 +22,8 @@ from keqa.programs.baselines.reading import (
 )
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.replies import text_of
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor, prompt_of
 from keqa.programs.program import Program, RecordBuilder
-from keqa.programs.prompts import prompt_of
 from keqa.programs.records import AnswerSource, PassageVerdict
 from keqa.programs.settings import Settings
 from keqa.retrievers.base import Hit

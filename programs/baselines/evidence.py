@@ -15,7 +15,7 @@ from keqa.errors import ConfigurationError
 from keqa.programs.reference.embedding import Remembering, open_embedder
 from keqa.programs.stages.selection import lexical_similarity
 from keqa.retrievers.base import Passage
-from keqa.retrievers.dense.models import Pooling
+from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
 
 Distance = Literal["euclidean", "cosine"]

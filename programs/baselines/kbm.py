@@ -18,7 +18,7 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
 from keqa.programs.gates.votes import reaches
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import AnswerSource
 from keqa.programs.stages.examination import Examination

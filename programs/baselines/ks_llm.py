@@ -26,11 +26,11 @@ from keqa.programs.baselines.reading import Reply, asked_inputs, conclude, exami
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import NoCopy, in_thread, note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
 from keqa.retrievers.base import Hit
-from keqa.retrievers.dense.models import Pooling
+from keqa.retrievers.embedding import Pooling
 from keqa.signatures import AnswerWithEvidence, AnswerWithKnowledge, ExpandSubject, ReasonWithKnowledge
 
 Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]

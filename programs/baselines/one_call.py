@@ -9,7 +9,7 @@ import dspy
 from keqa.data.question import Question
 from keqa.programs.baselines.base import Baseline, SearchingBaseline
 from keqa.programs.baselines.reading import answer_from, conclude, from_memory, unanswered
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
 

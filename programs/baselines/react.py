@@ -25,7 +25,7 @@ from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
 from keqa.programs.calls.session import note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord
 from keqa.retrievers.base import Hit

@@ -18,7 +18,7 @@ from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
 from keqa.programs.calls.session import CallLimiter, gather, note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource
 from keqa.programs.stages.examination import draw_identity, means_the_same

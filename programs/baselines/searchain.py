@@ -14,7 +14,7 @@ from keqa.programs.baselines.reading import Collected, answer_from, search_recor
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import QuizRecord
 from keqa.programs.stages.answering import Answering, Summarizing

@@ -15,7 +15,7 @@ from keqa.programs.baselines.reading import Reply, from_passages, unread
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, gather, note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict
 from keqa.programs.stages.gate_question import wants_retrieval

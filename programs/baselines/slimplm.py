@@ -12,7 +12,7 @@ from keqa.programs.baselines.reading import Collected, from_memory, unread, verd
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import gather, note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import AnswerSource, PassageVerdict
 from keqa.retrievers.base import Hit

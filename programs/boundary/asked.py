@@ -28,7 +28,6 @@ from pydantic import Field
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
-from keqa.lms.outside import Guarded
 from keqa.programs.boundary.features import masked
 from keqa.programs.boundary.model import (
     ROLE,
@@ -43,6 +42,7 @@ from keqa.programs.boundary.model import (
     shared_embedder,
 )
 from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
+from keqa.programs.calls.outside import Guarded
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt

@@ -10,8 +10,7 @@ import math
 import re
 
 from keqa.metrics.answers import tokens
-from keqa.metrics.certainty import CERTAINTIES, CertaintyForm, answer_type_sizes
-from keqa.metrics.similarity import lexical_similarity
+from keqa.metrics.samples import CERTAINTIES, CertaintyForm, answer_type_sizes, lexical_similarity
 from keqa.programs.boundary.model import Reads, Signals
 
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*")

@@ -34,10 +34,20 @@ An answer is unusable where it says nothing as well (`keqa.programs.calls.replie
 
 Marked is a question with a degradation that `touches` it (`keqa.programs.records`). An attempt with the same request
 that succeeds leaves no mark, for nothing came out otherwise.
+
+Replies of a server that cannot be used are taken out of the cache again. DSPy puts a reply there before anything reads
+it, and one that is empty, cut off or in no format would be given again and again, long after the server is mended. A
+model of this process would only give it again (`TransformersEngine.repeats`): its failures stay, and cost nothing.
+
+Rollouts are the same language model drawing again, as DSPy's ``BestOfN``, ``Refine`` and SIMBA ask for: they give a
+copy of it another ``rollout_id`` and a temperature. A program gives its samples identities of its own, so the rollout
+has to be a part of them, or else every rollout would draw the same samples.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -46,18 +56,17 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import dspy
+from dspy.clients.cache import Cache
 
 from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
-from keqa.lms.outside import Guarded
 from keqa.lms.served import ServedLM, as_served
-from keqa.programs.calls.cache import drawn_in, keeping, rollout_of
-from keqa.programs.calls.cost import Event, Listener, Meter, listened
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
+from keqa.programs.calls.outside import Guarded
 from keqa.programs.calls.progress import Searching
 from keqa.programs.calls.replies import COPIED, Copies, first_line, only_line, refusing_empty
-from keqa.programs.calls.session import context, current, note, report
-from keqa.programs.predictor_state import learned_demos
+from keqa.programs.calls.session import Event, Listener, Meter, context, current, listened, note, report, within
+from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import Kept
 
@@ -74,6 +83,7 @@ _SAME_AGAIN = 1
 _AGAIN_AT = 0.7
 """The temperature of further attempts: enough to leave a circle, and not so much that the form of replies suffers."""
 _NOBODY = SimpleNamespace(predict=None)
+_OF_A_ROLLOUT = ("rollout_id", "temperature")
 
 
 async def ask(
@@ -102,8 +112,8 @@ async def ask(
         numbered: Whether the prompt numbers anything that an answer could point at; passages are numbered.
         fitting: The input `passages` as the language model reads it, best first. Where they exceed its context window,
             the worse half of them is dropped, from this list too.
-        copies: Refuses what was copied from a demonstration, by `usable`; then none is shown any more. Language models
-            that are asked without any lose the form, so one short line without a marker is an answer as well.
+        copies: Refuses what was copied from a demonstration; then none is shown any more. Language models that are
+            asked without any lose the form, so one short line without a marker is an answer as well.
         usable: See `predict`.
         shorter: Told that the prompt exceeds the context window; gives the inputs that are shorter now, if any can be.
         **arguments: As for `predict`.
@@ -118,15 +128,17 @@ async def ask(
         arguments["passages"], shorter = list(fitting), partial(_halved, fitting, number)
     tried = _Attempts(stage, number, draws if draws is not None else ANSWER if for_answer else JUDGEMENT)
     while True:
+        checks = [] if usable is None else [usable]
         if copies is not None:
             arguments["demos"] = copies.demos(tried.draws)
-        check = usable
+            checks.insert(0, copies.check)
         if for_answer:
             empty = {"numbered": numbered or bool(fitting), "last": tried.draws == ANSWER}
-            check = _both(refusing_empty(arguments.get("choices", ()), **empty), usable)
+            checks.insert(0, refusing_empty(arguments.get("choices", ()), **empty))
         try:
             caller = context().caller or predict
             known: dict[str, Any] = {} if caller is predict else {"nth": len(tried.failed)}
+            check = partial(_all, checks) if checks else None
             prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
         except CallError as error:
             changed = shorter(error) if error.overflow else None
@@ -183,10 +195,9 @@ class _Attempts:
                 note(self.stage, error.cause, error.message, "asked again", self.number, harmless=mended)
 
 
-def _both(
-    first: Callable[[dspy.Prediction], object], second: Callable[[dspy.Prediction], object] | None
-) -> Callable[[dspy.Prediction], object]:
-    return first if second is None else lambda prediction: (first(prediction), second(prediction))
+def _all(checks: Sequence[Callable[[dspy.Prediction], object]], prediction: dspy.Prediction) -> None:
+    for check in checks:
+        check(prediction)
 
 
 def _halved(passages: list[str], number: int | None, error: CallError) -> dict[str, Any] | None:
@@ -226,20 +237,11 @@ async def predict(
 ) -> dspy.Prediction:
     """Call a predictor once; what its inputs and demonstrations hold cannot close or open a field of the prompt.
 
-    A reply that cannot be used is in no cache afterwards, unless its engine would only give it again.
-
-    Args:
-        predictor: Which to call; its `role` is charged, ``task`` where it has none.
-        config: Settings of this call.
-        demos: Finds the demonstrations of this call, which replace the predictor's own; it may take its time.
-        attempt: Which attempt at this call it is: each after the first is a draw of its own.
-        usable: Looks at the prediction, and raises a `CallError` where it cannot be used.
-        **inputs: Every input field, so that a trace holds complete demonstrations.
-
-    Raises:
-        CallError: The call failed, or its reply cannot be used.
-        ConfigurationError: No question could be answered before the user changes something.
-        Exception: The language model, or what finds demonstrations, has a fault.
+    Its `role` is charged, ``task`` where it has none. `config` are settings of this call; `demos` finds demonstrations
+    that replace the predictor's own, and may take its time; each `attempt` after the first is a draw of its own;
+    `usable` raises a `CallError` where a prediction cannot be used. `inputs` are all fields, so that a trace holds
+    complete demonstrations. A reply that cannot be used is in no cache afterwards, unless its engine would only give it
+    again.
     """
     session = current()
     own = predictor.lm or dspy.settings.lm
@@ -277,9 +279,7 @@ async def predict(
             raise
         raise known from error
     finally:
-        # A request that failed without a reply reports no usage, yet it was made.
-        event.calls = max(meter.calls, int(event.failed and not listener.history))
-        event.prompt_tokens, event.completion_tokens = meter.prompt, meter.completion
+        event.read(meter, without_reply=not listener.history)
         # A provider may give fewer replies than it was asked for.
         meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
         event.samples = meter.samples
@@ -345,29 +345,80 @@ def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
     return {"temperature": _AGAIN_AT, "rollout_id": attempt} | seed
 
 
+def runs_in_process(lm: Any) -> bool:
+    """Whether an engine object generates here; such an engine needs a seed to sample again."""
+    return not isinstance(getattr(lm, "_engine_spec", "none"), str)
+
+
+def rollout_of(lm: Any) -> Any:
+    """The rollout that a language model draws; None where it draws none in particular."""
+    return (getattr(lm, "kwargs", None) or {}).get("rollout_id")
+
+
+def is_rollout(lm: Any, own: Any) -> bool:
+    """Whether a language model with a rollout is another one drawing again: the same model with the same settings."""
+    if type(lm) is not type(own) or getattr(lm, "model", None) != getattr(own, "model", None):
+        return False
+    first, second = (
+        {name: value for name, value in one.kwargs.items() if name not in _OF_A_ROLLOUT} for one in (lm, own)
+    )
+    return first == second
+
+
 def _rollout(config: dict[str, Any], lm: Any) -> dict[str, Any]:
     """What makes a call one of its language model's rollout: each draws samples of its own, and the same ones again."""
     rollout = rollout_of(lm)
     if rollout is None:
         return {}
-    identity = drawn_in(rollout, config.get("rollout_id"))
+    key = json.dumps([rollout, config.get("rollout_id")], default=str)
+    identity = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
     found: dict[str, Any] = {"rollout_id": identity} if "rollout_id" in config else {}
     if runs_in_process(lm) and ("seed" in config or "seed" not in lm.kwargs):
         found["seed"] = identity & 0x7FFFFFFF
     return found
 
 
-def runs_in_process(lm: Any) -> bool:
-    """Whether an engine object generates here; such an engine needs a seed to sample again."""
-    return not isinstance(getattr(lm, "_engine_spec", "none"), str)
+@contextmanager
+def keeping(lm: Any) -> Iterator[list[Callable[[], None]]]:
+    """Within this context caches report which replies they keep: yields how to forget each that one gave or took."""
+    kept: list[Callable[[], None]] = []
+    # DSPy makes its cache, with a folder on the disk, when it is first read: one that caches nothing must not cause it.
+    if getattr(lm, "cache", False):
+        listen_to(dspy.cache)
+    with within(kept=kept):
+        yield kept
+
+
+def tell_kept(forget: Callable[[], None]) -> None:
+    """Tell the call that is made now, if there is one, how a reply to it can be forgotten."""
+    kept = context().kept
+    if kept is not None:
+        kept.append(forget)
+
+
+def listen_to(cache: Any) -> None:
+    """Have DSPy's own cache report what it keeps: it computes a key whenever it looks something up or puts it in."""
+    if not isinstance(cache, Cache) or "cache_key" in vars(cache):
+        return
+    key_of = cache.cache_key
+
+    def cache_key(request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
+        key: str = key_of(request, ignored_args_for_cache_key)
+        tell_kept(partial(_forget, cache, key))
+        return key
+
+    cache.cache_key = cache_key
+
+
+def _forget(cache: Cache, key: str) -> None:
+    with cache._lock:
+        cache.memory_cache.pop(key, None)
+    if cache.enable_disk_cache:
+        cache.disk_cache.delete(key)
 
 
 async def searched(retriever: Retriever | None, query: str, k: int, number: int | None = None) -> list[Hit]:
-    """Search, and once more where the search fails for a reason that may pass.
-
-    Raises:
-        CallError: It failed again, which does not mean that nothing was found.
-    """
+    """Search, and once more where the search fails for a reason that may pass."""
     report(Searching(number, query))
     try:
         return await search(retriever, query, k)
@@ -379,13 +430,7 @@ async def searched(retriever: Retriever | None, query: str, k: int, number: int 
 
 
 async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
-    """Search once.
-
-    Raises:
-        CallError: The search failed.
-        Exception: The retriever has a fault.
-        ConfigurationError: There is nothing to search.
-    """
+    """Search once."""
     if retriever is None:
         raise ConfigurationError("the method searches and has no retriever: give it one, such as an open index")
     session = current()
@@ -400,13 +445,10 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     try:
         async with session.bound.semaphore():
             return await session.bound.in_thread(called)
-    except (AttributeError, TypeError):
-        # A fault in the retriever, or a wrong use of its client: no outage is of these types.
-        event.failed = True
-        raise
     except Exception as error:
         event.failed = True
-        known = typed_error(error)
+        # A fault in the retriever, or a wrong use of its client: no outage is of these types.
+        known = error if isinstance(error, AttributeError | TypeError) else typed_error(error)
         if known is error:
             raise
         raise known from error
@@ -435,11 +477,7 @@ def _search(retriever: Retriever, query: str, k: int) -> list[Hit]:
 
 
 def lm_of_role(role: str) -> Any:
-    """The language model of a role that programs need not have, such as ``boundary``: else that of the task.
-
-    Returns:
-        None where no language model is set at all.
-    """
+    """The language model of a role that programs need not have, such as ``boundary``: else the task's, or None."""
     return given_lm_of_role(role) or given_lm_of_role("task") or dspy.settings.lm
 
 
@@ -450,12 +488,9 @@ def given_lm_of_role(role: str) -> Any:
 
 
 def counted(role: str, key: Hashable, call: Callable[[], T]) -> T:
-    """Make a call that a part of the program makes by itself, once a question and counted with it.
+    """Make a call that a part of the program makes by itself, by DSPy: once a question by its key, charged to a role.
 
-    Args:
-        role: To whom the cost is charged.
-        key: What is asked; the same is not asked again for the same question.
-        call: Makes it, by DSPy; outside of any question as it is.
+    Outside of any question it is made as it is.
     """
     session = context().session
     if session is None:
@@ -463,8 +498,7 @@ def counted(role: str, key: Hashable, call: Callable[[], T]) -> T:
     if (role, key) in session.made:
         found: T = session.made[role, key]
         return found
-    event = Event(session.ledger, role)
-    meter = Meter(dspy.settings.usage_tracker)
+    event, meter = Event(session.ledger, role), Meter(dspy.settings.usage_tracker)
     try:
         with event, listened(meter, Listener()):
             found = call()
@@ -472,7 +506,6 @@ def counted(role: str, key: Hashable, call: Callable[[], T]) -> T:
         event.failed = True
         raise
     finally:
-        event.calls = max(meter.calls, int(event.failed))
-        event.prompt_tokens, event.completion_tokens = meter.prompt, meter.completion
+        event.read(meter)
     session.made[role, key] = found
     return found

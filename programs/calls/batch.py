@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from keqa.data.question import Question
-from keqa.data.tables import refuse_table
+from keqa.data.question import Question, refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check
 from keqa.programs.records import QuestionRecord, Unanswered
@@ -104,16 +103,10 @@ def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
 
 
 def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> Iterator[R]:
-    """Work on items side by side and yield each result as it comes.
+    """Work on items side by side, each in a copy of the current context, and yield each result as it comes.
 
-    Args:
-        work: What is done with an item, in a thread and in a copy of the current context.
-        items: Taken one by one, when there is room for another.
-        in_flight: How many are in work at once.
-
-    Raises:
-        BaseException: What the work on an item raised first, or an interrupt. Nothing more is begun then; what is in
-            work still ends and is yielded before, for it is paid for. A second interrupt does not wait for it.
+    Once the work on one raises, or at an interrupt, nothing more is begun; what is in work still ends and is yielded
+    before, for it is paid for. A second interrupt does not wait for it.
     """
     fatal: BaseException | None = None
     waiting = iter(items)

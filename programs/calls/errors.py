@@ -9,28 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from dspy.utils import exceptions
-from dspy.utils.exceptions import (
-    AdapterParseError,
-    ContextWindowExceededError,
-    LMAuthError,
-    LMBillingError,
-    LMConfigurationError,
-    LMInvalidRequestError,
-    LMUnexpectedError,
-    LMUnsupportedFeatureError,
-    LMUnsupportedModelError,
-)
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.storage.redaction import without_keys
 
 # Errors that no other question of a batch would escape: they always reach the user.
 _SURFACING = (
-    LMAuthError,
-    LMBillingError,
-    LMConfigurationError,
-    LMUnsupportedModelError,
-    LMUnsupportedFeatureError,
+    exceptions.LMAuthError,
+    exceptions.LMBillingError,
+    exceptions.LMConfigurationError,
+    exceptions.LMUnsupportedModelError,
+    exceptions.LMUnsupportedFeatureError,
     ConfigurationError,
     MissingExtraError,
 )
@@ -115,10 +104,6 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
     """The error as the program treats it: one that surfaces, such as a fault in a program, or a `CallError`.
 
     Its message repeats no key.
-
-    Args:
-        error: As it was raised.
-        lms: The language models that were asked, whose keys a server may have repeated.
     """
     if isinstance(error, CallError):
         return error
@@ -127,16 +112,22 @@ def typed_error(error: Exception, lms: Sequence[Any] = ()) -> Exception:
     if _is_fault(error):
         return error
     # DSPy reports a fault in a language model's class or engine as an unexpected error.
-    if isinstance(error, LMUnexpectedError) and isinstance(error.__cause__, Exception) and _is_fault(error.__cause__):
+    if (
+        isinstance(error, exceptions.LMUnexpectedError)
+        and isinstance(error.__cause__, Exception)
+        and _is_fault(error.__cause__)
+    ):
         return error.__cause__
     if isinstance(error, _SURFACING):
         known = isinstance(error, (ConfigurationError, MissingExtraError))
         return error if known else ConfigurationError(without_keys(f"{type(error).__name__}: {error}"[:_LONGEST], lms))
     message = without_keys(str(error)[:_LONGEST], lms)
-    overflow = isinstance(error, ContextWindowExceededError) or (
-        isinstance(error, LMInvalidRequestError) and bool(_OVERFLOW.search(message))
+    overflow = isinstance(error, exceptions.ContextWindowExceededError) or (
+        isinstance(error, exceptions.LMInvalidRequestError) and bool(_OVERFLOW.search(message))
     )
-    return CallError(type(error).__name__, message, overflow=overflow, unusable=isinstance(error, AdapterParseError))
+    return CallError(
+        type(error).__name__, message, overflow=overflow, unusable=isinstance(error, exceptions.AdapterParseError)
+    )
 
 
 def _is_fault(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import dspy
 
-from keqa.lms.relay import Relay
+from keqa.lms.loops import Relay
 from keqa.programs.calls.session import context, within
 
 
@@ -169,17 +169,7 @@ def heard_by(hears: Hears) -> AbstractContextManager[None]:
 
 
 def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
-    """What happens while a question is asked, as it happens.
-
-    Args:
-        ask: Asks it, blocking.
-
-    Yields:
-        Events; the last is `Answered`. Where the iterator is closed before, the question ends at its next event.
-
-    Raises:
-        Exception: What `ask` raises.
-    """
+    """What happens while a question is asked, as it happens; closed before the end, it ends the question as well."""
     events: queue.SimpleQueue[Progress | BaseException] = queue.SimpleQueue()
     left = threading.Event()
 
@@ -215,11 +205,7 @@ def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
 
 
 async def astreamed(ask: Callable[[], Awaitable[dspy.Prediction]]) -> AsyncIterator[Progress]:
-    """As `streamed`, from within an event loop; a question whose events are not wanted any more is cancelled.
-
-    Args:
-        ask: Asks it.
-    """
+    """As `streamed`, from within an event loop; a question whose events are not wanted any more is cancelled."""
     events: asyncio.Queue[Progress | None] = asyncio.Queue()
 
     async def work() -> dspy.Prediction:
@@ -239,11 +225,7 @@ async def astreamed(ask: Callable[[], Awaitable[dspy.Prediction]]) -> AsyncItera
 
 
 def as_status(relay: Relay | None) -> AbstractContextManager[None]:
-    """Meanwhile each event is a status message of a stream.
-
-    Args:
-        relay: Of the stream; None where there is none.
-    """
+    """Meanwhile each event is a status message of a stream."""
     if relay is None:
         return nullcontext()
     from dspy.streaming import StatusMessage

@@ -16,7 +16,7 @@ import dspy
 
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.errors import CallError
-from keqa.programs.predictor_state import demos_of
+from keqa.programs.predictor import demos_of
 from keqa.programs.subjects import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.markers import without_completed
@@ -64,15 +64,10 @@ def text_of(value: object) -> str:
 def refusing_empty(
     choices: Sequence[str] = (), *, numbered: bool = False, last: bool = False
 ) -> Callable[[dspy.Prediction], None]:
-    """What refuses a prediction whose answer says nothing.
+    """What raises a `CallError` where the answer of a prediction says nothing; no option of a choice is ever refused.
 
-    Args:
-        choices: The options of a choice; none of them is ever refused.
-        numbered: Whether the prompt numbers anything that an answer could point at, such as passages.
-        last: Whether nothing is asked after this attempt: brackets then stand, for they may be what was asked for.
-
-    Returns:
-        A function of the prediction that raises a `CallError` where its answer says nothing.
+    `numbered` is whether the prompt numbers anything that an answer could point at, such as passages; after the `last`
+    attempt brackets stand, for they may be what was asked for.
     """
 
     def check(prediction: dspy.Prediction) -> None:
@@ -87,10 +82,7 @@ def refusing_empty(
 def says_nothing(text: str, *, numbered: bool = False, brackets: bool = True) -> bool:
     """Whether a text is empty but for field markers, fences of code and the announcement of an answer.
 
-    Args:
-        text: The text.
-        numbered: Whether the numbers of inputs, such as ``[1]``, say nothing either.
-        brackets: Whether brackets around nothing say nothing.
+    Where inputs are `numbered`, their numbers, such as ``[1]``, say nothing either; nor do `brackets` around nothing.
     """
     bare = _FENCE.sub("", _MARKER.sub("", text))
     bare = _EMPTY.sub("", bare) if brackets else bare
@@ -117,13 +109,8 @@ def _announces(line: str) -> bool:
 def first_line(reply: str, field: str) -> str | None:
     """The first line of a field's value that says something; of a field named twice that of the last.
 
-    Args:
-        reply: What a language model wrote; it ends with a line break unless it was cut off.
-        field: Name of the field, whose marker the reply must have at the start of a line, if carelessly written.
-
-    Returns:
-        The line, or its complete sentences where it was cut off; None where there are none. Where the reply was cut off
-        while it said again what it had said before, the line that is said again.
+    A reply ends with a line break unless it was cut off; of a line that was, the complete sentences count. Where the
+    reply was cut off while it said again what it had said before, it is the line that is said again.
     """
     markers = list(_FIELD.finditer(reply))
     ends = [*(marker.start() for marker in markers[1:]), len(reply)]
@@ -142,14 +129,7 @@ def first_line(reply: str, field: str) -> str | None:
 
 
 def only_line(reply: str) -> str | None:
-    """A reply that is one short line without any marker, and without what announces an answer in it.
-
-    Args:
-        reply: What a language model wrote; it ends with a line break unless it was cut off.
-
-    Returns:
-        The line; None where the reply is anything else, or says nothing.
-    """
+    """A reply that is one short line without any marker, and without what announces an answer in it; else None."""
     line = reply.strip()
     if not reply.endswith("\n") or "\n" in line or len(line) > _SHORT or _STRUCTURED.search(line):
         return None
@@ -175,37 +155,31 @@ def _without_ending(value: str) -> str:
 class Copies:
     """Refuses what stands in a demonstration of the prompt and not in its inputs; then none is shown any more."""
 
-    def __init__(self, predictor: dspy.Predict, inputs: Iterable[str]) -> None:
-        """Set up for a call and its further attempts.
-
-        Args:
-            predictor: Who is asked.
-            inputs: All that the prompt says beside its demonstrations.
-        """
+    def __init__(self, predictor: dspy.Predict, inputs: Iterable[str], field: str = "answer") -> None:
+        """Set up for a call and its further attempts; `inputs` are all that the prompt says beside demonstrations."""
         self._shown = [set(words_of(str(dict(demo)))) for demo in demos_of(predictor)]
         self._inputs = {word for text in inputs for word in words_of(text)}
+        self._field = field
         self._found = self._left_out = False
 
     def demos(self, attempt: int) -> Callable[[], Sequence[Any]] | None:
-        """Finds no demonstrations for `Session.predict` once something was copied from one; None where any may do."""
+        """Finds no demonstrations once something was copied from one; None where any may do."""
         self._left_out = self._found and attempt > 0
         return list if self._left_out else None
 
-    def refuse(self, text: str, *, names: bool = False) -> None:
-        """Refuse a text that was copied.
-
-        Args:
-            text: An answer; one that is a yes, a no or none at all could be copied from anywhere, and was not.
-            names: Whether its names alone count, as of a quiz, which has words of its own.
-
-        Raises:
-            CallError: It was.
-        """
-        if self.found_in(text, names=names):
-            raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
+    def check(self, prediction: dspy.Prediction) -> None:
+        """Raise a `CallError` where the field holds what was copied; of a list, such as quizzes, names alone count."""
+        value = prediction[self._field]
+        listed = isinstance(value, list)
+        for text in map(str, value) if listed else [text_of(value)]:
+            if self.found_in(text, names=listed):
+                raise CallError(COPIED, f"{text!r} is of a demonstration, and not of what was asked", unusable=True)
 
     def found_in(self, text: str, *, names: bool = False) -> bool:
-        """Whether a text was copied; see `refuse`."""
+        """Whether a text was copied; a yes, a no or no answer could be from anywhere, and was not.
+
+        Of a quiz, which has words of its own, its `names` alone count.
+        """
         if self._left_out or _needs_no_words(text):
             return False
         # The first word counts as well; the number of a reference is no number.

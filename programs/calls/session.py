@@ -1,8 +1,8 @@
 """The question that is answered in this context: what its calls cost, how many run at once, what went wrong.
 
 Stages are written once, as coroutines. Blocking callers have them run in one event loop for all questions
-(`keqa.lms.background.questions`), others in their own. Leaf calls are awaited under a semaphore, or run in threads
-under the same one. Only leaf calls occupy the bound, so that any number of quizzes finishes with a bound of 1.
+(`keqa.lms.loops.questions`), others in their own. Leaf calls are awaited under a semaphore, or run in threads under the
+same one. Only leaf calls occupy the bound, so that any number of quizzes finishes with a bound of 1.
 """
 
 from __future__ import annotations
@@ -11,24 +11,32 @@ import asyncio
 import contextvars
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
+from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.lms.background import questions
+from keqa.lms.loops import questions
 from keqa.programs.arguments import Workers, checked
-from keqa.programs.calls.cost import Ledger
-from keqa.programs.records import Degradation
+from keqa.programs.calls.errors import CallError
+from keqa.programs.records import CallCost, Cost, Degradation
+from keqa.signatures.markers import is_completed
 
 if TYPE_CHECKING:
     from keqa.programs.calls.progress import Progress
 
 T = TypeVar("T")
+
+_MOST_TOKENS = 100_000_000
+"""More than any one request takes; what a server reports beyond that is no count."""
 
 
 class NoCopy(Generic[T]):
@@ -50,11 +58,10 @@ class CallLimiter:
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
-        self.start_afresh()
+        self._start_afresh()
         _limiters.add(self)
 
-    def start_afresh(self) -> None:
-        """Start without threads, and with nothing in flight."""
+    def _start_afresh(self) -> None:
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._semaphores: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
@@ -65,14 +72,6 @@ class CallLimiter:
 
     def __reduce__(self) -> tuple[type[CallLimiter], tuple[int]]:
         return (CallLimiter, (self.workers,))
-
-    @property
-    def pool(self) -> ThreadPoolExecutor:
-        """The threads in which blocking leaf calls run."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="keqa-call")
-            return self._pool
 
     def semaphore(self) -> asyncio.Semaphore:
         """The bound for the running event loop."""
@@ -87,8 +86,11 @@ class CallLimiter:
             from anyio import CapacityLimiter, to_thread
 
             return await to_thread.run_sync(function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-        context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self.pool, context.run, function)
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="keqa-call")
+            pool = self._pool
+        return await asyncio.get_running_loop().run_in_executor(pool, contextvars.copy_context().run, function)
 
 
 _limiters: weakref.WeakSet[CallLimiter] = weakref.WeakSet()
@@ -97,33 +99,229 @@ _limiters: weakref.WeakSet[CallLimiter] = weakref.WeakSet()
 def _forget_threads() -> None:
     """A forked process has its parent's pools without their threads, and would wait for them forever."""
     for limiter in list(_limiters):
-        limiter.start_afresh()
+        limiter._start_afresh()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
-class Session:
-    """The calls of one question.
+@dataclass
+class Event:
+    """One leaf call, charged to a role and a step; entered while it runs, without the wait for a free worker."""
 
-    Attributes:
-        bound: How many calls may be in flight.
-        blocking: Whether predictors are called in threads; those of a served language model are awaited anyway.
-        lms: The language models of the program by role; None where those of ``dspy.settings`` answer.
-        steps: Under which name the calls of a predictor are counted, by its `id`; others are counted by role only.
-        hides: Whether a demonstration of a predictor's own, with this signature, is left out.
-        provisional: Whether the answer to the question may yet be withheld.
-        made: What parts of the program called by themselves already, by what was asked.
+    ledger: Ledger
+    role: str
+    """``task``, ``consistency``, ``utility``, ``boundary`` or ``retrieval``."""
+    step: str = ""
+    """Name of the predictor that it was for; empty for a search, and for a call of no program."""
+    started: float | None = None
+    seconds: float = 0.0
+    failed: bool = False
+    calls: int = 0
+    """Requests that were sent, each attempt by itself; 0 where the cache answered."""
+    samples: int = 1
+    saved: float | None = None
+    """Of a search that a cache answered, how long it took when it was made."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        with self.ledger.lock:
+            self.ledger.events.append(self)
+
+    def read(self, meter: Meter, *, without_reply: bool = True) -> None:
+        """Take over what was counted; a request that failed without a reply reports no usage, yet it was made."""
+        self.calls = max(meter.calls, int(self.failed and without_reply))
+        self.prompt_tokens, self.completion_tokens = meter.prompt, meter.completion
+
+    @property
+    def cost(self) -> CallCost:
+        """Of a call to a language model."""
+        return CallCost(
+            calls=self.calls,
+            cached=int(self.calls == 0),
+            samples=self.samples,
+            failed=int(self.failed),
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            seconds=self.seconds,
+        )
+
+    def __enter__(self) -> Event:
+        self.started = time.perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self.started is not None
+        self.seconds = time.perf_counter() - self.started
+
+
+class Ledger:
+    """The calls of one question."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.events: list[Event] = []
+        self.lock = threading.Lock()
+
+    def cost(self) -> Cost:
+        """Everything so far. Calls that never ran, because the question had failed meanwhile, cost nothing."""
+        with self.lock:
+            ran = [event for event in self.events if event.started is not None]
+        asked = [event for event in ran if event.role != "retrieval"]
+        searches = [event for event in ran if event.role == "retrieval"]
+        # A cache's time is no method's time: a search takes what it took when it was made.
+        saved = sum(event.saved or 0.0 for event in searches)
+
+        def total(part: str) -> dict[str, CallCost]:
+            names = sorted({getattr(event, part) for event in asked} - {""})
+            return {name: sum((one.cost for one in asked if getattr(one, part) == name), CallCost()) for name in names}
+
+        return Cost(
+            by_role=total("role"),
+            by_step=total("step"),
+            retrievals=len(searches),
+            retrievals_cached=sum(event.saved is not None for event in searches),
+            retrieval_seconds=sum(event.seconds for event in searches) + saved,
+            seconds=time.perf_counter() - self.started + saved,
+        )
+
+
+class Meter(UsageTracker):
+    """Counts the requests that were sent to the language model; DSPy reports none for an answer from its cache."""
+
+    def __init__(self, parent: UsageTracker | None) -> None:
+        super().__init__()
+        self.parent = parent
+        self.calls = self.samples = self.prompt = self.completion = 0
+
+    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
+        """Count a request, here and where the usage is reported further."""
+        self.calls += 1
+        self._add_tokens(usage_entry)
+        if self.parent is not None:
+            self.parent.add_usage(lm, usage_entry)
+
+    def add_failed(self) -> None:
+        """Count a request that was sent and got no reply that reports its usage."""
+        self.calls += 1
+        add = getattr(self.parent, "add_failed", None)
+        if add is not None:
+            add()
+
+    def add_samples(self, count: int) -> None:
+        """Count the replies of a request, whoever gave them."""
+        self.samples += count
+        if isinstance(self.parent, Meter):
+            self.parent.add_samples(count)
+
+    def add_replayed(self, usage_entry: dict[str, Any]) -> None:
+        """Count the tokens of a call that a run's cache answers: the answer takes them, whoever has paid for them."""
+        self._add_tokens(usage_entry)
+        if isinstance(self.parent, Meter):
+            self.parent.add_replayed(usage_entry)
+
+    def _add_tokens(self, usage_entry: dict[str, Any]) -> None:
+        self.prompt += token_count(usage_entry.get("prompt_tokens"))
+        self.completion += token_count(usage_entry.get("completion_tokens"))
+
+
+def token_count(reported: Any) -> int:
+    """A number of tokens that a server reports; 0 for what can be none."""
+    is_count = isinstance(reported, int) and not isinstance(reported, bool) and 0 <= reported <= _MOST_TOKENS
+    return reported if is_count else 0
+
+
+class Listener:
+    """Stands among the calling modules, to which DSPy reports each reply with the reason it ended.
+
+    A reply that was cut off may still parse, and half an answer must not pass for one. With ``disable_history`` DSPy
+    reports nothing, and a cut reply that parses goes unseen.
     """
 
+    def __init__(self) -> None:
+        self.history: list[dict[str, Any]] = []
+
+    @property
+    def replies(self) -> list[tuple[str, str | None]]:
+        """Each reply with the reason it ended, where that was given."""
+        found = []
+        for entry in self.history:
+            texts = [out.get("text") if isinstance(out, dict) else out for out in entry.get("outputs") or []]
+            reasons = _finish_reasons(entry.get("response"))
+            found += [(text or "", reason) for text, reason in zip_longest(texts, reasons[: len(texts)])]
+        return found
+
+    @property
+    def only(self) -> str | None:
+        """The reply, where there was one only; it ends with a line break unless it was cut off."""
+        if len(self.replies) != 1:
+            return None
+        text, reason = self.replies[0]
+        return text if reason == "length" else f"{text}\n"
+
+    def refuse_truncated(self) -> None:
+        """Raise where a reply ended at the token limit before it was complete."""
+        if any(map(_cut, self.replies)):
+            raise CallError("TruncatedReplyError", "the reply ended at the token limit", unusable=True)
+
+    def spoilt(self, signature: type[dspy.Signature]) -> int:
+        """How many replies were cut off or cannot be read; at least one."""
+        adapter = dspy.settings.adapter or dspy.ChatAdapter()
+        return max(1, sum(_cut(reply) or not _readable(adapter, signature, reply[0]) for reply in self.replies))
+
+
+def _readable(adapter: dspy.Adapter, signature: type[dspy.Signature], text: str) -> bool:
+    try:
+        return bool(text) and bool(adapter.parse(signature, text))
+    except (AdapterParseError, ValueError, RecursionError):
+        # DSPy's own adapters let errors of their parsers through.
+        return False
+
+
+def _cut(reply: tuple[str, str | None]) -> bool:
+    text, reason = reply
+    return reason == "length" and not is_completed(text)
+
+
+def _finish_reasons(response: Any) -> list[str | None]:
+    """Why each reply ended, from either kind of response that DSPy keeps."""
+    if isinstance(response, tuple):
+        return [getattr(one, "finish_reason", None) for one in response]
+    choices = getattr(response, "choices", None)
+    if choices is None:
+        return [getattr(response, "finish_reason", None)]
+    return [
+        one.get("finish_reason") if isinstance(one, dict) else getattr(one, "finish_reason", None) for one in choices
+    ]
+
+
+def listened(meter: Meter, listener: Listener) -> AbstractContextManager[None]:
+    """While it is entered, DSPy reports what every request cost to the one, and how replies ended to the other."""
+    callers = [*(dspy.settings.caller_modules or []), listener]
+    listening: AbstractContextManager[None] = dspy.context(usage_tracker=meter, caller_modules=callers)
+    return listening
+
+
+class Session:
+    """The calls of one question."""
+
     def __init__(self, bound: CallLimiter, *, blocking: bool, lms: Any = None) -> None:
-        self.bound, self.blocking, self.lms = bound, blocking, lms
+        self.bound = bound
+        # Whether predictors are called in threads; those of a served language model are awaited anyway.
+        self.blocking = blocking
+        # Those of the program by role; None where those of ``dspy.settings`` answer.
+        self.lms = lms
         self.ledger = Ledger()
         self.degradations: list[Degradation] = []
+        # Under which name the calls of a predictor are counted, by its `id`; others are counted by role only.
         self.steps: Mapping[int, str] = {}
+        # Whether a demonstration of a predictor's own, with this signature, is left out.
         self.hides: Callable[[Any, type[dspy.Signature]], bool] | None = None
+        # Whether the answer to the question may yet be withheld.
         self.provisional = False
+        # What parts of the program called by themselves already, by what was asked.
         self.made: dict[Hashable, Any] = {}
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -135,35 +333,22 @@ class Session:
         """Count the calls of each predictor by itself, under its name."""
         self.steps = {id(predictor): name for name, predictor in predictors}
 
-    def note(
-        self, stage: str, cause: str, message: str, action: str, quiz: int | None = None, *, harmless: bool = False
-    ) -> None:
-        """Record a degradation; see there for the arguments."""
-        self.degradations.append(
-            Degradation(stage=stage, quiz=quiz, cause=cause, message=message, action=action, harmless=harmless)
-        )
-
 
 @dataclass(frozen=True)
 class Context:
-    """What calls in this context belong to.
-
-    Attributes:
-        session: Of the question that is answered.
-        hears: Who hears of the questions that are asked.
-        asked: The words of the question, for a utility reference.
-        left_out: Ids of questions of which a utility reference shows nothing.
-        kept: How the replies to the call that is made now can be forgotten, as caches report them.
-        caller: Makes calls in the place of `keqa.programs.calls.ask.predict`; it is told as `nth` how many attempts at
-            a call failed before.
-    """
+    """What calls in this context belong to."""
 
     session: Session | None = None
     hears: tuple[Callable[[Progress], None], ...] = ()
+    """Who hears of the questions that are asked."""
     asked: str = ""
+    """The words of the question, for a utility reference."""
     left_out: frozenset[str] = frozenset()
+    """Ids of questions of which a utility reference shows nothing."""
     kept: list[Callable[[], None]] | None = None
+    """How the replies to the call that is made now can be forgotten, as caches report them."""
     caller: Callable[..., Coroutine[Any, Any, dspy.Prediction]] | None = None
+    """Makes calls in the place of `keqa.programs.calls.ask.predict`; told as `nth` how many attempts failed before."""
 
 
 _context: contextvars.ContextVar[Context] = contextvars.ContextVar("keqa_calls")
@@ -193,8 +378,19 @@ def current() -> Session:
 
 
 def note(stage: str, cause: str, message: str, action: str, quiz: int | None = None, *, harmless: bool = False) -> None:
-    """Record a degradation of the question; see there for the arguments."""
-    current().note(stage, cause, message, action, quiz, harmless=harmless)
+    """Record in the question's record that something went wrong.
+
+    Args:
+        stage: Where.
+        cause: Class name of the error, or the name of a broken rule.
+        message: What happened.
+        action: What was done instead.
+        quiz: Number of the quiz; None where it concerns the whole question.
+        harmless: Whether nothing came out otherwise for it.
+    """
+    current().degradations.append(
+        Degradation(stage=stage, quiz=quiz, cause=cause, message=message, action=action, harmless=harmless)
+    )
 
 
 def report(event: Progress) -> None:

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Annotated, Literal
 
 from keqa.errors import ConfigurationError
-from keqa.metrics.certainty import CERTAINTIES, CertaintyForm, answer_type_sizes
-from keqa.metrics.similarity import SimilarityForm, lexical_similarity
+from keqa.metrics.samples import CERTAINTIES, CertaintyForm, SimilarityForm, answer_type_sizes, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
 from keqa.programs.boundary.model import Signals
 from keqa.programs.gates.base import AllSamplesGate, LeaderGate
@@ -25,7 +24,7 @@ class CertaintyGate(AllSamplesGate):
 
     Attributes:
         threshold: What certainty is compared with.
-        form: One of `keqa.metrics.certainty.CERTAINTIES`.
+        form: One of `keqa.metrics.samples.CERTAINTIES`.
         over: ``clusters`` of one meaning, or ``types``: answers equal after normalisation.
     """
 
@@ -63,12 +62,12 @@ class CertaintyGate(AllSamplesGate):
 class LexicalSimilarityGate(AllSamplesGate):
     """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
 
-    `keqa.metrics.similarity` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
+    `keqa.metrics.samples` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
     and a hard one to beat.
 
     Attributes:
         threshold: What the mean similarity over all pairs is compared with.
-        form: One of `keqa.metrics.similarity.SIMILARITIES`.
+        form: One of `keqa.metrics.samples.SIMILARITIES`.
     """
 
     method = "gate-lexical"

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.dense.models import LOCAL, Vectors, open_model
+from keqa.retrievers.embedding import LOCAL, Vectors, open_model
 from keqa.retrievers.stopwords import ENGLISH
 
 __all__ = [

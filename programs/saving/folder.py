@@ -14,64 +14,85 @@ One ships with the package, compiled on the testbed for the model that ships wit
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.resources import files
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import LearnedQuestions, learned_from_json
-from keqa.programs.predictor_state import checked_states
-from keqa.programs.program import SETTINGS
-from keqa.programs.prompts import Prompts, drift, prompt_of, prompts_of
-from keqa.programs.record_redaction import lms_asked
+from keqa.programs.predictor import Prompts, checked_states, detached, drift, prompt_of, prompts_of
+from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
+from keqa.programs.reference.index import Entry, entry_from, entry_values
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import arguments_of, class_of_saved, name_of
-from keqa.programs.saving.files import (
-    FORMAT,
-    FORMAT_VERSION,
-    OWNED,
-    PROGRAM,
-    ProgramFile,
-    folder_of,
-    place_of,
-    read,
-    reference_in,
-    written,
-)
-from keqa.programs.saving.values import read_values, settings_of
-from keqa.programs.stages.stage import detached
+from keqa.programs.saving.values import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within
-from keqa.storage.folders import check_writable, publish
+from keqa.retrievers.text import shown
+from keqa.storage.files import check_writable, publish
 from keqa.storage.redaction import without_secrets
+from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
-    from keqa.programs.reference.embedding import Embedder
     from keqa.programs.stages.stage import RoleLMs
     from keqa.retrievers import Retriever
 
-__all__ = [
-    "FORMAT_VERSION",
-    "SOURCES",
-    "about",
-    "check_apart",
-    "check_place",
-    "check_savable",
-    "check_sources",
-    "learned_of",
-    "load",
-    "save",
-]
-
+FORMAT, FORMAT_VERSION = "keqa-program", 1
 SOURCES = "sources"
 """The name of what a compiled program was compiled from, as `keqa.optimize.compile.sources_of` digests it."""
 
+_PROGRAM, _ENTRIES, _VECTORS = "program.json", "reference.jsonl", "reference.npy"
+_OWNED = frozenset({_PROGRAM, _ENTRIES, _VECTORS})
+# Far beyond what a compilation writes, and well within the memory.
+_LIMITS = {_PROGRAM: 32 << 20, _ENTRIES: 256 << 20, _VECTORS: 2 << 30}
+_MOST_ENTRIES = 500_000
+_SHIPPED = "testbed"
 _MOST_LISTED = 5
+
+
+class _Reference(BaseModel):
+    """A utility reference without its entries; it checks its values itself."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    embedder: str
+    k: Any
+    least: Any
+    variant: Any
+    form: Any = None
+
+
+class _ProgramFile(BaseModel):
+    """What ``program.json`` holds."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: Literal["keqa-program"]
+    version: Literal[1]
+    method: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,60}$")]
+    keqa: str | None
+    dspy: str | None
+    created: str
+    settings: dict[str, Any]
+    reference: _Reference | None
+    learned: dict[str, Any]
+    files: dict[str, Any]
+    signatures: dict[str, Any]
+    predictors: dict[str, Any]
+    about: dict[str, Any]
 
 
 def save(program: Program | ModuleWrapper[Any], folder: str | Path, **about: Any) -> None:
@@ -93,7 +114,7 @@ def save(program: Program | ModuleWrapper[Any], folder: str | Path, **about: Any
         program.save(folder, **about)
         return
     program = program_within(program, "keqa.save")
-    place = folder_of(folder)
+    place = _folder_of(folder)
     prompts = check_savable(program)
     reference: Any = program.reference if isinstance(program, KEQA) else None
     predictors = dict(program.named_predictors())
@@ -106,23 +127,19 @@ def save(program: Program | ModuleWrapper[Any], folder: str | Path, **about: Any
         "keqa": version("keqa"),
         "dspy": version("dspy"),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        SETTINGS: settings_of(program),
+        "settings": settings_of(program),
         "reference": None if reference is None else reference.settings(),
         "learned": program.learned.as_json(),
         "signatures": prompts,
         "predictors": parts,
         # With null for the numbers that JSON has not, such as the mean of nothing.
-        "about": json.loads(json.dumps(without_secrets(about, lms_asked(program))), parse_constant=lambda name: None),
+        "about": json.loads(json.dumps(without_secrets(about, program.lms_asked())), parse_constant=lambda name: None),
     }
-    publish(place, written(state, reference), owned=OWNED)
+    publish(place, _written(state, reference), owned=_OWNED)
 
 
 def check_savable(program: Program) -> Prompts:
-    """Refuse a program that `save` would refuse, before work is put into it, and give the prompts of its code.
-
-    Raises:
-        ConfigurationError: The program has parts that a saved one cannot have.
-    """
+    """Refuse a program that `save` would refuse, before work is put into it, and give the prompts of its code."""
     name_of(program)
     if isinstance(program, KEQA) and not isinstance(program.reference, UtilityReference | None):
         raise ConfigurationError("a program can be saved with a UtilityReference or with none, not with another one")
@@ -134,15 +151,11 @@ def check_savable(program: Program) -> Prompts:
 
 
 def check_place(folder: str | Path) -> None:
-    """Refuse a folder that `save` could not write to, before work is put into a program for it.
-
-    Raises:
-        InputError: The place is taken by something else, or cannot be written to.
-    """
+    """Refuse a folder that `save` could not write to, before work is put into a program for it."""
     folder = Path(folder).resolve()
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")
-    others = sorted({entry.name for entry in folder.iterdir()} - OWNED) if folder.exists() else []
+    others = sorted({entry.name for entry in folder.iterdir()} - _OWNED) if folder.exists() else []
     if others:
         raise InputError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
     # A program is written beside its place and then renamed.
@@ -150,21 +163,13 @@ def check_place(folder: str | Path) -> None:
 
 
 def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
-    """Refuse to replace a program that was compiled from something else.
-
-    Args:
-        folder: Where a program shall be saved.
-        sources: What it is compiled from, by name; what was compiled from the same has the same.
-
-    Raises:
-        InputError: There is a program of other sources, or one that cannot be read.
-    """
+    """Refuse to replace a program that was compiled from something else; sources are digests by name."""
     folder = Path(folder)
-    if not (folder / PROGRAM).exists():
+    if not (folder / _PROGRAM).exists():
         return
     replaced = "would be replaced: name another folder, or say that it shall be, with --force or overwrite=True"
     try:
-        found = read(folder).about.get(SOURCES)
+        found = _read(folder).about.get(SOURCES)
     except KeqaError as error:
         raise InputError(f"{folder} holds a program that cannot be read, and {replaced} ({error})") from error
     then = found if isinstance(found, dict) else {}
@@ -175,11 +180,7 @@ def check_sources(folder: str | Path, sources: Mapping[str, str]) -> None:
 
 
 def check_apart(folder: str | Path, work: str | Path) -> None:
-    """Refuse to keep finished work in the folder of a program, which holds nothing else.
-
-    Raises:
-        InputError: One is the other, or the work lies in it.
-    """
+    """Refuse to keep finished work in the folder of a program, which holds nothing else."""
     if Path(work).resolve().is_relative_to(Path(folder).resolve()):
         raise InputError(
             f"{work}, where finished work is kept, is or lies in {folder}, which shall hold the program and nothing "
@@ -242,13 +243,13 @@ def load(
     """
     if embedder is not None:
         check(UtilityReference, {"embedder": embedder}, "keqa.load")
-    folder = place_of(folder)
-    state = read(folder)
+    folder = _place_of(folder)
+    state = _read(folder)
     if method not in (None, state.method):
         raise InputError(
             f"{folder} holds a compiled {state.method}, not {method}: give a program that was compiled for that"
         )
-    where = f"{folder / PROGRAM}, with {', '.join(settings)} as given," if settings else f"{folder / PROGRAM}"
+    where = f"{folder / _PROGRAM}, with {', '.join(settings)} as given," if settings else f"{folder / _PROGRAM}"
     try:
         return _loaded(folder, state, settings, retriever, lms, embedder)
     except ConfigurationError as error:
@@ -261,26 +262,19 @@ def load(
 
 
 def about(folder: str | Path) -> dict[str, Any]:
-    """What a saved program says about itself, without loading it.
-
-    Args:
-        folder: As for `load`, which says as well what is raised.
-
-    Returns:
-        What `save` was given, and ``method``, ``created``, ``keqa`` and ``settings``.
-    """
-    state = read(place_of(folder))
-    return {**state.about, **{name: getattr(state, name) for name in ("method", "created", "keqa", SETTINGS)}}
+    """What `save` was told of a program, and its ``method``, ``created``, ``keqa`` and ``settings``."""
+    state = _read(_place_of(folder))
+    return {**state.about, **{name: getattr(state, name) for name in ("method", "created", "keqa", "settings")}}
 
 
 def learned_of(folder: str | Path) -> LearnedQuestions:
     """The questions that a saved program learned from, without loading it; see `about`."""
-    return learned_from_json(read(place_of(folder)).learned)
+    return learned_from_json(_read(_place_of(folder)).learned)
 
 
 def _loaded(
     folder: Path,
-    state: ProgramFile,
+    state: _ProgramFile,
     given: Mapping[str, Any],
     retriever: Retriever | None,
     lms: RoleLMs | None,
@@ -294,7 +288,7 @@ def _loaded(
     _refuse(drift(state.signatures, _expected(program, state.signatures)), f"{folder} was compiled for other prompts: ")
     if stray := sorted(state.predictors.keys() - state.signatures.keys()):
         raise ConfigurationError(f"it has no prompt for the predictor {stray[0][:80]!a}")
-    if (reference := reference_in(folder, state, embedder)) is not None:
+    if (reference := _reference_in(folder, state, embedder)) is not None:
         program.reference = reference
     program.load_parts(state.predictors, dict(program.named_predictors()))
     program.learned = learned_from_json(state.learned)
@@ -320,3 +314,116 @@ def _refuse(changed: list[str], what: str) -> None:
     if changed:
         listed = "; ".join([*changed[:_MOST_LISTED], *(["and so on"] if len(changed) > _MOST_LISTED else [])])
         raise ConfigurationError(f"{what}{listed}. Compile the program again with this version of KEQA")
+
+
+def _folder_of(folder: str | Path) -> Path:
+    """A folder as it was given."""
+    if not isinstance(folder, str | PathLike):
+        raise InputError(f"a program is a folder: give its path, not {shown(folder)}")
+    return Path(folder)
+
+
+def _place_of(folder: str | Path) -> Path:
+    """The folder that is named; ``testbed`` is the program that ships, unless there is another one of that name."""
+    named = _folder_of(folder)
+    if str(named) == _SHIPPED and not (named / _PROGRAM).exists():
+        return Path(str(files("keqa.testbed"))) / "program"
+    return named
+
+
+def _read(folder: Path) -> _ProgramFile:
+    """What ``program.json`` of a folder says, which may be a stranger's."""
+    path = folder / _PROGRAM
+    try:
+        state = read_json(folder, _PROGRAM, _LIMITS[_PROGRAM])
+    except MissingFileError:
+        raise InputError(f"{folder} holds no compiled program: {_PROGRAM} is missing") from None
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise InputError(f"{path} does not describe a compiled program")
+    if type(state.get("version")) is not int or state["version"] != FORMAT_VERSION:
+        writer = state.get("keqa")
+        known = isinstance(writer, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,40}", writer)
+        raise ConfigurationError(
+            f"{path} has format version {state.get('version')!a:.40}, this version of KEQA reads {FORMAT_VERSION}. "
+            f"Use the version that wrote it (keqa {writer if known else 'unknown'}), or compile the program again"
+        )
+    try:
+        found = _ProgramFile.model_validate(state)
+    except ValidationError as error:
+        *where, last = map(str, error.errors()[0]["loc"])
+        if error.errors()[0]["type"] == "extra_forbidden":
+            raise ConfigurationError(f"{path} may not hold {last[:80]!a}{' in ' + where[0] if where else ''}") from None
+        raise ConfigurationError(f"{path} is damaged: {'.'.join([*where, last])} cannot be used") from None
+    if strange := sorted(found.files.keys() - {_ENTRIES, _VECTORS}):
+        raise ConfigurationError(
+            f"{path} names the file {strange[0][:80]!a}: beside it lie {_ENTRIES} and {_VECTORS}, nothing else"
+        )
+    return found
+
+
+def _reference_in(folder: Path, state: _ProgramFile, embedder: Embedder | str | None) -> UtilityReference | None:
+    """The utility reference of a program; `embedder` is its own, or its name, where it is none of the built-in ones."""
+    if state.reference is None:
+        return None
+    if _ENTRIES not in state.files:
+        raise ConfigurationError(f"{folder / _PROGRAM} is damaged: it has a reference and does not name {_ENTRIES}")
+    path, entries = folder / _ENTRIES, list[Entry]()
+    for number, value in parse_jsonl(_checked(folder, _ENTRIES, state.files), path, max_depth=1):
+        if len(entries) == _MOST_ENTRIES:
+            raise ConfigurationError(f"{path} has more than {_MOST_ENTRIES:,} entries, the most that are read")
+        entries.append(entry_from(value, f"{path}, line {number},"))
+    settings = state.reference.model_dump(exclude_unset=True)
+    settings["embedder"] = _embedder(folder, state.reference.embedder, state.files, embedder)
+    vectors = None
+    if _VECTORS in state.files:
+        vectors = parse_npy(_checked(folder, _VECTORS, state.files), folder / _VECTORS, (None, None))
+    return UtilityReference(**settings).fit(entries, vectors)
+
+
+def _written(state: Mapping[str, Any], reference: UtilityReference | None) -> dict[str, bytes]:
+    """The files of a program by name; refused where one is larger, or a value in it stranger, than what is read."""
+    found: dict[str, bytes] = {}
+    if reference is not None:
+        found[_ENTRIES] = b"".join(_as_json(entry_values(entry)) + b"\n" for entry in reference.entries)
+        if reference.embedder.name != HASHING and reference.entries:
+            stream = io.BytesIO()
+            np.save(stream, reference.vectors(), allow_pickle=False)
+            found[_VECTORS] = stream.getvalue()
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
+    found = {_PROGRAM: _as_json({**state, "files": digests}, indent=2) + b"\n", **found}
+    for name, content in found.items():
+        if len(content) > _LIMITS[name]:
+            raise ConfigurationError(f"the program cannot be saved: {name} would have {len(content):,} bytes")
+    _ProgramFile.model_validate(parse_json(found[_PROGRAM], f"the program cannot be saved: {_PROGRAM}"))
+    return found
+
+
+def _as_json(value: Any, indent: int | None = None) -> bytes:
+    # A language model may reply with half a surrogate pair; escaped, it is the same character in JSON.
+    return json.dumps(value, ensure_ascii=False, indent=indent).encode("utf-8", "backslashreplace")
+
+
+def _embedder(folder: Path, saved: str, digests: Mapping[str, Any], given: Embedder | str | None) -> Embedder:
+    """The embedder that was given, or the one that a program names where that is built in.
+
+    A model of the hub would be fetched with the user's token, and a folder opened, because a stranger's file says so.
+    """
+    # A name stands for the model of that name only; another part of the program may be meant by it.
+    if is_built_in(saved) and (given is None or isinstance(given, str)):
+        return open_embedder(saved)
+    if given is None:
+        raise ConfigurationError(must_be_named("the utility reference", saved))
+    opened = open_embedder(given) if isinstance(given, str) else given
+    # What is saved was made by the embedder, so `fit` finds out by that whether this is the one, whatever its name.
+    if _VECTORS not in digests and portable(opened.name) != saved:
+        raise ConfigurationError(f"{folder} was compiled with the embedder {saved!a:.100}, not this one")
+    return opened
+
+
+def _checked(folder: Path, name: str, digests: Mapping[str, Any]) -> bytes:
+    content = read_file(folder, name, _LIMITS[name])
+    if hashlib.sha256(content).hexdigest() != digests[name]:
+        raise ConfigurationError(
+            f"{folder / name} is not the file that was saved with {_PROGRAM}; it was changed or cut off"
+        )
+    return content

@@ -23,11 +23,7 @@ OWN = "own"
 
 
 def settings_of(program: Program) -> dict[str, Any]:
-    """What a program is set up with, retriever, language models and reference excepted.
-
-    Returns:
-        The settings as JSON values; thresholds are exact, such as ``"4/5"``, and no place on this machine is in them.
-    """
+    """The settings as JSON values; thresholds are exact, such as ``"4/5"``, and no place on this machine is in them."""
     found = {name: _written(name, value) for name, value in program.settings}
     # Any other gate than KEQA's vote has a threshold of its own.
     return found if found.get("gate") is None else {**found, "threshold": None}
@@ -58,17 +54,9 @@ def read_values(
     embedder: str | None = None,
     method: str = "program",
 ) -> dict[str, Any]:
-    """The settings of a saved program, each of the right type and range.
+    """The settings of a saved program, from anywhere, each of the right type and range; given ones take their places.
 
-    Args:
-        settings: Of its method.
-        saved: What `settings_of` gave, from anywhere.
-        given: Values that take the place of saved ones. A threshold takes the place of any gate.
-        embedder: The embedding model that the user names, by which the settings' own is opened.
-        method: What messages call the method.
-
-    Raises:
-        ConfigurationError: One cannot be used, names a model that the user does not, or is a part that was not given.
+    A threshold takes the place of any gate; `embedder` is the embedding model that the user names.
     """
     found = dict(saved)
     if unknown := sorted(set(saved) - set(settings.model_fields)):
@@ -91,12 +79,7 @@ def read_values(
 
 
 def must_be_named(part: str, name: Any) -> str:
-    """What is said where a program names a model that the user has not named.
-
-    Args:
-        part: What the model is for.
-        name: What the program calls it.
-    """
+    """What is said where a program names a model that the user has not named."""
     return (
         f"it names the embedding model {name!a:.100} for {part}. What a file names is not fetched from a hub or opened "
         "from a folder: if you want this model, name it yourself, with --embedder NAME or "

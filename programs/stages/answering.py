@@ -83,15 +83,9 @@ class Decomposition(Stage):
             At least one quiz. One that is the question has no references: a "#1" in it is the user's own.
         """
         whole, single = [Quiz(1, question)], "took the question for the single quiz"
-        copies = Copies(self.decompose, [question]) if own else None
-
-        def usable(prediction: dspy.Prediction) -> None:
-            for quiz in prediction.quizzes or []:
-                if copies is not None:
-                    copies.refuse(str(quiz), names=True)
-
+        copies = Copies(self.decompose, [question], "quizzes") if own else None
         try:
-            prediction = await ask(self.decompose, "decompose", copies=copies, usable=usable, question=question)
+            prediction = await ask(self.decompose, "decompose", copies=copies, question=question)
         except CallError as error:
             note("decompose", error.cause, error.message, single)
             return whole
@@ -176,7 +170,6 @@ class Answering(Stage):
             for_answer=True,
             fitting=list(passages),
             copies=copies,
-            usable=None if copies is None else lambda said: copies.refuse(text_of(said.answer)),
             question=question,
             answer_type=answer_type,
             choices=list(choices),

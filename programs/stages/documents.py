@@ -12,7 +12,7 @@ from keqa.data.question import AnswerType
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
-from keqa.programs.demonstrations import trained_on_prompts
+from keqa.programs.predictor import trained_on_prompts
 from keqa.programs.stages.stage import Stage
 from keqa.programs.subjects import content_words, language_of, stands_in, words_of
 from keqa.retrievers.base import Passage

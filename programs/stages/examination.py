@@ -14,10 +14,9 @@ from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
-from keqa.programs.calls.cost import Ledger
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import says_nothing, text_of
-from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, note, within
+from keqa.programs.calls.session import CallLimiter, Ledger, NoCopy, current, gather, note, within
 from keqa.programs.gates import (
     IF_ANY,
     Gate,
@@ -30,7 +29,7 @@ from keqa.programs.gates import (
     question_of,
     smallest_wave,
 )
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.stages.assessment import Assessment, Draw, draw_identity
 from keqa.programs.stages.gate_question import GateQuestion
 from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError, typed_error
 from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.stage import Stage

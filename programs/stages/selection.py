@@ -13,7 +13,7 @@ from keqa.metrics.answers import tokens
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, NoCopy, in_thread, note
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.programs.records import PassageVerdict
 from keqa.programs.reference.embedding import Remembering, open_embedder
 from keqa.programs.stages.stage import Stage

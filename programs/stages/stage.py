@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import dspy
 
 from keqa.programs.calls.session import CallLimiter, Session, context, run_blocking
-from keqa.programs.predictor_state import Predictor, checked_states, shown
+from keqa.programs.predictor import Predictor, checked_states, detached
 
 
 class RoleLMs(Protocol):
@@ -30,25 +30,14 @@ class RoleLMs(Protocol):
 
 
 class Stage(dspy.Module):
-    """A part of the program with a logic of its own, written once as the coroutine `run`.
-
-    Attributes:
-        roles: The role of each predictor, by attribute name.
-        signatures: The signature of each predictor that it has whatever its settings, by attribute name.
-        follows: The settings of a program that attributes of the same name have the values of.
-        bound: How many calls may be in flight; shared with the program that the stage is a part of.
-    """
+    """A part of the program with a logic of its own, written once as the coroutine `run`."""
 
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up.
-
-        Args:
-            bound: How many calls may be in flight.
-        """
+        """Set up."""
         super().__init__()
         self.bound = bound or CallLimiter(16)
         for name, signature in self.signatures.items():
@@ -88,16 +77,7 @@ class Stage(dspy.Module):
         return {name: detached(part).dump_state(json_mode=json_mode) for name, part in self.named_parameters()}
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
-        """Load a saved state, which may come from a stranger; the language models stay as they are bound.
-
-        Args:
-            state: What `dump_state` gave.
-            allow_unsafe_lm_state: For DSPy's sake; no language model is ever loaded with a program.
-
-        Raises:
-            ConfigurationError: It holds what a state may not, by name.
-            KeyError: A predictor is missing.
-        """
+        """Load a saved state, which may come from a stranger; the language models stay as they are bound."""
         checked = checked_states(state, dict(self.named_parameters()), self.optional, type(self).__name__)
         with keeping_lms(self):
             super().load_state(checked)
@@ -110,23 +90,10 @@ class Stage(dspy.Module):
 
 @contextmanager
 def keeping_lms(module: dspy.Module) -> Iterator[None]:
-    """Give each predictor back the language model that it had, even one that is no `Predictor` of KEQA's.
-
-    Args:
-        module: Its predictors are the same ones afterwards.
-    """
+    """Give each predictor back the language model that it had, even one that is no `Predictor` of KEQA's."""
     bound = [(predictor, predictor.lm) for predictor in module.predictors()]
     try:
         yield
     finally:
         for predictor, lm in bound:
             predictor.lm = lm
-
-
-def detached(parameter: Any) -> Any:
-    """A predictor without its language model and with what its prompt shows; any other parameter as it is."""
-    if not isinstance(parameter, dspy.Predict):
-        return parameter
-    twin = copy.copy(parameter)
-    twin.lm, twin.demos = None, shown(parameter.demos, parameter.signature)
-    return twin

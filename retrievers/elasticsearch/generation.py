@@ -27,6 +27,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from keqa.errors import InputError, KeqaError, RetrievalError
+from keqa.retrievers.base import FileEntry
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import blocked, problem, server_errors, timeout
 from keqa.retrievers.elasticsearch.mapping import (
@@ -39,8 +40,7 @@ from keqa.retrievers.elasticsearch.mapping import (
     check_analyzer,
     key,
 )
-from keqa.retrievers.files import FileEntry
-from keqa.retrievers.layout import refuse_other_sources
+from keqa.retrievers.intake import refuse_other_sources
 from keqa.retrievers.manifest import FORMAT, Manifest
 
 if TYPE_CHECKING:

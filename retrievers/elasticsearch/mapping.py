@@ -19,13 +19,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers.analysis import MAX_QUERY_TERMS, AnalyzerSettings, Language, plain_words, settings_for, stop_words
-from keqa.retrievers.base import Passage
-from keqa.retrievers.dense.encoding import EncoderSettings
-from keqa.retrievers.files import Origin
-from keqa.retrievers.manifest import IndexManifest, Manifest
-from keqa.retrievers.place import unpacked
-from keqa.retrievers.text import clean_text
+from keqa.retrievers.base import Origin, Passage, unpacked
+from keqa.retrievers.manifest import EncoderSettings, IndexManifest, Manifest
+from keqa.retrievers.text import (
+    MAX_QUERY_TERMS,
+    AnalyzerSettings,
+    Language,
+    clean_text,
+    plain_words,
+    settings_for,
+    stop_words,
+)
 
 MOST_HITS: Final = 10_000
 LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}

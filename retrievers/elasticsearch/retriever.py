@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from keqa.errors import InputError, KeqaError, RetrievalError
-from keqa.retrievers.base import Hit, SharedRetriever, checked_k
-from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
+from keqa.retrievers.base import FileEntry, Hit, SharedRetriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
 from keqa.retrievers.elasticsearch.generation import Generations
@@ -27,8 +26,8 @@ from keqa.retrievers.elasticsearch.mapping import (
     score_of,
     with_vectors,
 )
-from keqa.retrievers.files import FileEntry
-from keqa.retrievers.manifest import Manifest
+from keqa.retrievers.embedding import Encoder
+from keqa.retrievers.manifest import EncoderSettings, Manifest
 from keqa.retrievers.text import clean_text
 
 if TYPE_CHECKING:
@@ -188,8 +187,8 @@ class ElasticsearchRetriever(SharedRetriever):
 class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     """Passages by the likeness of their vectors to a question's, found by approximate kNN (HNSW).
 
-    A hit's score is the cosine or inner product, as that of `keqa.retrievers.dense.DenseRetriever`. Safe to use from
-    many threads; see `ElasticsearchRetriever` for what happens when the index is replaced.
+    A hit's score is the cosine or inner product, as that of a dense index in a folder. Safe to use from many threads;
+    see `ElasticsearchRetriever` for what happens when the index is replaced.
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest, model: str | None = None) -> None:

@@ -15,10 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers.analysis import language_of
-from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.changes import Change, manifest_after
-from keqa.retrievers.dense.encoding import Encoder, same_weights
+from keqa.retrievers.base import FileChange, FileEntry, Notice, Origin, Passage, default_notice
 from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, is_dense, parse_address
 from keqa.retrievers.elasticsearch.client import connect
 from keqa.retrievers.elasticsearch.generation import BATCH, CHANGE, LOAD, Generations, meta_of
@@ -39,9 +36,10 @@ from keqa.retrievers.elasticsearch.mapping import (
     passage_of,
     with_vectors,
 )
-from keqa.retrievers.files import FileChange, FileEntry, Origin
+from keqa.retrievers.embedding import Encoder, same_weights
 from keqa.retrievers.intake import HEAD, Intake
-from keqa.retrievers.manifest import Manifest
+from keqa.retrievers.manifest import Change, Manifest, manifest_after
+from keqa.retrievers.text import language_of
 
 _HEAD = HEAD
 # Of so many bytes of text the price is reported, as how many there are is known at the end only.
@@ -199,7 +197,7 @@ def _gives_the_same(encoder: Encoder, generations: Generations, data: str) -> bo
 
 
 class _ElasticsearchChanger:
-    """An index in Elasticsearch that is open to be changed; see `keqa.retrievers.changes.Changer`."""
+    """An index in Elasticsearch that is open to be changed; see `keqa.retrievers.manifest.Changer`."""
 
     def __init__(self, generations: Generations, address: Address, manifest: Manifest, model: str | None) -> None:
         self._generations, self._address, self._model = generations, address, model

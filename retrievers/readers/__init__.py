@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
-from keqa.retrievers.base import Notice, Passage, default_notice
-from keqa.retrievers.files import Origin, each_path, path_of
-from keqa.retrievers.left_out import NAMED, LeftOut, LeftOutCounter
+from keqa.retrievers.base import Notice, Origin, Passage, default_notice, each_path, path_of
+from keqa.retrievers.manifest import NAMED, LeftOut, LeftOutCounter
 from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix, reason_of
 from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document
 from keqa.retrievers.readers.progress import Progress, ReadingProgress

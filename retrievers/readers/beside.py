@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from keqa.errors import InputError, MissingExtraError
-from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.place import unpacked
+from keqa.retrievers.base import Notice, Passage, unpacked
 from keqa.retrievers.readers.common import UnreadError
 
 MEMORY: Final = 4 << 30

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from keqa.retrievers.place import LONGEST_HEADING, Place, placed
+from keqa.retrievers.base import LONGEST_HEADING, Place, placed
 from keqa.retrievers.readers.common import LONGEST_TITLE, plain_stem
 from keqa.retrievers.readers.dates import date_in_name, stated_date, year_in_name
 from keqa.retrievers.splitting import split_text

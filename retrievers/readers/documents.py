@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.left_out import RECORD_SUFFIXES, LeftOutCounter
+from keqa.retrievers.manifest import RECORD_SUFFIXES, LeftOutCounter
 from keqa.retrievers.readers.beside import read_beside
 from keqa.retrievers.readers.common import (
     LONGEST_TITLE,

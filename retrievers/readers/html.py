@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from keqa.errors import MissingExtraError
-from keqa.retrievers.place import LONGEST_HEADING
+from keqa.retrievers.base import LONGEST_HEADING
 from keqa.retrievers.readers.common import UnreadError, bom_encoding, decode
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
 from keqa.retrievers.text import one_line

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import MissingExtraError
-from keqa.retrievers.place import LONGEST_HEADING
+from keqa.retrievers.base import LONGEST_HEADING
 from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date

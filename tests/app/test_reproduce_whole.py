@@ -10,8 +10,8 @@ import pytest
 from fixtures.reader import Reader
 from servers.openai_server import OpenAIServer
 
-from keqa.data.load import load
-from keqa.evaluation.reproduction.published import TABLE_1
+from keqa.data.benchmarks import load
+from keqa.evaluation.reproduction.published import published
 from keqa.programs.registry import METHODS
 from keqa.retrievers import Passage, build_index
 
@@ -178,7 +178,7 @@ def test_all_rows_on_real_files(keqa_command, monkeypatch, tmp_path):
     how = ("--index", tmp_path / "own", "--sample", "2", "--embedder", "hashing", "--plain-baselines")
     with served(given) as server:
         found = ask(keqa_command, server, given, tmp_path / "runs", *how)
-    titles = [METHODS[name].title for name in dict.fromkeys(method for method, _, _ in TABLE_1)]
+    titles = [METHODS[name].title for name in dict.fromkeys(method for method, _, _ in published("keqa", "table1"))]
     if "there is no utility reference" in found.err:
         titles = [title for title in titles if title not in ("KEQA", "w/o QKE", "w/o UKP", "w random R'", "w SE")]
     assert [row["method"].removeprefix("KEQA ") for row in found.paper_table1] == titles

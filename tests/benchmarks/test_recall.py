@@ -2,9 +2,9 @@ import json
 
 import pytest
 import recall
+import typer
 
-from keqa.data.evidence import ContextPassage, SupportingFact
-from keqa.data.example import Example
+from keqa.data.example import ContextPassage, Example, SupportingFact
 from keqa.retrievers import Hit, Passage
 
 BY_TITLE = recall.Benchmark("Two", "two/corpus.json", (("hotpotqa", "two/dev.json"),), "title")
@@ -63,10 +63,19 @@ def test_recall_is_that_of_the_gold_passages(data):
 
 def test_the_table_of_bm25(data, monkeypatch, capsys):
     monkeypatch.setattr(recall, "BENCHMARKS", (BY_TITLE,))
-    assert recall.main([str(data), "--engine", "bm25", "--work", str(data / "work")]) == 0
+    recall.main(data, engine=["bm25"], work=data / "work")
     printed = capsys.readouterr().out
     assert "1 (1 left out)" in printed
     assert "0.500" in printed
+
+
+@pytest.mark.parametrize(
+    ("cluster", "last", "gap"), [(None, "-0.200", -0.2), ({"bm25": 0.4, "dense": 0.5, "hybrid": 0.6}, "+0.100", 0.1)]
+)
+def test_how_far_an_engine_is_below_what_it_is_compared_with(data, cluster, last, gap):
+    case = recall.Case.read(BY_TITLE, data, None)
+    cells, found = recall.row_of(case, {"bm25": 0.4, "dense": 0.5, "hybrid": 0.7}, cluster)
+    assert (cells[2], cells[-1], found) == ("1 (1 left out)", last, pytest.approx(gap))
 
 
 def test_vectors_are_not_made_twice(data, monkeypatch):
@@ -93,5 +102,7 @@ def test_vectors_are_not_made_twice(data, monkeypatch):
 
 
 def test_missing_files_are_named(tmp_path, capsys):
-    assert recall.main([str(tmp_path)]) == 2
+    with pytest.raises(typer.Exit) as ended:
+        recall.main(tmp_path)
+    assert ended.value.exit_code == 2
     assert "2wikimultihopqa/2wikimultihopqa_corpus.json" in capsys.readouterr().err

@@ -2,7 +2,7 @@ import json
 
 import pytest
 import scale
-from scaling import corpus, lexical, report, steps, vectors
+from scaling import corpus, lexical, report, steps
 from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.retrievers import Passage, elasticsearch, read_corpus
@@ -175,19 +175,10 @@ def test_memory_that_the_credentials_do_not_allow_to_ask_for_is_left_out():
         assert lexical.server_memory(elasticsearch.index_address(server.url, "wiki")) == {}
 
 
-def test_made_vectors_have_neighbours_that_lists_find(tmp_path):
-    pytest.importorskip("faiss")
-    vectors.build(tmp_path / "flat", 5000, True)
-    vectors.build(tmp_path / "ivf", 5000, False)
-    found = vectors.search(tmp_path / "ivf", 5000, 50, tmp_path / "flat")
-    assert found["recall"] > 0.7
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--part", "elasticsearch"], "needs --es-url"),
-        (["--part", "encoding", "--data", "nowhere"], "nowhere has no"),
         (["--passages", "0"], "at least one passage"),
     ],
 )

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import Answered, Example, as_examples
-from keqa.data.example import as_example
+from keqa.data import Example, as_examples, sort_examples
+from keqa.data.benchmark import is_polar, make, usable
+from keqa.data.example import ContextPassage, as_example
+from keqa.data.question import Question, refuse_table
 from keqa.errors import InputError
+from keqa.metrics.answers import normalize
 from keqa.testbed import testbed
 
 UP = Example(
@@ -20,12 +23,9 @@ UP = Example(
 )
 
 
-def test_an_example_stays_what_it_is():
-    answered: Answered = UP
-    assert as_examples([answered]) == [UP]
-
-
-def test_a_testbed_question_is_an_example():
+def test_an_example_stays_what_it_is_and_a_testbed_question_is_one():
+    with_evidence = make({"question": "What?", "answers": ["a film"], "context": [ContextPassage("Up", "A film.")]})
+    assert as_examples([UP, with_evidence]) == [UP, with_evidence]
     question = testbed.TestbedQuestion(
         id="t1",
         question="Is Elm older than Ash?",
@@ -47,15 +47,12 @@ def test_a_testbed_question_is_an_example():
         {"id": "a", "question": "Who?", "answer": "Ann", "answers": ["Ann", "Anne"], "shape": "ignored"},
         dspy.Example(id="a", question="Who?", answers=["Ann", "Anne"]).with_inputs("question"),
         SimpleNamespace(id="a", question=" Who? ", answers=("Ann", "Anne", "Ann")),
+        # As in NQ-open.
+        {"id": "a", "question": "Who?", "answer": ["Ann", "Anne"]},
     ],
 )
 def test_mappings_and_objects(item):
     assert as_examples([item]) == [Example("a", "Who?", ("Ann", "Anne"))]
-
-
-def test_a_list_under_answer_as_in_nq_open():
-    item = {"question": "who won the american league pennant in 2017", "answer": ["Houston Astros", "the Astros"]}
-    assert as_examples([item])[0].answers == ("Houston Astros", "the Astros")
 
 
 def test_an_id_is_made_from_the_question_and_its_choices():
@@ -65,8 +62,10 @@ def test_an_id_is_made_from_the_question_and_its_choices():
     assert as_examples([choice])[0].id != first.id
 
 
-def test_numbers_and_truth_values_become_text():
+def test_numbers_and_truth_values_become_text_and_whole_numbers_stay_whole():
     assert as_examples([{"id": 7, "question": "How many?", "answer": 42}])[0] == Example("7", "How many?", ("42",))
+    whole = {"id": 7.0, "question": "When?", "answer": 1871.0, "answers": [2.5]}
+    assert as_examples([whole]) == [Example("7.0", "When?", ("1871", "2.5"))]
     polar = as_examples([{"question": "Is it?", "answer": True, "answer_type": "yes/no"}])[0]
     assert polar.answers == ("yes",)
 
@@ -78,11 +77,6 @@ def test_what_pandas_has_for_nothing_is_nothing(nothing):
     for empty in ({"question": "When?", "answer": nothing}, dspy.Example(question="When?", answer=nothing)):
         with pytest.raises(InputError, match=r"^example 2: there is no answer$"):
             as_examples([UP, empty])
-
-
-def test_a_whole_number_is_written_as_one():
-    item = {"id": 7.0, "question": "When?", "answer": 1871.0, "answers": [2.5]}
-    assert as_examples([item]) == [Example("7.0", "When?", ("1871", "2.5"))]
 
 
 @pytest.mark.parametrize(
@@ -165,3 +159,73 @@ def test_a_question_that_documents_do_not_answer_is_taken_where_it_may_be(item, 
     found = as_example(item, unanswerable=True)
     assert (found.answers, found.unanswerable) == ((), True)
     assert as_example(found, unanswerable=True) == found
+
+
+def test_polar_answers():
+    answers = ["yes", "No", " NO. ", "No, he is not.", "Yes; it is\nso"]
+    others = ["No humans have been there.", "Yes (band)", "not", "", "Noah"]
+    assert [answer for answer in answers + others if is_polar(answer)] == answers
+
+
+@given(st.lists(st.text(max_size=8), max_size=5))
+def test_usable_answers_are_unique_and_can_be_equalled(answers):
+    assert usable("Up", None, ["???", "", " Up ", 42, "+"]) == ("Up", "42")
+    try:
+        found = usable(answers)
+    except InputError:
+        return
+    assert found
+    assert len(set(found)) == len(found)
+    assert all(normalize(answer) for answer in found)
+    assert as_examples([{"question": "Who?", "answers": found}])[0].answers == found
+
+
+@pytest.mark.parametrize("quizzes", [["Who is #2?"], ["Who?", " "], ["Who is #1?"], ["Who is #2?", "Who is #1?"]])
+def test_quizzes_of_a_benchmark_that_lead_nowhere_are_dropped(quizzes):
+    fields = {"question": "Who?", "answers": ["Ann"], "quizzes": quizzes, "quiz_answers": ["Ann"] * len(quizzes)}
+    assert make(fields).quizzes == make(fields).quiz_answers == ()
+    assert make({**fields, "quizzes": ["Who?", "Is it #1?"], "quiz_answers": ()}).quizzes == ("Who?", "Is it #1?")
+
+
+def frame(name, *methods, **attributes):
+    """A stand-in with the interface of a class whose package need not be installed."""
+    return type(name, (), {"columns": ("question", "answer"), **dict.fromkeys(methods, print), **attributes})()
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        (frame("DataFrame", "to_dict"), 'df.to_dict("records")'),
+        (frame("PolarsFrame", "to_dict", "to_dicts"), "df.to_dicts()"),
+        (frame("Table", "to_pylist", columns=()), "df.to_pylist()"),
+    ],
+)
+def test_a_table_in_memory_is_refused_with_how_to_give_its_rows(table, rows):
+    for take in (as_examples, sort_examples):
+        with pytest.raises(InputError) as refused:
+            take(table)
+        kind = type(table).__name__
+        assert str(refused.value) == f"keqa takes a list of questions, not a {kind}: give its rows, {rows}"
+    for other in ([], (), "questions.csv", iter([]), {"columns": 1}, object(), type(table)):
+        refuse_table(other, "keqa")
+
+
+def test_the_rows_of_a_table_with_nothing_in_it():
+    pandas = pytest.importorskip("pandas")
+    rows = [
+        {"question": "When?", "answer": 1871, "answer_type": "short", "choices": None},
+        {"question": "Which?", "answer": 2, "answer_type": "choice", "choices": ["1", "2"]},
+        {"question": "Who?", "answer": None, "answer_type": None, "choices": None},
+    ]
+    given = pandas.DataFrame(rows).to_dict("records")
+    read = sort_examples(given)
+    assert [(one.question, one.answers, one.choices) for one in read.examples] == [
+        ("When?", ("1871",), ()),
+        ("Which?", ("2",), ("1", "2")),
+    ]
+    assert [str(problem) for problem in read.problems] == ["example 3: there is no answer"]
+    assert [Question.arguments(row) for row in given] == [
+        {"question": "When?", "answer_type": "short"},
+        {"question": "Which?", "answer_type": "choice", "choices": ["1", "2"]},
+        {"question": "Who?"},
+    ]

@@ -1,14 +1,19 @@
+"""From rows to examples by one loop, and the one way in."""
+
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data import Example
-from keqa.data.loading import collect, read_records, sampled
-from keqa.data.records import LeftOut
+from keqa.data import Example, load
+from keqa.data.loading import LeftOut, collect, read_records, sampled
 from keqa.data.rows import Row
 from keqa.errors import InputError
 
 IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), unique=True, max_size=20)
+ANN = {"id": "a", "question": "Who?", "answer": "Ann"}
+NAMES = [{"question": f"Who is {name}?", "answer": [name]} for name in ("Ann", "Bo", "Cy", "Di")]
 
 
 def examples(ids):
@@ -23,16 +28,13 @@ def convert(record):
     return Example(record["id"], record["question"], (record["answer"],))
 
 
-def load(*values, **kwargs):
+def loaded_from(*values, **kwargs):
     rows = [Row(None, number, value, "example") for number, value in enumerate(values, start=1)]
     return collect(read_records(rows, convert), source="it", expected="an object", **kwargs)
 
 
-ANN = {"id": "a", "question": "Who?", "answer": "Ann"}
-
-
 def test_each_record_is_an_example_a_problem_or_left_out():
-    loaded = load(
+    loaded = loaded_from(
         ANN,
         {"id": "b", "question": "Who?"},
         {**ANN, "answer": ""},
@@ -53,18 +55,23 @@ def test_each_record_is_an_example_a_problem_or_left_out():
     ]
 
 
-def test_nothing_usable_says_what_was_expected():
-    with pytest.raises(InputError, match=r"^it holds no question that can be used; expected: an object\n  example 1: "):
-        load("broken")
-    with pytest.raises(InputError, match=r"^it holds no question that can be used; expected: an object$"):
-        load()
-    with pytest.raises(InputError, match=r"^it holds no question to ask: 2 unanswerable$"):
-        load({}, {})
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["broken"], r"^it holds no question that can be used; expected: an object\n  example 1: "),
+        ([], r"^it holds no question that can be used; expected: an object$"),
+        ([{}, {}], r"^it holds no question to ask: 2 unanswerable$"),
+    ],
+)
+def test_nothing_usable_says_what_was_expected(values, message):
+    with pytest.raises(InputError, match=message):
+        loaded_from(*values)
 
 
 def test_a_sample_is_the_same_everywhere_and_always():
-    drawn = sampled(examples("abcdefghij"), 4, 0)
-    assert [example.id for example in drawn] == ["f", "j", "d", "a"]
+    assert [example.id for example in sampled(examples("abcdefghij"), 4, 0)] == ["f", "j", "d", "a"]
+    ids = [str(number) for number in range(100)]
+    assert len({tuple(example.id for example in sampled(examples(ids), 10, seed)) for seed in range(20)}) == 20
 
 
 @given(IDS, st.integers(1, 25), st.integers())
@@ -72,6 +79,34 @@ def test_a_larger_sample_begins_with_the_smaller(ids, count, seed):
     assert sampled(examples(ids), count + 1, seed)[:count] == sampled(examples(ids), count, seed)
 
 
-def test_another_seed_draws_others():
-    ids = [str(number) for number in range(100)]
-    assert len({tuple(example.id for example in sampled(examples(ids), 10, seed)) for seed in range(20)}) == 20
+def test_a_benchmark_by_name_and_path_and_a_sample_of_it_whatever_its_order(write_json):
+    path, turned = write_json("nq.jsonl", NAMES), write_json("turned.jsonl", NAMES[::-1])
+    assert [example.answers for example in load(f"nq:{path}").examples] == [("Ann",), ("Bo",), ("Cy",), ("Di",)]
+    assert load(f" NQ:{path}") == load(f"nq:{path}")
+    drawn = load(f"nq:{path}", sample=2, seed=3).ids
+    assert len(drawn) == 2
+    assert load(f"nq:{turned}", sample=2, seed=3).ids == load(path, sample=2, seed=3).ids == drawn
+    assert load(f"nq:{path}", sample=9).ids == load(f"nq:{path}", sample=4).ids
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_the_users_own_file(write_json, kind):
+    path = write_json("own.jsonl", '{"id": "a", "question": "Who?", "answer": "Ann"}\n{"question": "Who?"}\n')
+    loaded = load(kind(path))
+    assert loaded.examples == [Example("a", "Who?", ("Ann",))]
+    assert [str(problem) for problem in loaded.problems] == [f"{path}, line 2: there is no answer, found question"]
+    with pytest.raises(InputError, match="is one file, which is one split: leave the split 'dev' out"):
+        load(kind(path), split="dev")
+
+
+@pytest.mark.parametrize("name", ["hotpot", "dev.json", "hotpot:dev.json", ""])
+def test_what_is_neither_a_benchmark_nor_a_file(name):
+    with pytest.raises(InputError, match=r"is neither a benchmark nor a \.jsonl or \.csv file of your own") as caught:
+        load(name)
+    assert "hotpotqa, hotpotqa-fullwiki, 2wikimultihopqa" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["own.jsonl", "nq"])
+def test_a_sample_of_nothing(name):
+    with pytest.raises(InputError, match="sample must be at least 1, not 0"):
+        load(name, sample=0)

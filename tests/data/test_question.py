@@ -1,4 +1,4 @@
-"""The turns before a follow-up question."""
+"""A question with the turns before it, and references between quizzes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.question import MOST_TURNS, Question, turns
+from keqa.data.quiz_references import Quiz, check, parse, plain, references, resolvable, resolve
 from keqa.errors import InputError
 
 
@@ -58,3 +59,70 @@ def test_a_choice_has_so_many_options(choices):
     with pytest.raises(InputError, match="at most 256 with 50,000 are allowed"):
         Question.check("Which?", "choice", choices, 10_000)
     assert len(Question.check("Which?", "choice", ["x"] * 256, 10_000).choices) == 256
+
+
+def test_references_are_resolved_in_one_pass_and_only_where_there_is_an_answer():
+    quiz = Quiz(11, "Is #10 older than #1?", references("Is #10 older than #1?"))
+    assert quiz.depends_on == (10, 1)
+    # An answer that looks like a reference stays what it is.
+    assert resolve(quiz, {1: "#2", 2: "Cy", 10: "Bo"}) == "Is Bo older than #2?"
+    assert resolve(Quiz(2, "When was #1 born?", (1,)), {1: None}) is None
+    assert resolve(Quiz(2, "When was #7 born?", (7,)), {}) is None
+    assert references("＃1 的妻子是谁? # 2 of#3") == (1, 2, 3)
+    assert plain("  Who\n is  ANN? ") == plain("who is Ann?") == "who is ann?"
+
+
+def test_blank_quizzes_keep_their_number_and_labels_are_dropped():
+    quizzes = parse(["1. Who directed Up?", " ", "#3: When was #1 born?", "4.5 million of what?", "2) Who?"])
+    assert [(quiz.index, quiz.text) for quiz in quizzes] == [
+        (1, "Who directed Up?"),
+        (3, "When was #1 born?"),
+        (4, "4.5 million of what?"),
+        (5, "2) Who?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["Who?", "When was #1 born?"], []),
+        (["When was #2 born?", "Who?"], [(1, "LaterReference", False)]),
+        (["When was #1 born?"], [(1, "SelfReference", True)]),
+        (["Who?", "When was #9 born?"], [(2, "MissingReference", True)]),
+        (["When was #0 born?"], [(1, "MissingReference", True)]),
+        (
+            ["Who is #2?", "Who is #1?"],
+            [(1, "LaterReference", False), (1, "ReferenceCycle", True)],
+        ),
+    ],
+)
+def test_broken_references_are_named(texts, found):
+    assert [(problem.quiz, problem.cause, problem.fatal) for problem in check(parse(texts))] == found
+
+
+def test_what_leads_to_a_broken_reference_is_not_resolvable():
+    assert resolvable(parse(["Who?", "Who is #9?", "When was #2 born?", "Where is #1?"])) == {1, 4}
+
+
+@given(
+    texts=st.lists(
+        st.lists(st.sampled_from(["who ", "is ", "#1", "#2", "#3", "#10", "＃2", "# 1 "]), max_size=4).map("".join),
+        max_size=4,
+    )
+)
+def test_what_is_resolved_holds_no_reference(texts):
+    quizzes = parse(texts)
+    sound = resolvable(quizzes)
+    fatal = any(problem.fatal for problem in check(quizzes))
+    assert fatal == (len(sound) < len(quizzes))
+    for quiz in quizzes:
+        text = resolve(quiz, dict.fromkeys(sound, "Ann"))
+        assert text is None or references(text) == ()
+        if quiz.index in sound:
+            assert text is not None
+
+
+def test_a_number_of_thousands_of_digits_refers_to_nothing():
+    [quiz] = parse([f"{'1' * 5000}. Where is #{'2' * 5000}?"])
+    assert [problem.cause for problem in check([quiz])] == ["MissingReference"]
+    assert resolve(quiz, {1: "Oslo"}) is None

@@ -39,90 +39,85 @@ def test_the_verdicts_of_freshqa_are_scored_as_such(shared_data):
     assert Counter(e.scored_as for e in load(shared_data("freshqa:freshqa/freshqa.csv")).examples)["yes/no"] == 10
 
 
-def test_hotpotqa_has_facts_and_passages(shared_data):
-    example = load(shared_data("hotpotqa:hotpotqa")).examples[0]
-    assert example.supporting_facts == (SupportingFact("Rory Kostjasyn", 1), SupportingFact("Melbourne Storm", 0))
-    assert len(example.context) == 10
-    assert [p.title for p in example.context if p.role == "supporting"] == ["Rory Kostjasyn", "Melbourne Storm"]
-    assert example.context[0].text.startswith(
-        "Rory Kostjasyn (born 6 June 1987) is a former Australian professional rugby league footballer. He played"
-    )
+@pytest.mark.parametrize(
+    ("spec", "name", "value"),
+    [
+        (
+            "hotpotqa:hotpotqa",
+            "supporting_facts",
+            (SupportingFact("Rory Kostjasyn", 1), SupportingFact("Melbourne Storm", 0)),
+        ),
+        (
+            "2wikimultihopqa:2wikimultihopqa",
+            "triples",
+            (
+                Triple("Eric Khoo Heng-Pheng", "date of death", "13 January 2014"),
+                Triple("Jeon Myeong-un", "date of death", "19 November 1947"),
+            ),
+        ),
+        (
+            "strategyqa:strategyqa/strategyqa_train.json",
+            "supporting_facts",
+            (
+                SupportingFact(text="Apartheid lasted from 1948 until the early 1990s."),
+                SupportingFact(text="Actress Elle Fanning was born on April 9, 1998."),
+                SupportingFact("Elle Fanning", 1),
+                SupportingFact("Apartheid", 1),
+                SupportingFact("Elle Fanning", 5),
+                SupportingFact("Apartheid", 153),
+            ),
+        ),
+        (
+            "openbookqa:openbookqa/Additional/test_complete.jsonl",
+            "supporting_facts",
+            (SupportingFact(text="fog is formed by water vapor condensing in the air"),),
+        ),
+        (
+            "webqa:webqa_zh",
+            "context",
+            (ContextPassage("", "武则天最初是唐太宗李世民的后宫中的才人，曾受宠幸", "supporting"),),
+        ),
+    ],
+)
+def test_the_evidence_of_the_first_question(shared_data, spec, name, value):
+    assert getattr(load(shared_data(spec)).examples[0], name) == value
 
 
-def test_2wikimultihopqa_has_triples(shared_data):
-    example = load(shared_data("2wikimultihopqa:2wikimultihopqa")).examples[0]
-    assert example.triples == (
-        Triple("Eric Khoo Heng-Pheng", "date of death", "13 January 2014"),
-        Triple("Jeon Myeong-un", "date of death", "19 November 1947"),
-    )
+@pytest.mark.parametrize(
+    ("spec", "roles", "begins"),
+    [
+        ("hotpotqa:hotpotqa", {"distractor": 8, "supporting": 2}, "Rory Kostjasyn (born 6 June 1987) is a former"),
+        ("nq:nq/nq-open-oracle.jsonl", {"supporting": 1}, ""),
+        ("rgb-en:rgb/en_fact.json", {"supporting": 2, "counterfactual": 2}, ""),
+    ],
+)
+def test_the_passages_of_the_first_question(shared_data, spec, roles, begins):
+    context = load(shared_data(spec)).examples[0].context
+    found = Counter(passage.role for passage in context)
+    assert {role: found[role] for role in roles} == roles
+    assert context[0].text.startswith(begins)
 
 
 def test_musique_has_the_paragraphs_behind_the_hops(shared_data):
-    loaded = load(shared_data("musique:musique"))
-    assert [(fact.title, fact.position) for fact in loaded.examples[0].supporting_facts] == [
-        ("Mach number", 4),
-        ("Vinko Dvořák", 5),
-    ]
-    assert {len(example.context) for example in loaded.examples} == {20}
-    assert all(len(e.quizzes) == len(e.quiz_answers) == int(e.id[0]) for e in loaded.examples)
-    assert all(e.quiz_answers[-1] == e.answers[0] for e in loaded.examples)
+    examples = load(shared_data("musique:musique")).examples
+    facts = [(fact.title, fact.position) for fact in examples[0].supporting_facts]
+    assert facts == [("Mach number", 4), ("Vinko Dvořák", 5)]
+    assert {len(example.context) for example in examples} == {20}
+    assert all(len(e.quizzes) == len(e.quiz_answers) == int(e.id[0]) for e in examples)
+    assert all(e.quiz_answers[-1] == e.answers[0] for e in examples)
 
 
-def test_strategyqa_has_facts_and_the_paragraphs_of_all_annotators(shared_data):
-    facts = load(shared_data("strategyqa:strategyqa/strategyqa_train.json")).examples[0].supporting_facts
-    assert facts == (
-        SupportingFact(text="Apartheid lasted from 1948 until the early 1990s."),
-        SupportingFact(text="Actress Elle Fanning was born on April 9, 1998."),
-        SupportingFact("Elle Fanning", 1),
-        SupportingFact("Apartheid", 1),
-        SupportingFact("Elle Fanning", 5),
-        SupportingFact("Apartheid", 153),
-    )
-
-
-def test_the_gold_passage_of_nq(shared_data):
-    loaded = load(shared_data("nq:nq/nq-open-oracle.jsonl"))
-    assert {tuple(passage.role for passage in example.context) for example in loaded.examples} == {("supporting",)}
-    assert loaded.examples[0].context[0].title == "List of Nobel laureates in Physics"
-
-
-def test_questions_of_nq_keep_their_ids_from_file_to_file(shared_data):
+def test_ids_stay_from_file_to_file_and_from_language_to_language(shared_data):
     ids = [set(load(shared_data(f"nq:nq/{name}")).ids) for name in ("NQ-open.dev.jsonl", "nq-open-oracle.jsonl")]
     assert ids[0] == ids[1]
-
-
-def test_parallel_questions_of_xquad(shared_data):
-    english, chinese = (load(shared_data(f"xquad-{one}:squad/xquad.{one}.json")) for one in ("en", "zh"))
-    assert english.ids == chinese.ids
-    assert load(shared_data("xquad-en:squad/xquad.en.json"), sample=20).ids == [
-        e.id for e in load(shared_data("xquad-zh:squad/xquad.zh.json"), sample=20).examples
-    ]
-
-
-def test_the_fact_behind_a_choice(shared_data):
-    loaded = load(shared_data("openbookqa:openbookqa/Additional/test_complete.jsonl"))
-    assert loaded.examples[0].supporting_facts == (
-        SupportingFact(text="fog is formed by water vapor condensing in the air"),
-    )
-
-
-def test_the_documents_of_rgb(shared_data):
-    example = load(shared_data("rgb-en:rgb/en_fact.json")).examples[0]
-    roles = Counter(passage.role for passage in example.context)
-    assert roles["supporting"] == 2
-    assert roles["counterfactual"] == 2
-    wrong = next(passage.text for passage in example.context if passage.role == "counterfactual")
-    assert "officially released on September 21, 2021" in wrong
+    english, chinese = (shared_data(f"xquad-{one}:squad/xquad.{one}.json") for one in ("en", "zh"))
+    assert load(english).ids == load(chinese).ids
+    assert load(english, sample=20).ids == load(chinese, sample=20).ids
 
 
 def test_an_answer_of_rgb_with_two_parts(shared_data):
     examples = {e.id: e for e in load(shared_data("rgb-zh:rgb/zh_fact.json")).examples}
     assert examples["13"].answers == ("澳大利亚, 悉尼",)
-
-
-def test_an_evidence_of_webqa(shared_data):
-    example = load(shared_data("webqa:webqa_zh")).examples[0]
-    assert example.context == (ContextPassage("", "武则天最初是唐太宗李世民的后宫中的才人，曾受宠幸", "supporting"),)
 
 
 @pytest.mark.parametrize(

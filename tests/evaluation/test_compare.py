@@ -8,14 +8,14 @@ from dspy.utils.exceptions import LMAuthError
 from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, make
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import compare, run_path
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
+from keqa.programs.build import Parts, make
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.registry import METHODS, arguments_of, load_class, parse_spec
 from keqa.programs.shared_draws import SharedDraws
 

@@ -17,7 +17,7 @@ from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.programs.stages import selection
 from keqa.retrievers import CachingRetriever, HybridRetriever, Passage, build_index, open_index
-from keqa.retrievers.dense.encoding import EncoderSettings
+from keqa.retrievers.embedding import EncoderSettings
 
 
 @pytest.fixture

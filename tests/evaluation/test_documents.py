@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from keqa.data.evidence import ContextPassage
-from keqa.data.example import Example
+from keqa.data.example import ContextPassage, Example
 from keqa.errors import InputError
 from keqa.evaluation.documents import from_contexts, from_index, from_memory, make_documents
 from keqa.evaluation.evaluate import evaluate

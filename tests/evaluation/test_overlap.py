@@ -8,8 +8,6 @@ import pytest
 
 from keqa.cli.run_table import figures, run_table
 from keqa.errors import InputError
-from keqa.evaluation.build import Parts
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.compare import compare
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.overlap import overlap_notes
@@ -17,6 +15,8 @@ from keqa.evaluation.questions import Questions
 from keqa.evaluation.reports import entries_of, tables
 from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
+from keqa.programs.build import Parts
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.learned import NOTHING, LearnedQuestions
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.folder import save

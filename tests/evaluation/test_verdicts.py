@@ -7,11 +7,11 @@ import re
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
 
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.shared_draws import SharedDraws

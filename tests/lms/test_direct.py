@@ -15,7 +15,7 @@ from openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.lms import adapter, build_lm, served
 from keqa.lms.direct import is_direct
-from keqa.programs.calls.cost import Meter
+from keqa.programs.calls.session import Meter
 from keqa.signatures import AnswerQuiz
 
 pytestmark = pytest.mark.server

@@ -12,10 +12,10 @@ import dspy
 import pytest
 from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 
-from keqa.evaluation.call_cache import CallCache
 from keqa.lms import adapter, build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known
-from keqa.programs.calls.cost import Meter
+from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.calls.session import Meter
 from keqa.signatures import AnswerQuiz
 
 pytestmark = pytest.mark.server

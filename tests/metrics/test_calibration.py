@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.calibration import Bin, brier, expected_calibration_error, reliability
+from keqa.metrics.confidence import Bin, brier, expected_calibration_error, reliability
 
 ANSWERS = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 1.0])), min_size=1, max_size=30)
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from keqa.metrics.certainty import (
+from keqa.metrics.samples import (
     CERTAINTIES,
     answer_type_sizes,
     certainty_by_samples,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.gates import auroc
+from keqa.metrics.confidence import auroc
 
 TENTHS = st.lists(st.integers(0, 10).map(lambda tenth: tenth / 10), min_size=1, max_size=20)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from keqa.metrics.rejection import aurc, prediction_rejection_ratio, risk_coverage
+from keqa.metrics.confidence import aurc, prediction_rejection_ratio, risk_coverage
 
 ANSWERS = st.lists(
     st.tuples(st.integers(0, 3).map(lambda third: third / 3), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=6

@@ -3,7 +3,7 @@ import random
 import pytest
 from scipy.stats import beta
 
-from keqa.metrics.risk import control_risk, risk_p_value
+from keqa.metrics.confidence import control_risk, risk_p_value
 
 
 def test_at_the_bound_of_clopper_and_pearson_it_is_delta():

@@ -1,6 +1,6 @@
 import pytest
 
-from keqa.metrics.searching import SearchRates
+from keqa.metrics.retrieval import SearchRates
 
 
 def test_over_and_under_search():

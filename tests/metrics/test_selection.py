@@ -2,7 +2,8 @@ from fractions import Fraction
 
 import pytest
 
-from keqa.metrics.selection import holds_answer, share_selected
+from keqa.metrics.accuracy import holds_answer
+from keqa.metrics.retrieval import share_selected
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.similarity import SIMILARITIES, bert_score, lexical_similarity, rouge_l, token_f1
+from keqa.metrics.samples import SIMILARITIES, bert_score, lexical_similarity, rouge_l, token_f1
 
 TEXTS = st.lists(st.sampled_from(["june", "ten", "1982", "or", "9"]), max_size=6).map(" ".join)
 FORMS = st.sampled_from(sorted(SIMILARITIES))

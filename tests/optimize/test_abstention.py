@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keqa.errors import InputError
-from keqa.metrics.risk import risk_p_value
+from keqa.metrics.confidence import risk_p_value
 from keqa.optimize.abstention import Outcome, UnheldRiskError, _learn, calibrate
 from keqa.programs.records import QuestionRecord, QuizRecord
 

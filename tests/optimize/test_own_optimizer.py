@@ -11,11 +11,11 @@ from dspy.teleprompt.gepa import InstructionProposer
 
 import keqa
 from keqa.errors import ConfigurationError
-from keqa.lms.outside import Guarded
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_optimizers import run_optimizer
 from keqa.optimize.student import Student
+from keqa.programs.calls.outside import Guarded
 from keqa.storage.journal import Journal
 
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
-from keqa.evaluation.build import Parts, make
 from keqa.programs import arguments, baselines
 from keqa.programs.arguments import Kind, TopK, check, checked, exact
+from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import CallLimiter
 from keqa.programs.gates import (
     CertaintyGate,

@@ -12,8 +12,7 @@ import keqa
 from keqa.programs.contradicting import contradictions, differing_value, newer
 from keqa.programs.keqa import KEQA
 from keqa.programs.sources import disagreements_of
-from keqa.retrievers.base import Passage
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Passage, Place
 
 # By language: what is asked, what an older and a newer file say, and what a file says of something else.
 FACTS = {

@@ -11,10 +11,9 @@ from keqa import signatures
 from keqa.evaluation.configuration import demonstrations_of, describe
 from keqa.lms.local.provider import InProcessLM
 from keqa.programs.baselines import ClosedBook
-from keqa.programs.demonstrations import fixed_for
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor_state import Predictor, demos_of
+from keqa.programs.predictor import Predictor, demos_of, fixed_for
 from keqa.programs.saving.folder import load, save
 from keqa.signatures.markers import sections
 

@@ -41,8 +41,7 @@ from keqa.retrievers import (
     build_index,
     open_index,
 )
-from keqa.retrievers.dense import EncoderSettings
-from keqa.retrievers.manifest import VectorSettings
+from keqa.retrievers.manifest import EncoderSettings, VectorSettings
 
 
 def test_a_function_of_the_package_is_told_by_its_name():

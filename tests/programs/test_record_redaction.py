@@ -14,7 +14,6 @@ from keqa.optimize.asking import Asking
 from keqa.programs import KEQA
 from keqa.programs.boundary.model import BoundaryError
 from keqa.programs.gates import BoundaryGate
-from keqa.programs.record_redaction import lms_asked
 from keqa.programs.saving.folder import save
 from keqa.storage.journal import Journal
 
@@ -49,8 +48,8 @@ def program(scripted, retriever):
 
 def test_the_language_model_of_a_boundary_model_is_asked_too(program):
     made = program()
-    assert {id(lm) for lm in lms_asked(made)} == {id(made.get_lm()), id(made._lms.value.boundary)}
-    assert None in lms_asked(KEQA(None))
+    assert {id(lm) for lm in made.lms_asked()} == {id(made.get_lm()), id(made._lms.value.boundary)}
+    assert None in KEQA(None).lms_asked()
 
 
 def test_a_run_file_holds_no_key(program):

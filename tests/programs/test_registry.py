@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, make, own_of
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
+from keqa.programs.build import Parts, make, own_of
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program

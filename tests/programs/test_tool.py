@@ -12,8 +12,7 @@ from dspy.utils import DummyLM
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.prediction import AnswerPrediction
-from keqa.programs.tool import observation
+from keqa.programs.prediction import AnswerPrediction, observation
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from keqa.programs.program import UnansweredError
 from keqa.programs.records import FoundQuiz, MissingQuiz
 from keqa.programs.stages.documents import words_lacking
 from keqa.programs.unanswered import message_of
-from keqa.retrievers.base import Passage
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Passage, Place
 
 SALARY = "What is the salary of Jonas Albrecht?"
 

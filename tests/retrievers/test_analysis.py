@@ -3,17 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.retrievers import Passage
-from keqa.retrievers.analysis import (
+from keqa.retrievers.text import (
     LANGUAGES,
     MAX_QUERY_TERMS,
     analyzer,
     index_terms,
     language_of,
+    language_of_text,
     query_terms,
     settings_for,
 )
-from keqa.retrievers.languages import language_of_text
 
 any_text = st.text(st.characters(exclude_categories=()))
 
@@ -70,8 +69,8 @@ def test_chinese_analyzer_never_raises(text):
 
 
 def test_language_is_reported_from_the_text():
-    english = Passage("1", "", "The Chinese name of Beijing is 北京, and it is the capital of the country of China.")
-    chinese = Passage("2", "", "北京是中华人民共和国的首都。")
+    english = "The Chinese name of Beijing is 北京, and it is the capital of the country of China."
+    chinese = "北京是中华人民共和国的首都。"
     assert language_of("auto", [english]) == "en"
     assert language_of("auto", [chinese]) == "zh"
     assert language_of("auto", [english] * 3 + [chinese]) == "zh"
@@ -118,7 +117,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_a_language_is_found_by_its_function_words_and_letters(language):
-    assert language_of("auto", [Passage("1", "", TEXTS[language])]) == language
+    assert language_of("auto", [TEXTS[language]]) == language
 
 
 MORE = {
@@ -143,11 +142,11 @@ def test_a_passage_that_does_not_say_it_is_of_the_language_of_the_index():
 
 
 def test_a_mixed_corpus_goes_to_the_analyzer_that_serves_most_of_it():
-    german, english = Passage("1", "", TEXTS["de"]), Passage("2", "", TEXTS["en"])
-    chinese = Passage("3", "", "北京是中华人民共和国的首都。")
+    german, english = TEXTS["de"], TEXTS["en"]
+    chinese = "北京是中华人民共和国的首都。"
     assert language_of("auto", [german, german, german, chinese]) == "de"
     assert language_of("auto", [english, english, english, german]) == "en"
-    assert language_of("auto", [Passage("1", "", "name: Ulm; height: 161; berth: N4")]) == "en"
+    assert language_of("auto", ["name: Ulm; height: 161; berth: N4"]) == "en"
     assert language_of("auto", [german], ("en", "zh")) == "en"
     with pytest.raises(InputError, match="no analyzer for 'de'"):
         language_of("de", [], ("en", "zh"))

@@ -16,7 +16,7 @@ import pytest
 from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalError
 from keqa.retrievers import Passage, TantivyRetriever, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.engines import facts_of
-from keqa.retrievers.layout import exclusive
+from keqa.retrievers.local.build import exclusive
 
 pytestmark = pytest.mark.process
 MODEL = "some/model"
@@ -392,7 +392,7 @@ def test_any_byte_of_any_file_counts(build, tmp_path, passages):
     # Nothing has mapped a copy into memory.
     copy = shutil.copytree(tmp_path / "i", tmp_path / "copy")
     for path in (copy / "data" / name for name in names):
-        from keqa.retrievers.checksums import verify
+        from keqa.retrievers.local.build import verify
 
         whole = path.read_bytes()
         for place in {0, len(whole) // 2, len(whole) - 1} if whole else ():

@@ -7,10 +7,10 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, add_passages, build_dense, build_index, delete_passages, open_index, read_corpus
-from keqa.retrievers.changes import Change
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
 from keqa.retrievers.elasticsearch import load_index
 from keqa.retrievers.engines import engine_of, facts_of
+from keqa.retrievers.manifest import Change
 
 QUESTIONS = ("zebra stripes", "okapi forest", "who painted the harbour", "quagga", "lighthouse lamp", "the")
 
@@ -212,7 +212,8 @@ def test_a_large_index_is_written_anew_when_a_hundredth_was_deleted(tmp_path, mo
 
 DYING = """
 import os, signal, sys
-from keqa.retrievers import sync_folder, tantivy_build
+from keqa.retrievers import sync_folder
+from keqa.retrievers.local import build
 
 left = int(sys.argv[3])
 
@@ -226,8 +227,8 @@ def written(event, given=()):
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-real, sync = tantivy_build._commit, os.fsync
-tantivy_build._commit = lambda writer: (written("commit"), real(writer), written("commit"))
+real, sync = build._commit, os.fsync
+build._commit = lambda writer: (written("commit"), real(writer), written("commit"))
 os.fsync = lambda number: (written("fsync"), sync(number))[1]
 sys.addaudithook(written)
 sync_folder(sys.argv[1], sys.argv[2])
@@ -395,8 +396,8 @@ def week(documents, number):
 @pytest.mark.slow
 @pytest.mark.parametrize("flat_limit", [100, 4])
 def test_weeks_of_changes_of_vectors_end_in_what_a_build_gives(library, tmp_path, documents, monkeypatch, flat_limit):
-    monkeypatch.setattr("keqa.retrievers.dense.index._UNUSED", 0)
-    monkeypatch.setattr("keqa.retrievers.dense.index.FLAT_LIMIT", 2)
+    monkeypatch.setattr("keqa.retrievers.local.dense._UNUSED", 0)
+    monkeypatch.setattr("keqa.retrievers.local.dense.FLAT_LIMIT", 2)
     index = f"{tmp_path / 'index'}@some/model"
     given = {"model": "some/model", "sources": [str(documents)]}
     build_dense(read_corpus([documents]), tmp_path / "index", **given, flat_limit=flat_limit)
@@ -482,7 +483,7 @@ def test_a_failure_while_adding_changes_nothing_and_frees_the_index(tmp_path, pa
         raise ValueError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("keqa.retrievers.tantivy_build._commit", failing)
+        patch.setattr("keqa.retrievers.local.build._commit", failing)
         with pytest.raises(RetrievalError, match="disk full"):
             add_passages(tmp_path / "i", [Passage("new", "", "okapi")])
     assert open_index(tmp_path / "i").manifest.passages == 4

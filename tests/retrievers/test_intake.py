@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers import Passage
-from keqa.retrievers.intake import Intake, SeenIds, cleaned
+from keqa.retrievers.base import cleaned
+from keqa.retrievers.intake import Intake, SeenIds
 from keqa.retrievers.manifest import SourceHash
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.retrievers import CachingRetriever, Passage, add_passages, build_index, delete_passages, open_index
+from keqa.retrievers.base import NOWHERE, Place, place_beside, placed, unpacked
 from keqa.retrievers.elasticsearch.mapping import document, field_mappings, passage_of
 from keqa.retrievers.manifest import SourceHash
-from keqa.retrievers.place import NOWHERE, Place, place_beside, placed, unpacked
 
 PLACE = Place("sub/Bericht ß.pdf", 3, "Ergebnisse", "2024-05-31")
 PASSAGES = [Passage("a", "T", "the harbour wall", PLACE), Passage("b", "U", "the mill")]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers import Manifest, add_files, build_index, open_index, read_corpus
 from keqa.retrievers.engines import facts_of
-from keqa.retrievers.layout import check_place
+from keqa.retrievers.local.build import check_place
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import InputError
-from keqa.evaluation.call_cache import CallCache, is_sound
 from keqa.evaluation.evaluate import evaluate
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls.call_cache import CallCache, is_sound
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers.caching import _is_sound as hits_are_sound
-from keqa.storage.sqlite_store import SqliteStore
+from keqa.storage.journal import SqliteStore
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

@@ -12,14 +12,14 @@ import filelock
 import pytest
 
 from keqa.errors import InputError, RetrievalError
-from keqa.storage.locking import open_locked
+from keqa.storage.files import open_locked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files with content are not locked on Windows")
 
 HOLDING = """
 import sys, time
 from pathlib import Path
-from keqa.storage.locking import open_locked
+from keqa.storage.files import open_locked
 stream = open_locked(Path(sys.argv[1]), "another run", "wait")
 print("held", flush=True)
 time.sleep(600)

@@ -13,10 +13,8 @@ from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import RunFile
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
 from keqa.retrievers import Passage, build_index
-from keqa.storage.folders import atomic_write
-from keqa.storage.locking import open_locked
-from keqa.storage.private import new_file
-from keqa.storage.sqlite_store import SqliteStore
+from keqa.storage.files import atomic_write, new_file, open_locked
+from keqa.storage.journal import SqliteStore
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
 

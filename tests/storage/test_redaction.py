@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.programs.record_redaction import record_without_keys
-from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord, record_without_keys
 from keqa.storage.redaction import without_keys, without_secrets
 
 

@@ -16,9 +16,9 @@ from servers.local_http import LocalHandler, LocalServer
 
 from keqa.errors import KeqaError
 from keqa.lms import build_lm
-from keqa.retrievers.dense.hosted import HostedModel
 from keqa.retrievers.elasticsearch.address import parse_address
 from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.embedding import HostedModel
 from keqa.storage.replies import MOST, ReplyTooLargeError, Unpacker
 
 CHAT = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Paris"}, "finish_reason": "stop"}]}
@@ -66,7 +66,7 @@ def ask(model, url, **further):
 def embed(url, monkeypatch):
     monkeypatch.setenv("OPENAI_API_BASE", f"{url}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test")
-    monkeypatch.setattr("keqa.retrievers.dense.hosted._PATIENCE", 0.0)
+    monkeypatch.setattr("keqa.retrievers.embedding._PATIENCE", 0.0)
     return HostedModel("openai/text-embedding-3-small").embed(["a"])
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.errors import InputError, StorageError
-from keqa.storage.sqlite_store import SqliteStore
+from keqa.storage.journal import SqliteStore
 
 
 def test_what_is_kept_outlasts_the_process(tmp_path):

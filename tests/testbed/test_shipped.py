@@ -45,7 +45,7 @@ def test_it_knows_what_it_was_trained_on_often_and_guesses_at_the_rest(lm):
     import random
 
     from keqa.lms import Roles
-    from keqa.metrics.gates import auroc
+    from keqa.metrics.confidence import auroc
     from keqa.programs.gates import CertaintyGate
     from keqa.programs.stages.examination import Examination
     from keqa.testbed.relations import RELATIONS

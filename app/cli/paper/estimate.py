@@ -9,7 +9,6 @@ from typing import Any
 from keqa.cli.console import status
 from keqa.cli.opening import open_corpus
 from keqa.cli.paper.plan import UTILITY_REFERENCE, Plan, models_by_role
-from keqa.evaluation.build import Parts, make, own_of
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reproduction.estimate import (
     Estimate,
@@ -25,6 +24,7 @@ from keqa.evaluation.reproduction.estimate import (
 from keqa.evaluation.reproduction.experiments import SETTINGS, Experiment, analysed, settings_for
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.reproduction.training import REFERENCE, of_set
+from keqa.programs.build import Parts, make, own_of
 from keqa.programs.registry import METHODS, Spec
 
 

@@ -15,17 +15,17 @@ from keqa.cli.options import invocation
 from keqa.cli.paper.plan import Plan
 from keqa.cli.progress import Bars
 from keqa.errors import ConfigurationError
-from keqa.evaluation.build import Parts, own_of
-from keqa.evaluation.call_cache import CallCache
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reproduction.experiments import OF_REFERENCE, Experiment, settings_for
 from keqa.evaluation.reproduction.training import REFERENCE, build_program, compile_baseline, embedder_of, of_set
 from keqa.lms import Roles
+from keqa.programs.build import Parts, own_of
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.registry import Spec
 from keqa.programs.saving.folder import check_place
 from keqa.programs.stages.probabilities import tells_no_probabilities
 from keqa.retrievers import CachingRetriever, Retriever
-from keqa.storage.folders import check_writable
+from keqa.storage.files import check_writable
 
 
 def learn(plan: Plan) -> Plan:

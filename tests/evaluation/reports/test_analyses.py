@@ -72,7 +72,7 @@ def test_bert_score_stands_beside_the_judge_where_there_is_an_encoder(run, line,
         def embed_tokens(self, texts):
             return [np.array([np.eye(128)[ord(word[0])] for word in text.split()]) for text in texts]
 
-    monkeypatch.setattr("keqa.retrievers.dense.models.open_model", lambda name: Encoder())
+    monkeypatch.setattr("keqa.retrievers.embedding.open_model", lambda name: Encoder())
     asked = quiz("Question 0?", ["gold bar", "golden beam", "lead"], [[0], [1], [2]])
     grid = discriminator([one(run("keqa", [line(0, 1.0, answers=("gold bar",), quizzes=[asked])]))])
     # It takes "golden beam" for "gold bar", of which only the latter is right.

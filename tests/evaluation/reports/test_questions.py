@@ -34,7 +34,7 @@ def test_a_line_in_brief(examined, line):
     }
     assert (brief.right, brief.failed, brief.impaired, brief.unreadable, brief.searched) == (
         *(False, False, False, 0),
-        (True,),
+        (("Question 0?", True),),
     )
     (quiz,) = brief.quizzes
     assert quiz == examined.record.quizzes[0].model_copy(update={"passages": [], "evidence": []})
@@ -93,7 +93,13 @@ def test_which_quizzes_were_searched_for():
         QuestionRecord(question="four", method="always_retrieve", cost=Cost(retrievals=1)),
         QuestionRecord(question="five", method="closed_book", cost=Cost()),
     ]
-    assert [searched(record) for record in records] == [[False, True], [False], [False, True], [True], [False]]
+    assert [[was for _, was in searched(record)] for record in records] == [
+        [False, True],
+        [False],
+        [False, True],
+        [True],
+        [False],
+    ]
 
 
 @pytest.fixture

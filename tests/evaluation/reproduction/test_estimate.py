@@ -1,9 +1,9 @@
 import pytest
 
 from keqa.data.example import as_examples
-from keqa.evaluation.build import Parts
 from keqa.evaluation.reproduction.estimate import Bounds, Estimate, Spent, counter, estimate, estimates, price
 from keqa.evaluation.reproduction.rehearsal import stand_in
+from keqa.programs.build import Parts
 from keqa.programs.registry import METHODS, parse_spec
 
 pytestmark = pytest.mark.process

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError
-from keqa.evaluation.reproduction.checking import Checked, check, find
-from keqa.evaluation.reproduction.expectations import Case, Expected, case_names, load_case, read_case
+from keqa.evaluation.reproduction.cases import Case, Checked, Expected, case_names, check, find, load_case, read_case
 
 GOOD = """\
 what: A method is measured

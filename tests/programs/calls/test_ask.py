@@ -16,9 +16,19 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.calls.ask import ask, given_lm_of_role, lm_of_role, search, searched
-from keqa.programs.calls.cost import Event, Ledger
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, NoCopy, Session, context, current, gather, run_blocking, within
+from keqa.programs.calls.session import (
+    CallLimiter,
+    Event,
+    Ledger,
+    NoCopy,
+    Session,
+    context,
+    current,
+    gather,
+    run_blocking,
+    within,
+)
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import CallCost, Cost
 from keqa.retrievers.caching import Kept

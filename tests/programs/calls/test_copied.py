@@ -7,7 +7,7 @@ import pytest
 
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import Copies
-from keqa.programs.predictor_state import Predictor
+from keqa.programs.predictor import Predictor
 from keqa.signatures import AnswerFromDocuments
 
 INPUTS = ["Who is the CFO of Meridian Rail?", "The CFO of Meridian Rail is Ida Holm; it has four offices."]
@@ -37,13 +37,13 @@ def asked() -> Copies:
     ],
 )
 def test_what_is_of_a_demonstration_and_not_of_the_inputs(answer, names, copied):
-    copies = asked()
+    copies, said = asked(), dspy.Prediction(answer=[answer] if names else answer)
     if not copied:
-        copies.refuse(answer, names=names)
+        copies.check(said)
         assert copies.demos(1) is None
         return
     with pytest.raises(CallError, match="CopiedDemonstrationError"):
-        copies.refuse(answer, names=names)
+        copies.check(said)
 
 
 def test_it_is_asked_again_and_then_without_demonstrations():
@@ -52,6 +52,6 @@ def test_it_is_asked_again_and_then_without_demonstrations():
     for attempt in (0, 0):
         assert copies.demos(attempt) is None
         with pytest.raises(CallError):
-            copies.refuse("Mercury")
+            copies.check(dspy.Prediction(answer="Mercury"))
     assert copies.demos(1)() == []
-    copies.refuse("Mercury")
+    copies.check(dspy.Prediction(answer="Mercury"))

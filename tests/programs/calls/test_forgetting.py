@@ -11,7 +11,7 @@ from dspy.utils.exceptions import LMTransportError
 
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import ClosedBook
-from keqa.programs.calls.cache import keeping, listen_to, tell_kept
+from keqa.programs.calls.ask import keeping, listen_to, tell_kept
 
 
 @pytest.mark.usefixtures("memory_cache")

@@ -9,8 +9,8 @@ import pytest
 from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.lms.adapter import adapter
-from keqa.programs.calls.cost import Listener, Meter
 from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import Listener, Meter
 from keqa.signatures import AnswerQuiz
 
 

@@ -10,10 +10,10 @@ from fixtures.boundary import make_model
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.build import Parts, make
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
+from keqa.programs.build import Parts, make
 from keqa.programs.gates import BoundaryGate, Votes
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.values import read_values, settings_of

@@ -11,8 +11,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.reference.index import Entry
 from keqa.programs.reference.reliability import AgeRecord, Reliability, SourceRecord, source_of
 from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
-from keqa.retrievers.base import Hit, Passage
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Hit, Passage, Place
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from keqa.programs.gates import ConfidenceGate
 from keqa.programs.learned import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.saving import files
+from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
 
@@ -574,7 +574,7 @@ def test_what_a_program_learned_from_is_checked(tmp_path):
 
 
 def test_a_program_too_large_to_be_loaded_is_not_saved(monkeypatch, tmp_path):
-    monkeypatch.setitem(files._LIMITS, files.PROGRAM, 1000)
+    monkeypatch.setitem(files._LIMITS, files._PROGRAM, 1000)
     with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have [\d,]+ bytes"):
         save(KEQA(None), tmp_path / "program")
     assert not (tmp_path / "program").exists()

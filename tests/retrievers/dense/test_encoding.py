@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers import Passage
-from keqa.retrievers.dense import models
-from keqa.retrievers.dense.encoding import Encoder, EncoderSettings
+from keqa.retrievers import Passage, embedding
+from keqa.retrievers.embedding import Encoder, EncoderSettings
 
 PASSAGES = [Passage("1", "Zebra", "It has stripes."), Passage("2", "", "No title.")]
 
@@ -92,5 +91,5 @@ def test_a_folder_is_kept_by_its_absolute_path_and_any_other_name_as_it_is(libra
     assert Encoder.choose("some/model").settings.model == "some/model"
     # This name is that of the package, whatever folders there are.
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(models, "_packaged", lambda: "somewhere")
+    monkeypatch.setattr(embedding, "_packaged", lambda: "somewhere")
     assert Encoder.choose("local/minilm").settings.model == "local/minilm"

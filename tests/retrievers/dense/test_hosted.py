@@ -6,17 +6,15 @@ import pytest
 from servers.openai_server import FaultPlan, OpenAIServer
 
 from keqa.errors import ConfigurationError, RetrievalError
-from keqa.retrievers import Passage, build_dense, open_index
-from keqa.retrievers.dense import hosted
-from keqa.retrievers.dense.hosted import HostedModel, is_hosted
-from keqa.retrievers.dense.models import LOCAL
+from keqa.retrievers import Passage, build_dense, embedding, open_index
+from keqa.retrievers.embedding import LOCAL, HostedModel, is_hosted
 
 pytestmark = pytest.mark.server
 
 PASSAGES = [Passage(str(n), f"Title {n}", f"word{n} of {n % 7}") for n in range(300)]
 
 
-def embedding(text):
+def vector_of(text):
     row = [0.01] * 16
     for word in text.lower().replace(":", " ").split():
         row[zlib.crc32(word.encode()) % 16] += 1
@@ -29,7 +27,7 @@ def served(monkeypatch):
     started = []
 
     def start(**options):
-        server = OpenAIServer(embedding=embedding, **options).start()
+        server = OpenAIServer(embedding=vector_of, **options).start()
         started.append(server)
         for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "HOSTED_VLLM_API_BASE"):
             monkeypatch.setenv(name, server.api_base)
@@ -60,7 +58,7 @@ def test_an_index_is_built_and_searched(served, tmp_path, name):
 
 
 def test_what_fails_in_passing_is_asked_again(served, tmp_path, monkeypatch):
-    monkeypatch.setattr(hosted, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(embedding, "_FIRST_PAUSE", 0.01)
     server = served(faults=FaultPlan(0.4, ("429", "500", "503")))
     build_dense(PASSAGES, tmp_path / "index", model="openai/text-embedding-3-small", shard=50, notice=lambda said: None)
     assert any(call.fault for call in server.embedded)
@@ -71,8 +69,8 @@ def test_what_fails_in_passing_is_asked_again(served, tmp_path, monkeypatch):
 
 
 def test_a_build_that_failed_resumes(served, tmp_path, monkeypatch):
-    monkeypatch.setattr(hosted, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(hosted, "_PATIENCE", 0.1)
+    monkeypatch.setattr(embedding, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(embedding, "_PATIENCE", 0.1)
     name, reported = "openai/text-embedding-3-small", []
     server = served(faults=FaultPlan(1.0, ("500",), only=lambda body: "Title 150: word150 of 3" in body["input"]))
     with pytest.raises(RetrievalError, match="did not answer"):
@@ -91,7 +89,7 @@ def test_a_wrong_key_or_address_is_reported_and_no_key_repeated(served, monkeypa
     with pytest.raises(ConfigurationError, match="refuses the key") as refused:
         HostedModel("openai/text-embedding-3-small").embed(["x"])
     assert "sk-right" not in str(refused.value)
-    monkeypatch.setattr(hosted, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(embedding, "_FIRST_PAUSE", 0.01)
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
     with pytest.raises(RetrievalError, match="embedding model 'openai/text-embedding-3-small'"):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.retrievers.dense.models import open_model
+from keqa.retrievers.embedding import open_model
 
 
 def test_a_model_is_opened_once_for_all_its_users(library):

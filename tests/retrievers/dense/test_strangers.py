@@ -8,7 +8,7 @@ import pytest
 
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers import build_dense, build_index, open_index
-from keqa.retrievers.dense.models import open_model
+from keqa.retrievers.embedding import open_model
 from keqa.retrievers.engines import facts_of, folder_and_model
 
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.analysis import AnalyzerSettings
 from keqa.retrievers.elasticsearch.mapping import analyzer_settings, check_analyzer, index_settings, key, query_body
+from keqa.retrievers.text import AnalyzerSettings
 
 ENGLISH, CHINESE = analyzer_settings("en"), analyzer_settings("zh")
 

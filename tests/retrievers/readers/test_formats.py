@@ -9,7 +9,7 @@ import pytest
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers import read_corpus
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Place
 from keqa.retrievers.readers import beside
 
 pytestmark = pytest.mark.process

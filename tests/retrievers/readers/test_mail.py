@@ -8,7 +8,7 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.retrievers import read_corpus
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Place
 
 
 def read(path, data):

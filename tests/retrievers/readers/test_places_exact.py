@@ -7,7 +7,7 @@ import pytest
 
 from keqa.programs.supporting import supporting_sentences
 from keqa.retrievers import build_index, open_index, read_corpus
-from keqa.retrievers.place import Place
+from keqa.retrievers.base import Place
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers import Passage, read_corpus, readers
-from keqa.retrievers.left_out import RECORD_SUFFIXES
+from keqa.retrievers.manifest import RECORD_SUFFIXES
 from keqa.retrievers.readers.documents import passages_of
 
 field = st.text("ab \"\\',\té京", max_size=20).map(lambda text: f"x{text}y")

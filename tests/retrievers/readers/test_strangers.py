@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers import LeftOut, Passage, read_corpus
-from keqa.retrievers.left_out import LeftOutCounter
+from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import beside, common, documents
 from keqa.retrievers.readers.common import MAX_LINE, open_binary, read_lines
 from keqa.retrievers.splitting import split_text

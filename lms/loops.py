@@ -1,0 +1,167 @@
+"""The event loops of the process, and what ``dspy.streamify`` streams from them to the caller's loop.
+
+In one loop questions are answered, in the other LiteLLM's requests are awaited. A blocking read can only be given up by
+leaving its thread behind, for as long as a server chooses to send a byte now and then; an awaited one is cancelled, and
+its connection closed. LiteLLM has connections and a worker task that do not survive a change of loops, so whoever asks
+through it shares one loop. Questions have another one: what they run, such as a gate of one's own, may block it and
+wait for a request.
+
+DSPy's stream belongs to the loop that reads it, and nothing may touch it from these loops and their threads. A relay
+takes what is sent from anywhere, at once, and passes it on in the loop of the stream, in the order in which it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
+
+import dspy
+
+T = TypeVar("T")
+
+_END = object()
+_HELPERS = 32
+"""Threads for the short blocking parts of awaited calls, such as looking into a cache."""
+
+
+class Background:
+    """One event loop for the process, in a thread that ends with it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """Start without a loop; a forked process has the loop without its thread."""
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, which runs as soon as it is wanted."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._loop.set_default_executor(ThreadPoolExecutor(_HELPERS, thread_name_prefix=f"{self.name}-helper"))
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name=self.name, daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def is_here(self) -> bool:
+        """Whether this code runs in the loop's own thread."""
+        return self._thread is threading.current_thread()
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine to its end from blocking code, in a copy of the caller's context."""
+        if self.is_here():
+            # Blocking code that the loop itself calls, such as a callback, must not wait for the loop.
+            context = contextvars.copy_context()
+            with ThreadPoolExecutor(1, thread_name_prefix=f"{self.name}-nested") as own:
+                return own.submit(context.run, lambda: asyncio.run(main())).result()
+        future = asyncio.run_coroutine_threadsafe(main(), self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            # An interrupt of the waiting thread; of a coroutine that has ended this changes nothing.
+            future.cancel()
+            raise
+
+    async def awaited(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """As `run`, from a coroutine of any event loop; where that is cancelled, so is what it waits for."""
+        if self.is_here():
+            return await main()
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(main(), self.loop))
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    while not loop.is_closed():
+        # An exit that a task raises ends that task, and no other.
+        with suppress(KeyboardInterrupt, SystemExit):
+            loop.run_forever()
+
+
+requests = Background("keqa-requests")
+questions = Background("keqa-questions")
+
+
+class Relay:
+    """Stands in for a stream, in whose loop it is made; `send` may be awaited in any event loop, and never waits."""
+
+    def __init__(self, stream: Any) -> None:
+        self._home = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Any] = asyncio.Queue()
+        self._passing = self._home.create_task(self._pass_on(stream))
+
+    async def send(self, item: Any) -> None:
+        """Send something, as DSPy does."""
+        self.put(item)
+
+    def put(self, item: Any) -> None:
+        """Send something, from any thread; where the loop of the stream has ended, nobody hears of it."""
+        with suppress(RuntimeError):
+            self._home.call_soon_threadsafe(self._queue.put_nowait, item)
+
+    async def finish(self) -> None:
+        """Wait until all was passed on; to be called in the loop of the stream."""
+        self.put(_END)
+        try:
+            await self._passing
+        finally:
+            self._passing.cancel()
+
+    async def _pass_on(self, stream: Any) -> None:
+        import anyio
+
+        # Who reads the stream may have left before the program has ended.
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while (item := await self._queue.get()) is not _END:
+                await stream.send(item)
+
+
+@asynccontextmanager
+async def relayed() -> AsyncIterator[Relay | None]:
+    """Meanwhile calls in any loop and thread may stream; to be entered in the loop of the stream."""
+    stream = dspy.settings.send_stream
+    if stream is None or isinstance(stream, Relay):
+        yield None
+        return
+    relay = Relay(stream)
+    try:
+        with dspy.context(send_stream=relay):
+            yield relay
+    finally:
+        await relay.finish()
+
+
+@contextmanager
+def relayed_from_thread() -> Iterator[Relay | None]:
+    """As `relayed`, for blocking code in a worker thread of the loop of the stream.
+
+    In any other thread the stream is out of reach, and nothing is streamed.
+    """
+    stream = dspy.settings.send_stream
+    if stream is None or isinstance(stream, Relay):
+        yield None
+        return
+    from anyio import from_thread
+
+    try:
+        relay = from_thread.run_sync(Relay, stream)
+    except RuntimeError:
+        with dspy.context(send_stream=None):
+            yield None
+        return
+    try:
+        with dspy.context(send_stream=relay):
+            yield relay
+    finally:
+        from_thread.run(relay.finish)

@@ -1,0 +1,195 @@
+"""What a score says of the answers that it is given to: whether it ranks them, means what it says, and holds a risk.
+
+* Ranking: AUROC, risk against coverage (El-Yaniv and Wiener, 2010) and the prediction rejection ratio. Questions of
+  equal score are taken as in random order, in expectation: the result does not depend on how they happen to be listed,
+  and a score that says nothing is exactly as good as chance.
+* Calibration: of the answers given with a confidence of 80 %, four in five should be right.
+* Risk: Learn-then-Test (Angelopoulos et al., 2021), which holds for any distribution and any number of questions. Each
+  threshold is a hypothesis, "of the answers whose confidence reaches it more than the risk are wrong", which a binomial
+  test on calibration questions rejects or does not. The thresholds are tested in an order that was fixed before, from
+  the first on, and the last one that is rejected is taken: so that the chance to take one that does not hold is at most
+  delta, however many are tested.
+
+Scores and confidences are of answers, higher for the more certain; `quality` is how good each of these is, from 0 to 1,
+in the same order, such as EM or F1. What is out of range, or differs in number, is a ValueError.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+
+def auroc(known_scores: Sequence[float], unknown_scores: Sequence[float]) -> float:
+    """The area under the ROC curve of a score that should be higher for what is known; 0.5 is chance.
+
+    It is the chance that a known item scores higher than an unknown one, ties counted half (Mann and Whitney).
+    """
+    from scipy.stats import mannwhitneyu
+
+    if not known_scores or not unknown_scores:
+        raise ValueError(
+            f"AUROC needs items of both kinds, not {len(known_scores)} known and {len(unknown_scores)} unknown"
+        )
+    # Of the test only the statistic is wanted; how its p-value is found matters for time alone.
+    pairs = float(mannwhitneyu(known_scores, unknown_scores, method="asymptotic").statistic)
+    if math.isnan(pairs):
+        raise ValueError("scores must be numbers")
+    return pairs / (len(known_scores) * len(unknown_scores))
+
+
+@dataclass(frozen=True, slots=True)
+class RiskCoverage:
+    """The curve over the number of questions answered, the most certain first: coverage 1/n, … 1, and mean loss."""
+
+    coverage: tuple[float, ...]
+    risk: tuple[float, ...]
+
+    @property
+    def area(self) -> float:
+        """AURC: the mean risk over all coverages (Geifman et al., 2019); less is better."""
+        return math.fsum(self.risk) / len(self.risk)
+
+
+def risk_coverage(scores: Sequence[float], quality: Sequence[float]) -> RiskCoverage:
+    """Risk, the mean of 1 - quality, against coverage."""
+    if len(scores) != len(quality):
+        raise ValueError(f"scores and quality must be of one length, not {len(scores)} and {len(quality)}")
+    if not scores:
+        raise ValueError("a curve needs at least one answer")
+    if any(math.isnan(score) for score in scores) or not all(0 <= value <= 1 for value in quality):
+        raise ValueError("scores must be numbers, and qualities numbers from 0 to 1")
+    ranked = sorted(zip(scores, quality, strict=True), key=lambda pair: -pair[0])
+    risk: list[float] = []
+    lost = 0.0
+    for _, group in groupby(ranked, key=lambda pair: pair[0]):
+        losses = [1 - value for _, value in group]
+        mean = math.fsum(losses) / len(losses)
+        risk += [(lost + mean * place) / (len(risk) + place) for place in range(1, len(losses) + 1)]
+        lost += mean * len(losses)
+    return RiskCoverage(tuple(place / len(ranked) for place in range(1, len(ranked) + 1)), tuple(risk))
+
+
+def aurc(scores: Sequence[float], quality: Sequence[float]) -> float:
+    """The area under the risk-coverage curve."""
+    return risk_coverage(scores, quality).area
+
+
+def prediction_rejection_ratio(scores: Sequence[float], quality: Sequence[float]) -> float:
+    """PRR: how much of what the ideal order of rejecting answers gains over a random one a score gains.
+
+    As in Malinin and Gales (2021), with the areas taken over all rejection rates, as LM-Polygraph does:
+    (random - AURC of the score) / (random - AURC of the ideal order), where random is the mean risk. 1 is the ideal
+    order, 0 chance, and less a score that misleads; where all answers are equally good there is none.
+    """
+    curve = risk_coverage(scores, quality)
+    if min(quality) == max(quality):
+        raise ValueError(f"PRR needs answers that differ in quality; all have {quality[0]}")
+    chance = curve.risk[-1]
+    return (chance - curve.area) / (chance - aurc(quality, quality))
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Answers of similar confidence: above `low` (the first holds 0 as well) and up to `high`; with their means."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float
+    accuracy: float
+
+
+def reliability(confidences: Sequence[float], quality: Sequence[float], bins: int = 10) -> list[Bin]:
+    """The reliability diagram of confidences from 0 to 1: bins of equal width, without the empty ones."""
+    if len(confidences) != len(quality):
+        raise ValueError(f"confidences and quality must be of one length, not {len(confidences)} and {len(quality)}")
+    if not confidences or bins < 1:
+        raise ValueError("calibration needs at least one answer and one bin")
+    if not all(0 <= value <= 1 for value in (*confidences, *quality)):
+        raise ValueError("confidences and qualities must be numbers from 0 to 1")
+    members: dict[int, list[tuple[float, float]]] = {}
+    for pair in zip(confidences, quality, strict=True):
+        # Rounded first: 0.1 + 0.2 is a float above 0.3, and has no place in the bin above.
+        members.setdefault(max(0, math.ceil(round(pair[0] * bins, 9)) - 1), []).append(pair)
+    return [
+        Bin(
+            low=position / bins,
+            high=(position + 1) / bins,
+            count=len(pairs),
+            confidence=math.fsum(confidence for confidence, _ in pairs) / len(pairs),
+            accuracy=math.fsum(value for _, value in pairs) / len(pairs),
+        )
+        for position, pairs in sorted(members.items())
+    ]
+
+
+def brier(confidences: Sequence[float], quality: Sequence[float]) -> float:
+    """The Brier score: the mean square of what lies between confidence and quality; less is better (Brier, 1950)."""
+    reliability(confidences, quality, 1)
+    pairs = zip(confidences, quality, strict=True)
+    return math.fsum((confidence - value) ** 2 for confidence, value in pairs) / len(confidences)
+
+
+def expected_calibration_error(confidences: Sequence[float], quality: Sequence[float], bins: int = 10) -> float:
+    """ECE: the distance between confidence and accuracy, averaged over bins by their size (Guo et al., 2017, eq. 5)."""
+    found = reliability(confidences, quality, bins)
+    return math.fsum(one.count * abs(one.accuracy - one.confidence) for one in found) / len(confidences)
+
+
+@dataclass(frozen=True, slots=True)
+class Controlled:
+    """A threshold that holds a risk: confidences from it on are answered. With the counts that it was tested on."""
+
+    threshold: float
+    questions: int
+    answered: int
+    wrong: int
+
+    @property
+    def coverage(self) -> float:
+        """The share that is answered."""
+        return self.answered / self.questions
+
+
+def risk_p_value(wrong: int, answered: int, risk: float) -> float:
+    """How probable it is to see so few wrong answers where more than the risk are wrong.
+
+    It is P(Bin(answered, risk) <= wrong), the exact binomial test; 1 without an answer.
+    """
+    from scipy.stats import binom
+
+    if not 0 <= wrong <= answered:
+        raise ValueError(f"wrong answers must be from 0 to all of them, not {wrong} of {answered}")
+    _check_share("risk", risk)
+    return float(binom.cdf(wrong, answered, risk)) if answered else 1.0
+
+
+def control_risk(
+    thresholds: Sequence[float], confidences: Sequence[float], right: Sequence[bool], risk: float, delta: float
+) -> Controlled | None:
+    """The last of a sequence of thresholds at which the risk is held, with a chance of delta at most that it is not.
+
+    The thresholds are in the order in which they are tested, the most promising first, and must not come from the
+    questions that they are tested on. None where the first does not hold the risk.
+    """
+    if len(confidences) != len(right):
+        raise ValueError(f"{len(confidences)} confidences for {len(right)} answers")
+    if any(map(math.isnan, [*thresholds, *confidences])):
+        raise ValueError("thresholds and confidences must be numbers")
+    _check_share("delta", delta)
+    held = None
+    for threshold in thresholds:
+        reached = [one for confidence, one in zip(confidences, right, strict=True) if confidence >= threshold]
+        wrong = len(reached) - sum(reached)
+        if risk_p_value(wrong, len(reached), risk) > delta:
+            break
+        held = Controlled(threshold, len(right), len(reached), wrong)
+    return held
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must be above 0 and below 1, not {value}")

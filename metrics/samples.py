@@ -1,0 +1,145 @@
+"""What a set of sampled answers has in common: how certain it is, and how much its members resemble each other.
+
+The three certainties, of the papers and the code around them, take the sizes of the groups into which the samples fall:
+exact answer types (KBM, section 2.2) or clusters of one meaning (KEQA, Algorithm 1). H is the entropy of the groups'
+shares, with the natural logarithm.
+
+Lexical similarity, the mean over all pairs of samples, is an uncertainty measure of Fomicheva et al. (2020, section
+3.2, with METEOR); with ROUGE-L it is a baseline of Kuhn et al. (2023, Semantic Uncertainty) and of LM-Polygraph
+(Fadeeva et al., 2023). BERTScore is what the KEQA paper compares its judge of consistency with (Table 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
+
+from keqa.metrics.answers import f1, normalize, tokens
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CertaintyForm = Literal["by_types", "plain", "by_samples"]
+SimilarityForm = Literal["rouge_l", "token_f1"]
+
+
+def entropy(sizes: Sequence[int]) -> float:
+    """Entropy, in nats, of the shares of groups."""
+    if not sizes or min(sizes) < 1:
+        raise ValueError("certainty needs at least one group, and at least one member in each")
+    total = sum(sizes)
+    return sum(-size / total * math.log(size / total) for size in sizes)
+
+
+def certainty_by_types(sizes: Sequence[int]) -> float:
+    """1 - H / log k over k groups; 1 for one group. KBM in its final version.
+
+    It forgets how often each group came up: two groups of 15 and fifteen groups of 2 both have 0.
+    """
+    # Rounding must not take even groups below 0.
+    return 1.0 if _one_group(sizes) else max(0.0, 1.0 - entropy(sizes) / math.log(len(sizes)))
+
+
+def plain_certainty(sizes: Sequence[int]) -> float:
+    """1 - H, not normalised, so that it falls below 0 for more than e even groups. KBM in its first version."""
+    return 1.0 if _one_group(sizes) else 1.0 - entropy(sizes)
+
+
+def certainty_by_samples(sizes: Sequence[int]) -> float:
+    """1 - H / log N over N samples; 1 for one group, 0 where all samples differ. Code around KBM."""
+    return 1.0 if _one_group(sizes) else max(0.0, 1.0 - entropy(sizes) / math.log(sum(sizes)))
+
+
+CERTAINTIES: dict[CertaintyForm, Callable[[Sequence[int]], float]] = {
+    "by_types": certainty_by_types,
+    "plain": plain_certainty,
+    "by_samples": certainty_by_samples,
+}
+"""The three forms by name."""
+
+
+def answer_type_sizes(answers: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()) -> list[int]:
+    """Sizes of the groups of answers that are equal after normalisation, in order of first appearance."""
+    return list(Counter(normalize(answer, answer_type, choices) for answer in answers).values())
+
+
+def _one_group(sizes: Sequence[int]) -> bool:
+    entropy(sizes)
+    return len(sizes) == 1
+
+
+def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
+    """F-measure of the longest common subsequence of words (ROUGE-L of Lin, 2004, with beta = 1).
+
+    Words are those of `keqa.metrics.answers.tokens`, not stemmed: lower case, without articles and punctuation, each
+    Chinese character a word. 0 where one of the two has none.
+    """
+    left, right = tokens(first, answer_type, choices), tokens(second, answer_type, choices)
+    common = _common(left, right)
+    return 2 * common / (len(left) + len(right)) if common else 0.0
+
+
+def token_f1(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
+    """F1 over words, whatever their order; as `keqa.metrics.answers.f1`."""
+    return f1(first, [second], answer_type, choices)
+
+
+def bert_score(first: NDArray[Any], second: NDArray[Any]) -> float:
+    """F_BERT of Zhang et al. (2020, BERTScore, section 3): each token is matched with the most similar one.
+
+    ::
+
+        P = mean over the tokens of one of max x_i . y_j    R = the same for the other    F = 2 P R / (P + R)
+
+    Neither weighted by how rare tokens are nor rescaled, both of which the authors leave to choice. Rows are embeddings
+    of tokens, of length 1; 0 where one of the two has none, or nothing in them is alike.
+    """
+    if not len(first) or not len(second):
+        return 0.0
+    alike = first @ second.T
+    precision, recall = float(alike.max(axis=1).mean()), float(alike.max(axis=0).mean())
+    # Cosines of unlike tokens may be below 0, and the mean of such a precision and recall would mean nothing.
+    return 2 * precision * recall / (precision + recall) if min(precision, recall) > 0 else 0.0
+
+
+SIMILARITIES: dict[SimilarityForm, Callable[[str, str, str, Sequence[str]], float]] = {
+    "rouge_l": rouge_l,
+    "token_f1": token_f1,
+}
+"""The forms by name."""
+
+
+def lexical_similarity(
+    answers: Sequence[str | None],
+    form: SimilarityForm = "rouge_l",
+    answer_type: str = "short",
+    choices: Sequence[str] = (),
+) -> float:
+    """The mean similarity over all pairs of sampled answers; None, an abstention or a failure, resembles nothing.
+
+    A single sample has no pair: 1 for an answer, 0 for none.
+    """
+    if not answers:
+        raise ValueError("lexical similarity needs at least one sample")
+    if len(answers) == 1:
+        return float(answers[0] is not None)
+    similarity = SIMILARITIES[form]
+    pairs = list(combinations(answers, 2))
+    alike = [similarity(a, b, answer_type, choices) for a, b in pairs if a is not None and b is not None]
+    return sum(alike) / len(pairs)
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    """Length of the longest common subsequence, for all places of one text at once (Hyyrö, 2004, in bits)."""
+    places: dict[str, int] = {}
+    for place, word in enumerate(right):
+        places[word] = places.get(word, 0) | 1 << place
+    every = (1 << len(right)) - 1
+    unmatched = every
+    for word in left:
+        matched = unmatched & places.get(word, 0)
+        unmatched = (unmatched + matched | unmatched - matched) & every
+    return len(right) - unmatched.bit_count()

@@ -1,0 +1,250 @@
+"""Making a method from its specification, the compiled program that serves it, and the parts that all methods share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from keqa.errors import ConfigurationError, InputError
+from keqa.programs.gates import Gate, Golds, VoteGate
+from keqa.programs.keqa import KEQA
+from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
+from keqa.programs.predictor import demos_of
+from keqa.programs.program import Program
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.registry import KEQA as TARGET
+from keqa.programs.registry import Method, Spec, arguments_of, check_arguments, load_class, required, takes
+from keqa.programs.saving.folder import about, load
+from keqa.programs.shared_draws import SharedDraws
+from keqa.programs.stages.stage import RoleLMs
+from keqa.retrievers import Retriever
+from keqa.retrievers.masking import MaskingRetriever
+from keqa.signatures import ReasonFromMemory
+
+_ONE_LANGUAGE = {"rowen": {"language": None}}
+_PROMPTS = "reason"
+"""The argument by which methods have other prompts."""
+
+Folders: TypeAlias = Path | Sequence[Path] | None
+"""A folder that ``keqa compile`` wrote, several of them, or none."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What methods are made from.
+
+    Attributes:
+        retriever: The passages that all search.
+        lms: The language models that all ask; those of `dspy.settings` where None.
+        settings: Arguments for every method that has them; what is absent is the method's own default.
+        program: Folder of a compiled program, or of several; see `program_of`.
+        draws: Shared by the gates.
+        golds: For the oracle gate.
+        own: By a method's name, arguments for that one alone that take the place of its defaults.
+        embedder: The embedding model that compiled programs may open; see `keqa.load`.
+        prepare: Called with the specification of each program that is made, and the program, before it is asked.
+    """
+
+    retriever: Retriever | None
+    lms: RoleLMs | None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    program: Folders = None
+    draws: SharedDraws | None = None
+    golds: Golds | None = None
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    embedder: str | None = None
+    prepare: Callable[[Spec, Program], object] | None = None
+
+
+def own_of(lm: str | None) -> Mapping[str, Mapping[str, Any]]:
+    """By a method's name, arguments that it is given for a language model: the one that ships speaks English only."""
+    return _ONE_LANGUAGE if lm in (None, "keqa/tiny") else {}
+
+
+def merged(*own: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Arguments for single methods from several sources, of which a later one prevails, argument by argument."""
+    names = dict.fromkeys(name for one in own for name in one)
+    return {name: {key: value for one in own for key, value in one.get(name, {}).items()} for name in names}
+
+
+def make(spec: Spec, parts: Parts) -> Program:
+    """Make a method ready to be asked; see `Parts.prepare`."""
+    check_arguments(spec)
+    program = _baseline_program(spec, parts) if spec.method.target != TARGET else _gated(spec, parts)
+    if parts.prepare is not None:
+        parts.prepare(spec, program)
+    return program
+
+
+def _gated(spec: Spec, parts: Parts) -> Program:
+    """KEQA or what is made of it, with its own gate, another one, or one on shared draws."""
+    method = spec.method
+    if method.gate is None:
+        return _keqa(spec, parts)
+    if not method.gate.shares_draws:
+        return _keqa(spec, parts, gate=_gate_of(spec, method.gate, parts))
+    if parts.draws is None:
+        raise ConfigurationError(f"{method.name} needs draws that the gates share")
+    program = _keqa(spec, parts)
+    own = method.gate is VoteGate and not spec.arguments and type(program.examination.gate) is VoteGate
+    return parts.draws.sharing(program, None if own else _gate_of(spec, method.gate, parts))
+
+
+def given(spec: Spec, parts: Parts) -> dict[str, Any]:
+    """The arguments that a method is made with, its own defaults left out."""
+    check_arguments(spec)
+    known = takes(spec.method)
+    own = {} if spec.method.gate is not None else dict(spec.arguments)
+    settings = {**parts.own.get(spec.method.name, {}), **parts.settings}
+    return {**{name: value for name, value in settings.items() if name in known}, **own, **spec.method.fixed}
+
+
+def _baseline_program(spec: Spec, parts: Parts) -> Program:
+    arguments = given(spec, parts)
+    folder = None if spec.method.learned is not None else program_of(spec.method, parts.program)
+    retriever = _masked(parts) if spec.method.masked else parts.retriever
+    if folder is not None:
+        if _PROMPTS not in {**parts.settings, **spec.arguments}:
+            # Which prompts it has was settled when it was compiled, whatever the data set.
+            arguments.pop(_PROMPTS, None)
+        return load(folder, retriever, parts.lms, method=spec.method.name, embedder=parts.embedder, **arguments)
+    cls = load_class(spec.method.target)
+    arguments["lms"] = parts.lms
+    program: Program = cls(retriever, **arguments) if "retriever" in arguments_of(cls) else cls(**arguments)
+    if spec.method.learned is not None:
+        program.answer.demos, program.learned = _learned(spec.method, parts, program)
+    return program
+
+
+def _masked(parts: Parts) -> Retriever | None:
+    if parts.golds is None:
+        raise ConfigurationError("passages are masked by the gold answers of the questions: give Parts(golds=…)")
+    golds = parts.golds
+
+    def answers(question: str) -> Sequence[str]:
+        return (golds.get(question) if isinstance(golds, Mapping) else golds(question)) or ()
+
+    return None if parts.retriever is None else MaskingRetriever(parts.retriever, answers)
+
+
+def _keqa(spec: Spec, parts: Parts, **own: Any) -> KEQA:
+    method = spec.method
+    arguments = {**given(spec, parts), **own}
+    folder = program_of(method, parts.program)
+    if folder is None:
+        program: KEQA = load_class(TARGET)(parts.retriever, lms=parts.lms, **arguments)
+    else:
+        program = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder, **arguments)
+    if method.variant is not None:
+        reference = program.picking.reference
+        if not isinstance(reference, UtilityReference):
+            raise ConfigurationError(
+                f"{method.name} changes what the utility reference shows, and the program has none: give --program, a "
+                "folder that keqa compile wrote"
+            )
+        shown = copy.deepcopy(reference)
+        shown.variant = method.variant
+        program.picking.reference = shown
+    return program
+
+
+def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
+    arguments = dict(spec.arguments)
+    if cls.needs == "golds":
+        if parts.golds is None:
+            raise ConfigurationError(f"{spec.method.name} needs the gold answers of the quizzes")
+        arguments["golds"] = parts.golds
+    lacking = [name for name in required(cls) if name not in arguments]
+    if lacking:
+        raise ConfigurationError(f"{spec.method.name} needs its {lacking[0]}: {spec.method.name}:{lacking[0]}=…")
+    gate: Gate = cls(**arguments)
+    return gate
+
+
+def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[str, Any]], LearnedQuestions]:
+    """Demonstrations of reasoning, from those that a compiled program concludes with, and what that learned from.
+
+    None where the fixed ones do.
+    """
+    folder = program_of(method, parts.program)
+    if folder is None:
+        if demos_of(program.answer):
+            return [], NOTHING
+        raise ConfigurationError(
+            f"{method.name} takes its demonstrations from a compiled KEQA where there are no fixed ones, as there are "
+            "none for the language model that ships, nor with --no-demonstrations: give --program, a folder that keqa "
+            "compile wrote"
+        )
+    compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
+    taught = dict(compiled.named_predictors())[str(method.learned)]
+    demos = taught.demos
+    if not demos and demos_of(program.answer):
+        # A program with a utility reference alone: the fixed ones do.
+        return [], NOTHING
+    if not demos:
+        raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
+    made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
+    origins = {
+        demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(
+            demonstration_digest(old, taught.signature), ()
+        )
+        for old, new in zip(demos, made, strict=True)
+    }
+    return made, replace(compiled.learned, demonstrations=origins)
+
+
+def program_of(method: Method, folders: Folders) -> Path | None:
+    """The folder of the compiled program that serves a method; None where the method is used as it is.
+
+    A program serves the method that it was compiled for. That of a KEQA serves what is made of KEQA as well: ablations,
+    gates, and reasoning with its demonstrations. A single one has to be this method's, or a KEQA's.
+    """
+    found, wanted = _by_method(folders), _compiled_as(method)
+    if isinstance(folders, Path) and not found.keys() & {wanted, "keqa"}:
+        raise InputError(
+            f"{folders} holds a compiled {next(iter(found))}, not {wanted}: give a program that keqa compile --method "
+            f"{wanted} wrote"
+        )
+    return found.get(wanted)
+
+
+def served_by(method: Method, folders: Folders) -> str:
+    """The method that the program was compiled for that serves a method; empty where none does."""
+    return "" if program_of(method, folders) is None else _compiled_as(method)
+
+
+def check_programs(specs: Sequence[Spec], folders: Folders) -> None:
+    """Refuse a compiled program that serves none of the methods."""
+    wanted = {_compiled_as(spec.method) for spec in specs}
+    for name, folder in _by_method(folders).items():
+        if name not in wanted:
+            names = ", ".join(dict.fromkeys(spec.method.name for spec in specs))
+            raise InputError(f"{folder} holds a compiled {name}, which means nothing to {names}: leave it out")
+
+
+def _by_method(folders: Folders) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for folder in [folders] if isinstance(folders, Path) else folders or ():
+        name = about(folder)["method"]
+        if name in found:
+            raise InputError(f"{found[name]} and {folder} both hold a compiled {name}: give one of them")
+        found[name] = folder
+    return found
+
+
+def _compiled_as(method: Method) -> str:
+    """The method of the programs that serve a method."""
+    return method.name if method.kind == "baseline" and method.learned is None else "keqa"
+
+
+def complete(signature: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A demonstration with every field of a signature, in its order; DSPy moves incomplete ones apart."""
+    demo = {}
+    for name, field_of in signature.fields.items():
+        if name not in fields and field_of.is_required():
+            raise KeyError(f"a demonstration of {signature.__name__} needs the field '{name}'")
+        demo[name] = fields[name] if name in fields else field_of.get_default(call_default_factory=True)
+    return demo

@@ -1,0 +1,207 @@
+"""A cache of calls that the rows of a comparison share, so that none pays for what another has asked.
+
+Cached are calls whose answer is settled: those at temperature 0, and samples, which carry an identity (DSPy's
+``rollout_id``) under which each of N samples is a call of its own. Any other call is made each time, so that two
+samples never become equal by being one. Answers are kept as JSON in an SQLite file; a kill loses none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from keqa.programs.calls.ask import listen_to, tell_kept
+from keqa.storage.files import Closing
+from keqa.storage.journal import SqliteStore
+
+_FORMAT = "keqa-calls-1"
+_REPLIES = {name: name for name in ("ModelResponse", "TextCompletionResponse")}
+# They say how a call is sent, not what is asked; synchronous and awaited calls ask the same.
+_NO_MATTER = {"_fn_identifier", "timeout", "num_retries", "headers", "extra_headers"}
+_again: ContextVar[bool] = ContextVar("keqa_calls_again", default=False)
+
+
+@contextmanager
+def bypass_cache() -> Iterator[None]:
+    """Within this context every call is made, and what it gets takes the place of what was kept.
+
+    Replies that cannot be used are in no cache (`keqa.programs.calls.ask`); one that could be used and yet
+    failed its question would be given again. Samples that gates share stay as they are, but those of a set in which a
+    call failed.
+    """
+    token = _again.set(True)
+    try:
+        yield
+    finally:
+        _again.reset(token)
+
+
+@contextmanager
+def install_cache(cache: Any) -> Iterator[None]:
+    """Within this context a cache is DSPy's, for all threads of the process."""
+    before = vars(dspy).get("cache")
+    dspy.cache = cache
+    try:
+        yield
+    finally:
+        if before is None:
+            # DSPy makes its own when it is next read.
+            del dspy.cache
+        else:
+            dspy.cache = before
+
+
+@contextmanager
+def dspys_own() -> Iterator[None]:
+    """Within this context DSPy's own cache answers, except `bypass_cache`."""
+    listen_to(dspy.cache)
+    with install_cache(_Own(dspy.cache)):
+        yield
+
+
+class _Own:
+    """DSPy's cache, which has no answer within `bypass_cache` and keeps what is got there."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def get(self, *request: Any, **options: Any) -> Any:
+        return None if _again.get() else self._cache.get(*request, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+
+class CallCache(Closing):
+    """Answers of language models by what was asked. Safe to use from many threads.
+
+    It replaces `dspy.cache` while it is `installed`, and keeps samples that gates share as
+    `keqa.programs.shared_draws.DrawStore`.
+    """
+
+    def __init__(self, path: Path | str | None) -> None:
+        """Open a cache, or begin one."""
+        self._file = SqliteStore(path, "calls", "a cache of calls", is_sound)
+        self.path = self._file.path
+        self.hits = self.misses = 0
+
+    @contextmanager
+    def installed(self) -> Iterator[CallCache]:
+        """Within this context it is DSPy's cache, for all threads of the process."""
+        with install_cache(self):
+            yield self
+
+    # DSPy's side. A hit reports no usage, so that it is counted as a call answered by a cache; its tokens go to the
+    # meter of the call, as they are what the answer takes.
+
+    def get(self, request: dict[str, Any], ignored_args_for_cache_key: Sequence[str] = ()) -> Any:
+        """The answer to a request as DSPy reads it, or None."""
+        if self.path is None or _again.get() or not _settled(request):
+            return None
+        key = _key_of(request, ignored_args_for_cache_key)
+        kept = self._file.get(key)
+        if kept is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        tell_kept(partial(self._file.drop, key))
+        replayed = getattr(dspy.settings.usage_tracker, "add_replayed", None)
+        if replayed is not None:
+            replayed(kept["usage"])
+        return _as_dspy_reads(kept)
+
+    def put(
+        self,
+        request: dict[str, Any],
+        value: Any,
+        ignored_args_for_cache_key: Sequence[str] = (),
+        enable_memory_cache: bool = True,
+    ) -> None:
+        """Keep the answer to a request, until it turns out to be of no use; see `keqa.programs.calls.ask`."""
+        if self.path is not None and _settled(request):
+            kept = _as_kept(value)
+            if kept is not None:
+                key = _key_of(request, ignored_args_for_cache_key)
+                self._file.put(key, kept)
+                tell_kept(partial(self._file.drop, key))
+
+    def draws(self) -> SqliteStore:
+        """The same file as a `keqa.programs.shared_draws.DrawStore`, for the samples that gates share."""
+        return self._file
+
+    def close(self) -> None:
+        """Close the file, so that it can be opened again."""
+        self._file.close()
+
+
+def _settled(request: dict[str, Any]) -> bool:
+    """Whether the same answer may be given again: at temperature 0, or for a sample with an identity."""
+    config = (request.get("request") or {}).get("config") or {}
+    temperature = request.get("temperature", config.get("temperature"))
+    return temperature == 0 or request.get("rollout_id") is not None
+
+
+def _key_of(request: dict[str, Any], ignored: Sequence[str]) -> str:
+    """Under what a request's answer is kept; keys and addresses do not matter to it."""
+    asked = {name: value for name, value in request.items() if name not in _NO_MATTER and name not in ignored}
+    text = json.dumps([_FORMAT, asked], sort_keys=True, default=_written)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _written(value: Any) -> Any:
+    """What JSON has no form for, such as the model class of a structured reply."""
+    schema = getattr(value, "model_json_schema", None) if isinstance(value, type) else None
+    if schema is not None:
+        return schema()
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump is not None and not isinstance(value, type) else repr(value)
+
+
+def _as_kept(value: Any) -> dict[str, Any] | None:
+    """An answer as JSON: DSPy's own record, or the reply of a client library; None where it is neither."""
+    if isinstance(value, dict):
+        return {"record": value, "usage": value.get("usage") or {}}
+    kind = type(value).__name__
+    if kind not in _REPLIES:
+        return None
+    reply = value.model_dump(mode="json")
+    return {"reply": reply, "kind": kind, "usage": reply.get("usage") or {}}
+
+
+def _as_dspy_reads(kept: dict[str, Any]) -> Any:
+    """What `_as_kept` kept as an answer again; its usage is left out, for it was not paid again."""
+    if "record" in kept:
+        return {**kept["record"], "usage": {}}
+    import litellm
+
+    # Its kind names what is called with the rest.
+    return getattr(litellm, _REPLIES[kept["kind"]])(**{**kept["reply"], "usage": None})
+
+
+def is_sound(key: str, kept: Any) -> bool:
+    """Whether `_as_kept` may have written a value; shared samples are looked at where they are read."""
+    if key.startswith("draws:"):
+        return isinstance(kept, dict)
+    try:
+        reply = _as_dspy_reads(kept)
+        counts = [kept["usage"].get(name) or 0 for name in ("prompt_tokens", "completion_tokens")]
+        if "record" in kept:
+            from dspy.clients.call_result import CallResult
+
+            texts = [one.get("text") if isinstance(one, dict) else one for one in CallResult.load(reply).outputs]
+        else:
+            messages = [getattr(one, "message", None) or one for one in reply.choices]
+            texts = [getattr(one, "content", getattr(one, "text", None)) for one in messages]
+    except Exception:
+        # By a record of another shape DSPy and LiteLLM raise errors of any kind.
+        return False
+    sound = bool(texts) and all(isinstance(text, str) for text in texts)
+    return sound and all(type(count) is int and count >= 0 for count in counts)

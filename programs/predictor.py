@@ -1,0 +1,341 @@
+"""A predictor: the demonstrations that it shows, the prompt that it is, and the state of it that is saved.
+
+``dspy.Predict.load_state`` sets every key of a state as an attribute, so that a ``config`` in a file would send calls,
+with the key of whoever loads it, to a server of the file's choice. A state may come from a stranger: it is checked here
+before DSPy sees it, and what DSPy sees is written from what was checked.
+
+A predictor without demonstrations of its own shows fixed ones: four for each prompt, written by hand, which ship as
+data and which nothing was learned from. The KEQA paper prompts with a few examples written by hand (section 3.3). These
+are in our own words and of its shapes: questions of one hop and of several, comparisons, yes/no questions and choices.
+The language model that ships, and those fine-tuned here, were trained to do without.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, Self
+
+import dspy
+from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
+from dspy.adapters.utils import get_annotation_name
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+
+from keqa.errors import ConfigurationError
+
+_MAX_DEMOS = 1_000
+_MAX_CHARS = 4_000_000
+_MAX_DEPTH = 8
+_CUSTOM_TYPES = (CUSTOM_TYPE_START_IDENTIFIER, CUSTOM_TYPE_END_IDENTIFIER)
+_EMPTY = ("traces", "train", "lm", "fields")
+_AUGMENTED = "augmented"
+"""DSPy's note that a demonstration was bootstrapped."""
+_SHIPPED = "keqa/"
+"""The model strings of the language model that ships begin so."""
+
+Prompts = dict[str, dict[str, Any]]
+"""By predictor: the name of its signature, its instructions and its fields."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _FieldState(_Strict):
+    prefix: str
+    description: str
+
+
+class _SignatureState(_Strict):
+    instructions: str
+    fields: list[_FieldState]
+
+
+class PredictorState(_Strict):
+    """What a predictor's state may hold."""
+
+    signature: _SignatureState
+    demos: Annotated[list[dict[str, Any]], Field(max_length=_MAX_DEMOS)]
+    fields: dict[str, Any] = Field(default_factory=dict)
+
+
+class Predictor(dspy.Predict):
+    """A predictor whose language model belongs to the machine, and whose saved state is a prompt and nothing else.
+
+    Modules that contain it treat it as they treat any predictor: they reset, copy, save and load it by itself. So it is
+    here that the language model of its role is kept by ``reset_copy`` and ``load_state``, shared by copies, and left
+    out of whatever is saved, with its address and key.
+    """
+
+    fixed = True
+    """Whether it shows the fixed demonstrations of its signature while it has none of its own; they are never among its
+    `demos`, so that they are neither saved nor taken for something that was learned."""
+    like: Predictor | None = None
+    """Another predictor of the same fields, whose learned demonstrations it shows while it has none of its own."""
+
+    def __init__(self, signature: Any, **arguments: Any) -> None:
+        super().__init__(signature, **arguments)
+        # New instructions make a signature without a name.
+        self.prompt = self.signature.__name__
+
+    def forward(self, **kwargs: Any) -> Any:
+        """Ask; see ``dspy.Predict``."""
+        return super().forward(**self._demonstrated(kwargs))
+
+    async def aforward(self, **kwargs: Any) -> Any:
+        """Ask from within an event loop; see ``dspy.Predict``."""
+        return await super().aforward(**self._demonstrated(kwargs))
+
+    def _demonstrated(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return kwargs if "demos" in kwargs else {**kwargs, "demos": demos_of(self, kwargs.get("lm"))}
+
+    def reset(self) -> None:
+        """Forget what an optimizer added; the language model stays."""
+        lm: Any = getattr(self, "lm", None)
+        super().reset()
+        self.lm = lm
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The prompt, with what it shows of its demonstrations; no language model."""
+        state: dict[str, Any] = super(Predictor, detached(self)).dump_state(json_mode=json_mode)
+        return state
+
+    def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> Any:
+        """Load a saved state, which may come from a stranger; see `checked_state`."""
+        lm: Any = getattr(self, "lm", None)
+        loaded = super().load_state(checked_state(state, self.signature, self.signature.__name__))
+        self.lm = lm
+        return loaded
+
+    def __copy__(self) -> Self:
+        new = type(self).__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        memo[id(self.lm)] = self.lm
+        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled, it has no language model: an address and a key would travel with it."""
+        attributes: Any = self.__getstate__()
+        return (copyreg.__newobj__, (type(self),), {**attributes, "lm": None})  # type: ignore[attr-defined]
+
+
+def detached(parameter: Any) -> Any:
+    """A predictor without its language model and with what its prompt shows; any other parameter as it is."""
+    if not isinstance(parameter, dspy.Predict):
+        return parameter
+    twin = copy.copy(parameter)
+    twin.lm, twin.demos = None, shown(parameter.demos, parameter.signature)
+    return twin
+
+
+def demos_of(predictor: dspy.Predict, lm: Any = None) -> list[Any]:
+    """The demonstrations that a predictor shows where a call, of this language model, brings none."""
+    learned = learned_demos(predictor)
+    if learned or not (isinstance(predictor, Predictor) and predictor.fixed):
+        return learned
+    return list(fixed_for(predictor.prompt, predictor.signature, lm or predictor.lm or dspy.settings.lm))
+
+
+def learned_demos(predictor: dspy.Predict) -> list[Any]:
+    """The demonstrations that a predictor learned, or else those of the one that it is like."""
+    like = getattr(predictor, "like", None)
+    return list(predictor.demos or ([] if like is None else like.demos))
+
+
+def fixed_for(prompt: str, signature: type[dspy.Signature], lm: Any) -> list[dspy.Example]:
+    """The fixed demonstrations of a prompt, by its name in `keqa.signatures`, with a value for every field.
+
+    There are none for a language model that does without or is not known yet, and for a signature of other fields; its
+    instructions may have been changed, and its name with them.
+    """
+    if lm is None or trained_on_prompts(lm):
+        return []
+    demos = _written().get(prompt, ())
+    if any(demo.keys() != signature.fields.keys() for demo in demos):
+        return []
+    return [dspy.Example(**demo) for demo in demos]
+
+
+def trained_on_prompts(lm: Any) -> bool:
+    """Whether a language model was trained on the papers' prompts: the one that ships, and those fine-tuned here."""
+    return str(getattr(lm, "model", "")).startswith(_SHIPPED) or getattr(lm, "finetuned", False) is True
+
+
+@cache
+def _written() -> Mapping[str, list[dict[str, Any]]]:
+    """The fixed demonstrations by the names of the signatures."""
+    written: dict[str, list[dict[str, Any]]] = json.loads(
+        (files("keqa.programs") / "demonstrations.json").read_text(encoding="utf-8")
+    )
+    return written
+
+
+def shown(demos: Iterable[Any], signature: type[dspy.Signature]) -> list[Any]:
+    """Demonstrations with what a prompt shows of them; optimizers of DSPy take whole training examples."""
+    names = {*signature.fields, _AUGMENTED}
+    return [
+        type(demo)({name: value for name, value in dict(demo).items() if name in names})
+        if set(dict(demo)) - names
+        else demo
+        for demo in demos
+    ]
+
+
+def prompts_of(program: dspy.Module) -> Prompts:
+    """The prompt of each predictor: of a fresh program those of the code, of a compiled one those that were tuned."""
+    return {name: prompt_of(predictor.signature) for name, predictor in program.named_predictors()}
+
+
+def prompt_of(signature: Any) -> dict[str, Any]:
+    """The prompt that a signature is."""
+    return {
+        "signature": signature.__name__,
+        "instructions": signature.instructions,
+        "fields": [
+            {
+                "name": name,
+                "kind": field.json_schema_extra["__dspy_field_type"],
+                "type": get_annotation_name(field.annotation),
+            }
+            for name, field in signature.fields.items()
+        ],
+    }
+
+
+def drift(then: Mapping[str, Any], now: Mapping[str, Any], *, instructions: bool = True) -> list[str]:
+    """Where prompts that something was found for, maybe from a stranger's file, differ from those of now, by name."""
+    found = []
+    for name in dict.fromkeys([*then, *now]):
+        if name not in now:
+            found.append(f"{name:.80} is gone")
+        elif name not in then:
+            found.append(f"{name} is new")
+        elif not isinstance(then[name], Mapping):
+            found.append(f"{name} is not described")
+        elif then[name].get("fields") != now[name]["fields"]:
+            found.append(f"the fields of {name} ({now[name]['signature']}) have changed")
+        elif instructions and then[name].get("instructions") != now[name]["instructions"]:
+            found.append(f"the instructions of {name} ({now[name]['signature']}) have changed")
+    return found
+
+
+def whole_prompt(predictor: dspy.Predict) -> dict[str, Any]:
+    """All that a predictor asks with: instructions, fields, demonstrations, and settings of its own, if any.
+
+    Whether it shows the fixed demonstrations depends on the language model that it is bound to.
+    """
+    whole = {"signature": predictor.signature.dump_state(), "demos": [dict(demo) for demo in demos_of(predictor)]}
+    if predictor.config:
+        whole["config"] = dict(predictor.config)
+    if predictor.fields:
+        # Written without the language model, which may have no form that can be saved.
+        twin = dspy.Predict(predictor.signature)
+        twin.fields = predictor.fields
+        whole["decisions"] = twin.dump_state().get("fields")
+    return whole
+
+
+def checked_states(
+    state: Mapping[str, Any], parts: Mapping[str, Any], optional: Mapping[str, type[dspy.Signature]], owner: str
+) -> dict[str, Any]:
+    """The states of all parts of a module, from anywhere, those of predictors checked; others check themselves.
+
+    `optional` are signatures of predictors that the module may be without.
+    """
+    named_values(state, f"the state of {owner}")
+    signatures = {**optional, **{name: one.signature for name, one in parts.items() if isinstance(one, dspy.Predict)}}
+    # DSPy notes in "metadata" which versions wrote a file; nothing else is read from there.
+    given = {name: part for name, part in state.items() if name != "metadata"}
+    if unknown := sorted(given.keys() - {*parts, *optional}):
+        raise ConfigurationError(f"a {owner} has no part {unknown[0][:80]!a}")
+    return {
+        name: checked_state(part, signatures[name], name) if name in signatures else part
+        for name, part in given.items()
+    }
+
+
+def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dict[str, Any]:
+    """A predictor's state, from anywhere, with what may be in it, and nothing else, for ``dspy.Predict.load_state``."""
+    what = f"the predictor {name}"
+    # DSPy writes some parts with every predictor, and nothing into them.
+    plain = {part: value for part, value in named_values(state, what).items() if value or part not in _EMPTY}
+    if isinstance(plain.get("demos"), list):
+        plain["demos"] = [dict(one) if isinstance(one, dspy.Example) else one for one in plain["demos"]]
+    _refuse_large(plain, what)
+    try:
+        found = PredictorState.model_validate(plain).model_dump()
+    except ValidationError as error:
+        first = error.errors()[0]
+        *where, last = map(str, first["loc"])
+        if first["type"] == "extra_forbidden":
+            inside = f", in {'.'.join(where)}," if where else ""
+            raise ConfigurationError(f"{what}{inside} may not hold {last[:80]!a}") from None
+        raise ConfigurationError(f"{what}: {'.'.join([*where, last])[:80]!a}: {first['msg']}") from None
+    if len(found["signature"]["fields"]) != len(signature.fields):
+        count = len(found["signature"]["fields"])
+        raise ConfigurationError(f"the signature of {name} has {count} fields, not {len(signature.fields)}")
+    if any(marker in json.dumps(found["signature"]) for marker in _CUSTOM_TYPES):
+        raise ConfigurationError(f"the signature of {name} holds markers of DSPy's, which no prompt has")
+    for demo in found["demos"]:
+        if unknown := sorted(demo.keys() - {*signature.fields, _AUGMENTED}):
+            raise ConfigurationError(f"a demonstration of {name} may not hold {unknown[0][:80]!a}")
+        for field in demo.keys() & signature.fields.keys():
+            _check_shown(demo[field], signature.fields[field].annotation, f"{field} in a demonstration of {name}")
+    _check_decisions(found["fields"], signature, name)
+    empty: dict[str, Any] = {part: None if part == "lm" else [] for part in _EMPTY if part != "fields"}
+    return {**empty, **{part: value for part, value in found.items() if value or part != "fields"}}
+
+
+def named_values(value: Any, what: str) -> Mapping[str, Any]:
+    """A value from anywhere as the named values that it has to be."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigurationError(f"{what} is not described by named values")
+    return value
+
+
+def _check_shown(value: Any, annotation: Any, what: str) -> None:
+    """Refuse a value that a prompt cannot show: it is text, or of its field's type."""
+    if value is None or isinstance(value, str | int | float):
+        return
+    try:
+        TypeAdapter(annotation).validate_python(value)
+    except (ValidationError, PydanticSchemaGenerationError) as error:
+        raise ConfigurationError(f"{what} is not of its type") from error
+
+
+def _check_decisions(fields: Mapping[str, Any], signature: type[dspy.Signature], name: str) -> None:
+    """Refuse thresholds and the like of decisions that DSPy would."""
+    from dspy.adapters.decision_state import DecisionState
+
+    try:
+        DecisionState(signature, fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigurationError(f"the fields of {name} cannot be used: {error}") from error
+
+
+def _refuse_large(state: Mapping[str, Any], what: str) -> None:
+    """Refuse what is not plain, or too much."""
+    try:
+        written = json.dumps(state, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        raise ConfigurationError(f"{what} holds a value that is no plain text, number or list") from None
+    if len(written) > _MAX_CHARS:
+        raise ConfigurationError(f"{what} holds more than {_MAX_CHARS:,} characters")
+    if any(_depth(value) > _MAX_DEPTH for value in state.values()):
+        raise ConfigurationError(f"{what} holds values nested deeper than {_MAX_DEPTH} levels")
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)

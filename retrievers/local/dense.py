@@ -1,0 +1,385 @@
+"""A dense index: an embedded one, with the vectors of its passages beside it; searched, built and changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from keqa.errors import InputError, RetrievalError
+from keqa.retrievers.base import Hit, Notice, Passage, SharedRetriever, checked_k, default_notice, unpacked
+from keqa.retrievers.embedding import LOCAL, Encoder, Vectors, same_weights
+from keqa.retrievers.intake import Intake
+from keqa.retrievers.local.build import (
+    Row,
+    TantivyChanger,
+    building,
+    check_place,
+    disk_errors,
+    entries,
+    exclusive,
+    write_whole,
+)
+from keqa.retrievers.local.index import DATA, AnyManifest, Opened, State, open_checked, state_of, steady, stored_passage
+from keqa.retrievers.local.vectors import (
+    FLAT_LIMIT,
+    Found,
+    VectorStore,
+    append,
+    begun,
+    made_by,
+    note_of,
+    remove_others,
+    settings_for,
+)
+from keqa.retrievers.manifest import IVF, Change, DenseManifest
+from keqa.retrievers.text import clean_text
+
+SHARD = 2048
+"""So many passages are encoded between two writes: a kill loses no more."""
+
+
+# Progress is reported after so many, which share the longest text of their own.
+_PIECE = 256
+
+
+# So many vectors more than are wanted are looked at first, as some of them may be of no passage any more.
+_SPARE = 16
+
+
+# Where more of the vectors than this are of no passage, those are thrown away.
+_UNUSED, _UNUSED_SHARE = 100, 1.25
+
+
+Progress = Callable[[int, int], None]
+"""How many passages are encoded, and of how many."""
+
+
+class DenseRetriever(SharedRetriever):
+    """Passages by the likeness of their vectors to a question's.
+
+    Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
+    """
+
+    def __init__(self, folder: Path, opened: tuple[Opened, VectorStore, Encoder], model: str | None = None) -> None:
+        """Take over an opened index and the model of questions; use :meth:`open`."""
+        self._folder = folder
+        self._model = model
+        self._opened = opened
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path | str, model: str | None = None) -> DenseRetriever:
+        """Open a finished index and the model that encodes questions.
+
+        The model is named where it is not the one that comes as a package, as an index may come from anyone.
+        """
+        folder = Path(path)
+        return cls(folder, _opened(folder, model), model)
+
+    @property
+    def manifest(self) -> DenseManifest:
+        """What the index says about itself."""
+        return dense_manifest(self._opened[0])
+
+    def reload(self) -> DenseManifest:
+        """See the index as it is now; searches under way finish on the old one."""
+        with self._lock:
+            self._opened = _opened(self._folder, self._model)
+        return self.manifest
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """Return one list of hits per query; the queries are encoded and compared together.
+
+        A query without a letter or digit finds nothing. Equal scores are ordered by id.
+        """
+        wanted = checked_k(k)
+        opened, store, encoder = self._opened
+        wanted = min(wanted, opened.manifest.passages)
+        texts = [clean_text(query) for query in queries]
+        places = [place for place, text in enumerate(texts) if any(map(str.isalnum, text))]
+        found: list[list[Hit]] = [[] for _ in texts]
+        if not places:
+            return found
+        opened.lengths.check()
+        try:
+            vectors = encoder.queries([texts[place] for place in places])
+            most = min(wanted + _SPARE, len(store))
+            scores, keys = store.search(vectors, most)
+            for row, place in enumerate(places):
+                found[place] = _hits(opened, store, vectors[row : row + 1], (scores[row], keys[row]), wanted)
+        except (RuntimeError, ValueError, OSError) as error:
+            raise RetrievalError(f"searching the index in {self._folder} failed: {error}") from error
+        return found
+
+
+def _hits(opened: Opened, store: VectorStore, query: Vectors, first: Found, wanted: int) -> list[Hit]:
+    """The passages that the best vectors are of; more vectors are looked at where some are of none."""
+    (scores, keys), looked = first, len(first[1])
+    while True:
+        hits: dict[str, Hit] = {}
+        last = -math.inf
+        for score, key in zip(scores.tolist(), keys.tolist(), strict=True):
+            # Of equal scores all are looked at, to put them into an order that does not depend on rows.
+            if key < 0 or (len(hits) >= wanted and score < last):
+                break
+            last = score
+            if not math.isfinite(score):
+                raise ValueError("its vectors are damaged: they score nothing. Build it again")
+            for document in opened.matching("vector", key):
+                passage = stored_passage(document)
+                hits.setdefault(passage.id, Hit(passage, score))
+        if len(hits) >= wanted or looked >= len(store) or keys[-1] < 0:
+            return sorted(hits.values(), key=lambda hit: (-hit.score, hit.passage.id))[:wanted]
+        looked = min(4 * looked, len(store))
+        (scores,), (keys,) = store.search(query, looked)
+
+
+def dense_manifest(opened: Opened) -> DenseManifest:
+    """The manifest of an index that has vectors; a RetrievalError says that it has none."""
+    if not isinstance(opened.manifest, DenseManifest):
+        raise RetrievalError(f"the index in {opened.folder} has no vectors: build it with --engine dense")
+    return opened.manifest
+
+
+def open_files(folder: Path) -> tuple[Opened, VectorStore]:
+    """The files of a finished index, which are whole; no model is opened."""
+
+    def opening(state: State) -> tuple[Opened, VectorStore]:
+        opened = open_checked(folder)
+        said = dense_manifest(opened)
+        return opened, VectorStore(
+            folder / DATA, said.data, said.encoder.dimension, said.vectors, said.listed, said.rows
+        )
+
+    return steady(folder, opening)
+
+
+def _opened(folder: Path, model: str | None) -> tuple[Opened, VectorStore, Encoder]:
+    opened, store = open_files(folder)
+    said = dense_manifest(opened)
+    return opened, store, Encoder.recognised(said.encoder, np.asarray(said.probe, np.float32), folder, model)
+
+
+def build_dense(
+    passages: Iterable[Any],
+    out: Path | str,
+    *,
+    model: str = LOCAL,
+    query_model: str | None = None,
+    passage_prefix: str | None = None,
+    query_prefix: str | None = None,
+    separator: str = ": ",
+    similarity: str | None = None,
+    flat_limit: int = FLAT_LIMIT,
+    shard: int = SHARD,
+    progress: Progress | None = None,
+    notice: Notice | None = None,
+    sources: Sequence[str] = (),
+    name: str | None = None,
+    overwrite: bool = False,
+) -> DenseManifest:
+    """Build a dense index, and publish it only when it is finished.
+
+    An index that is already there stays in place until then. The same call after a kill or a failure encodes only what
+    was not encoded yet, where settings and model are the same.
+
+    Args:
+        passages: See `keqa.retrievers.build_index`.
+        out: Likewise.
+        model: See `keqa.retrievers.embedding.Encoder.choose`.
+        query_model: Likewise.
+        passage_prefix: Likewise.
+        query_prefix: Likewise.
+        separator: Likewise.
+        similarity: Likewise.
+        flat_limit: Above so many passages, vectors are searched by lists of 8-bit ones.
+        shard: Passages encoded between two writes.
+        progress: Called with how many passages are encoded, and of how many.
+        notice: See `keqa.retrievers.build_index`, as for all that follow.
+        sources: Likewise.
+        name: Likewise.
+        overwrite: Likewise.
+
+    Returns:
+        The manifest of the finished index.
+
+    Raises:
+        InputError: See `keqa.retrievers.build_index`.
+        ConfigurationError: A model cannot be opened, or the two are no pair.
+        RetrievalError: Another process works on the index, or it cannot be written.
+        MissingExtraError: A package is missing.
+    """
+    if shard < 1:
+        raise InputError(f"a shard holds at least one passage, not {shard}")
+    folder, report = Path(out), notice or default_notice
+    # Before a model is opened, which takes long.
+    check_place(folder, sources, overwrite=overwrite)
+    encoder = Encoder.choose(model, query_model, passage_prefix, query_prefix, separator, similarity)
+    with building(folder, sources, overwrite=overwrite) as data, tempfile.TemporaryFile(dir=data) as spool:
+        intake = Intake(passages)
+        key_of, keys, size = encoder.settings.key_of, dict[int, None](), 0
+        store_name, resumed = begun(data, encoder)
+        there = set(VectorStore(data, store_name, encoder.settings.dimension, settings_for(0, 0), 0, 0).keys.tolist())
+        with disk_errors(data):
+            for passage in intake:
+                _spool(spool, passage, intake.origin.path if intake.origin else "")
+                if (key := key_of(passage)) not in keys:
+                    keys[key] = None
+                    size += 0 if key in there else len(passage.text.encode())
+        intake.report(report)
+        missing = keys.keys() - there
+        if resumed and len(missing) < len(keys):
+            report(f"an earlier build of {folder} was interrupted, or is of the same passages: resuming it")
+        if missing and (price := encoder.price(size)):
+            report(f"{model} is asked for the vectors of {len(missing):,} passages: {price}")
+        told = progress or (lambda done, of: None)
+        _encode(data, store_name, encoder, (row for row, _ in _spooled(spool)), missing, intake.count, shard, told)
+        settings = settings_for(len(keys), flat_limit)
+        store = VectorStore(data, store_name, encoder.settings.dimension, settings, 0, len(keys))
+        if settings.kind == IVF or _is_wasteful(store, len(keys)):
+            store = store.kept(keys.__contains__, settings)
+
+        def manifest() -> DenseManifest:
+            return DenseManifest(
+                language=intake.main,
+                encoder=encoder.settings,
+                probe=tuple(encoder.query_probe().tolist()),
+                vectors=settings,
+                listed=store.listed,
+                rows=len(store.keys),
+                **entries(folder, name, intake, sources) | {"data": store.name},
+            )
+
+        built = write_whole(folder, _spooled(spool), intake.main, manifest, intake.files, key=key_of)
+        remove_others(data, {store.name})
+    return built
+
+
+def _is_wasteful(store: VectorStore, used: int) -> bool:
+    return len(store) > _UNUSED_SHARE * used + _UNUSED
+
+
+def _spool(stream: BinaryIO, passage: Passage, file: str) -> None:
+    row = [passage.id, passage.title, passage.text, passage.place.packed(), file]
+    stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+def _spooled(stream: BinaryIO) -> Iterator[Row]:
+    """Passages that are read again, since they are written only when their vectors are there."""
+    stream.seek(0)
+    for line in stream:
+        own, title, text, place, file = json.loads(line)
+        yield Passage(own, title, text, unpacked(place)), file
+
+
+def _encode(
+    data: Path,
+    name: str,
+    encoder: Encoder,
+    passages: Iterable[Passage],
+    missing: Iterable[int],
+    count: int,
+    shard: int,
+    progress: Progress,
+) -> None:
+    """Encode the passages of some keys, each once, and add their vectors shard by shard."""
+    left = set(missing)
+    done, batch = count - len(left), dict[int, Passage]()
+    progress(done, count)
+
+    def write() -> None:
+        # Texts of like length together: a model works on all texts of a batch as on its longest.
+        order = sorted(batch, key=lambda key: -len(batch[key].text))
+        places = {key: place for place, key in enumerate(batch)}
+        rows: Vectors = np.empty((len(batch), encoder.settings.dimension), np.float32)
+        for first in range(0, len(batch), _PIECE):
+            some = order[first : first + _PIECE]
+            rows[[places[key] for key in some]] = encoder.passages([batch[key] for key in some])
+            progress(done + first + len(some), count)
+        append(data, name, list(batch), rows)
+
+    for passage in passages if left else ():
+        if (key := encoder.settings.key_of(passage)) in left:
+            left.discard(key)
+            batch[key] = passage
+            if len(batch) == shard:
+                write()
+                done += len(batch)
+                batch = {}
+    if batch:
+        write()
+
+
+class DenseChanger(TantivyChanger):
+    """A dense index that is open to be changed; see `keqa.retrievers.manifest.Changer`. Only what is new is encoded."""
+
+    def __init__(self, folder: Path, model: str | None) -> None:
+        """Use `changing`."""
+        super().__init__(folder)
+        self._model, self._store = model, open_files(folder)[1]
+        self._data = folder / DATA
+        remove_others(self._data, {self._store.name})
+
+    def key(self, passage: Passage) -> int | None:
+        """By what the vector of a passage is known."""
+        return dense_manifest(self._opened).encoder.key_of(passage)
+
+    def prepared(self, change: Change, after: AnyManifest) -> AnyManifest:
+        """Write the vectors that are missing."""
+        said, store = dense_manifest(self._opened), self._store
+        new = {said.encoder.key_of(passage): passage for passage in change.new}
+        there = set(store.keys.tolist())
+        missing = {key: one for key, one in new.items() if key not in there and not self._is_used(key)}
+        if missing:
+            encoder = Encoder.open_for_passages(said.encoder, self._folder, self._model)
+            self._check_same(encoder)
+            _encode(
+                self._data, store.name, encoder, missing.values(), missing, len(missing), SHARD, lambda done, of: None
+            )
+        rows: dict[str, Any] = {"listed": store.listed, "rows": len(store.keys) + len(missing)}
+        return dataclasses.replace(after, data=store.name, **rows)
+
+    def apply(self, change: Change) -> AnyManifest:
+        """Write vectors, commit, and throw away vectors where many are of no passage any more."""
+        super().apply(change)
+        self._store = open_files(self._folder)[1]
+        store, said = self._store, dense_manifest(self._opened)
+        if _is_wasteful(store, said.passages) or (store.listed and len(store.keys) > FLAT_LIMIT):
+            self._store = store.kept(self._is_used, said.vectors)
+            super().apply(Change(sources=said.sources, left_out=said.left_out, removed=said.removed))
+            remove_others(self._data, {self._store.name})
+        return self.manifest
+
+    def _is_used(self, key: int) -> bool:
+        return self._opened.count("vector", key) > 0
+
+    def _check_same(self, encoder: Encoder) -> None:
+        """Make sure that the model gives the vectors that are there."""
+        note = note_of(self._data, self._store.name)
+        same = note.get("settings") == made_by(dense_manifest(self._opened).encoder)
+        if not same or not same_weights(encoder.passage_probe(), note.get("probe"), hosted=True):
+            raise RetrievalError(
+                f"the model {encoder.settings.model!r} does not give the vectors that the index in {self._folder} has: "
+                "name the model that it was built with, or build it again"
+            )
+
+
+@contextmanager
+def changing(folder: str, model: str | None) -> Iterator[DenseChanger]:
+    """Open an index to change it, and clear away first what a killed process left.
+
+    The model of its passages is named where it is not the one that comes as a package.
+    """
+    path = Path(folder)
+    state_of(path)
+    with exclusive(path):
+        yield DenseChanger(path, model)

@@ -1,0 +1,666 @@
+"""What holds of every benchmark: its layouts become examples, its files and hub copy are found, the rest is named."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keqa import data
+from keqa.data import BENCHMARKS, ContextPassage, Example, SupportingFact, Triple, load
+from keqa.data.loading import LeftOut
+from keqa.errors import InputError, MissingExtraError
+
+HAS = {"aliases", "choices", "decomposition", "quiz answers", "supporting facts", "triples", "context"}
+UNANSWERABLE = LeftOut("unanswerable")
+
+HOTPOT = {
+    "_id": "h1",
+    "question": "When was the director of Up born?",
+    "answer": "October 9, 1968",
+    "type": "bridge",
+    "supporting_facts": [["Up (film)", 0], ["Pete Docter", 1]],
+    "context": [
+        ["Up (film)", ["Up was directed by Pete Docter.", " It is a film."]],
+        ["Down", ["Down is a direction."]],
+        ["Pete Docter", ["Pete Docter directs.", " He was born on October 9, 1968."]],
+    ],
+}
+# The same as the hub's columns, and as its objects.
+HOTPOT_HUB = {
+    **{name: HOTPOT[name] for name in ("question", "answer", "type")},
+    "id": "h1",
+    "supporting_facts": {"title": ["Up (film)", "Pete Docter"], "sent_id": [0, 1]},
+    "context": {
+        "title": [title for title, _ in HOTPOT["context"]],
+        "sentences": [sentences for _, sentences in HOTPOT["context"]],
+    },
+}
+HOTPOT_OBJECTS = {**HOTPOT_HUB, "context": [{"title": one, "sentences": two} for one, two in HOTPOT["context"]]}
+HOTPOT_EXAMPLE = Example(
+    "h1",
+    "When was the director of Up born?",
+    ("October 9, 1968",),
+    scored_as="hotpotqa",
+    supporting_facts=(SupportingFact("Up (film)", 0), SupportingFact("Pete Docter", 1)),
+    context=(
+        ContextPassage("Up (film)", "Up was directed by Pete Docter. It is a film.", "supporting"),
+        ContextPassage("Down", "Down is a direction.", "distractor"),
+        ContextPassage("Pete Docter", "Pete Docter directs. He was born on October 9, 1968.", "supporting"),
+    ),
+)
+EVIDENCES = [["Up", "director", "Pete Docter"]]
+TWO_WIKI = {"_id": "w1", "question": "Who?", "answer": "no", "supporting_facts": [], "evidences": EVIDENCES}
+TWO_WIKI_EXAMPLE = Example(
+    "w1", "Who?", ("no",), scored_as="hotpotqa", triples=(Triple("Up", "director", "Pete Docter"),)
+)
+MUSIQUE = {
+    "id": "2hop__1_2",
+    "question": "Who is the spouse of the director of Up?",
+    "answer": "Amanda Docter",
+    "answer_aliases": ["Amanda", ""],
+    "answerable": True,
+    "paragraphs": [
+        {"idx": 0, "title": "Down", "paragraph_text": "Down is a direction.", "is_supporting": False},
+        {"idx": 1, "title": "Up", "paragraph_text": "Up was directed by Pete Docter.", "is_supporting": True},
+    ],
+    "question_decomposition": [
+        {"id": 1, "question": "Who directed Up?", "answer": "Pete Docter", "paragraph_support_idx": 1},
+        {"id": 2, "question": "#1 >> spouse", "answer": "Amanda Docter", "paragraph_support_idx": None},
+    ],
+}
+MUSIQUE_EXAMPLE = Example(
+    "2hop__1_2",
+    "Who is the spouse of the director of Up?",
+    ("Amanda Docter", "Amanda"),
+    quizzes=("Who directed Up?", "#1 >> spouse"),
+    quiz_answers=("Pete Docter", "Amanda Docter"),
+    supporting_facts=(SupportingFact("Up", 1, "Up was directed by Pete Docter."),),
+    context=(
+        ContextPassage("Down", "Down is a direction.", "distractor"),
+        ContextPassage("Up", "Up was directed by Pete Docter.", "supporting"),
+    ),
+)
+STRATEGY = {
+    "qid": "s1",
+    "question": "Was he alive in 1969?",
+    "answer": True,
+    "facts": ["Pete Docter was born in 1968."],
+    "decomposition": ["Who directed Up?", "When was #1 born?"],
+    "evidence": [
+        [[["Up (2009 film)-1"]], [["Pete Docter-2", "Up (2009 film)-1"], "no_evidence"], ["operation"]],
+        [["no_evidence"], [["Half-Life-3"]], ["operation"]],
+    ],
+}
+STRATEGY_EXAMPLE = Example(
+    "s1",
+    "Was he alive in 1969?",
+    ("yes",),
+    "yes/no",
+    quizzes=("Who directed Up?", "When was #1 born?"),
+    supporting_facts=(
+        SupportingFact(text="Pete Docter was born in 1968."),
+        SupportingFact("Up (2009 film)", 1),
+        SupportingFact("Pete Docter", 2),
+        SupportingFact("Half-Life", 3),
+    ),
+)
+STRATEGY_HUB = {"qid": "s1", "question": "Was it?", "answer": False, "facts": "Pete was born. Up was made."}
+TRIVIA = {
+    "QuestionId": "tc_1",
+    "Question": "Who directed Up?",
+    "Answer": {"Value": "Pete Docter", "Aliases": ["Peter Docter", "Pete Docter", "???"], "HumanAnswers": ["Docter"]},
+}
+TRIVIA_HUB = {
+    "question_id": "tc_1",
+    "question": "Who directed Up?",
+    "answer": {"value": "Pete Docter", "aliases": ["Peter Docter", "???"], "normalized_value": "pete docter"},
+    "entity_pages": {"title": []},
+}
+NQ = {"question": "who directed up", "answer": ["Pete Docter", "Docter", "...", "Docter"]}
+NQ_ANSWERS = ("Pete Docter", "Docter")
+PASSAGES = [{"title": "Up", "text": "Up is  a film.", "isgold": True}, {"text": "Down is none."}]
+NQ_CONTEXT = (ContextPassage("Up", "Up is a film.", "supporting"), ContextPassage("", "Down is none.", "unknown"))
+FOG_CHOICES = [{"text": "a marsh", "label": "A"}, {"text": "the plains", "label": "B"}]
+FOG_HUB = {
+    "id": "7",
+    "question_stem": "There is fog around",
+    "choices": {"text": ["a marsh", "the plains"], "label": ["A", "B"]},
+    "fact1": "fog is water",
+    "answerKey": "B",
+}
+FOG = {**FOG_HUB, "question": {"stem": "There is fog around", "choices": FOG_CHOICES}}
+del FOG["question_stem"], FOG["choices"]
+FOG_EXAMPLE = Example(
+    "7",
+    "There is fog around",
+    ("the plains",),
+    "choice",
+    ("a marsh", "the plains"),
+    supporting_facts=(SupportingFact(text="fog is water"),),
+)
+FOUR = ("one", "two", "three", "four")
+MMLU = {"question": "Two?", "subject": "algebra", "choices": list(FOUR), "answer": 1}
+MMLU_ROW = {"question": "Two?", "subject": "algebra", "A": "one", "B": "two", "C": "three", "D": "four", "answer": "B"}
+SIX = {**MMLU, "choices": ["1", "2", "3", "4", "5", "6"], "answer": "F"}
+CMMLU = {"": "1", "Question": "二？", "A": "一", "B": "二", "C": "三", "D": "四", "Answer": "B", "subject": "anatomy"}
+MLEC = {
+    "qid": "Clinic_7",
+    "qtext": "哪种疾病？",
+    "qimage": "",
+    "options": {"A": "甲", "B": "乙", "C": "丙", "D": "丁", "E": "戊"},
+    "answer": "E",
+}
+CONTEXT = "Up was directed by\nPete Docter."
+SQUAD = {
+    "id": "q1",
+    "question": "Who directed Up?",
+    "answers": [{"text": "Pete Docter", "answer_start": 19}, {"text": "Docter", "answer_start": 24}],
+}
+SQUAD_HUB = {**SQUAD, "title": "Up_(film)", "context": CONTEXT, "answers": {"text": ["Pete Docter", "Docter"]}}
+SQUAD_EXAMPLE = Example(
+    "q1",
+    "Who directed Up?",
+    ("Pete Docter", "Docter"),
+    context=(ContextPassage("Up (film)", "Up was directed by Pete Docter.", "supporting"),),
+)
+EVIDENCE = {
+    "Q1#00": {"answer": ["no_answer"], "evidence": "不知道"},
+    "Q1#01": {"answer": ["道格特"], "evidence": "道格特导演了它"},
+    "Q1#02": {"answer": ["彼特·道格特"], "evidence": "彼特·道格特导演了它"},
+    "Q1#03": {"answer": ["彼特·道格特"], "evidence": "是彼特·道格特"},
+}
+WEBQA_EXAMPLE = Example(
+    "Q1",
+    "谁？",
+    # The answer of most evidences comes first.
+    ("彼特·道格特", "道格特"),
+    context=(
+        ContextPassage("", "不知道", "distractor"),
+        ContextPassage("", "道格特导演了它", "supporting"),
+        ContextPassage("", "彼特·道格特导演了它", "supporting"),
+        ContextPassage("", "是彼特·道格特", "supporting"),
+    ),
+)
+WEBQA = {"id": "Q1", "question": "谁？", "evidences": EVIDENCE}
+UNANSWERED = {"Q1#00": EVIDENCE["Q1#00"]}
+SOGOU = [{"passage": one["evidence"], "answer": one["answer"][0].replace("no_answer", "")} for one in EVIDENCE.values()]
+SIMPLEQA = {"id": "z1", "primary_category": "文化", "question": "导演是谁？", "answer": "彼特·道格特"}
+RGB = {
+    "id": 3,
+    "query": "Who directed Up?",
+    "answer": "Pete Docter",
+    "positive": ["Pete Docter directed Up."],
+    "negative": ["Up is a film."],
+    "positive_wrong": ["Bob Peterson directed Up."],
+}
+RGB_EXAMPLE = Example(
+    "3",
+    "Who directed Up?",
+    ("Pete Docter",),
+    context=(
+        ContextPassage("", "Pete Docter directed Up.", "supporting"),
+        ContextPassage("", "Up is a film.", "distractor"),
+        ContextPassage("", "Bob Peterson directed Up.", "counterfactual"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "found"),
+    [
+        ("hotpotqa", HOTPOT, HOTPOT_EXAMPLE),
+        ("hotpotqa", HOTPOT_HUB, HOTPOT_EXAMPLE),
+        ("hotpotqa", HOTPOT_OBJECTS, HOTPOT_EXAMPLE),
+        ("2wikimultihopqa", TWO_WIKI, TWO_WIKI_EXAMPLE),
+        (
+            "2wikimultihopqa",
+            {**TWO_WIKI, "evidences": [{"fact": "Up", "relation": "director", "entity": "Pete Docter"}]},
+            TWO_WIKI_EXAMPLE,
+        ),
+        ("musique", MUSIQUE, MUSIQUE_EXAMPLE),
+        ("musique", {**MUSIQUE, "answerable": False}, UNANSWERABLE),
+        ("strategyqa", STRATEGY, STRATEGY_EXAMPLE),
+        (
+            "strategyqa",
+            STRATEGY_HUB,
+            Example(
+                "s1",
+                "Was it?",
+                ("no",),
+                "yes/no",
+                supporting_facts=(SupportingFact(text="Pete was born. Up was made."),),
+            ),
+        ),
+        ("triviaqa", TRIVIA, Example("tc_1", "Who directed Up?", ("Pete Docter", "Peter Docter", "Docter"))),
+        ("triviaqa", TRIVIA_HUB, Example("tc_1", "Who directed Up?", ("Pete Docter", "Peter Docter"))),
+        ("triviaqa", {"id": "t", "question": "Who?", "golden_answers": ["A", "B"]}, Example("t", "Who?", ("A", "B"))),
+        (
+            "webquestions",
+            {"qId": "w", "qText": "who directed up?", "answers": ["Pete"]},
+            Example("w", "who directed up?", ("Pete",)),
+        ),
+        (
+            "webquestions",
+            {"url": "http://x", "question": "who directed up?", "answers": ["Pete"]},
+            Example("q-cad6bd43c376f57a", "who directed up?", ("Pete",)),
+        ),
+        ("openbookqa", FOG, FOG_EXAMPLE),
+        ("openbookqa", FOG_HUB, FOG_EXAMPLE),
+        ("openbookqa", {**FOG_HUB, "choices": FOG_CHOICES}, FOG_EXAMPLE),
+        ("cmmlu", CMMLU, Example("anatomy/1", "二？", ("二",), "choice", ("一", "二", "三", "四"))),
+        (
+            "mlec",
+            MLEC | {"subject": "Clinic"},
+            Example("Clinic/Clinic_7", "哪种疾病？", ("戊",), "choice", tuple("甲乙丙丁戊")),
+        ),
+        ("mlec", {**MLEC, "qimage": "8.png"}, LeftOut("with an image or table")),
+        ("squad", SQUAD_HUB, SQUAD_EXAMPLE),
+        ("squad2", {**SQUAD_HUB, "answers": {"text": [], "answer_start": []}}, UNANSWERABLE),
+        ("squad", {**SQUAD_HUB, "answers": [{"text": 42}], "id": 1, "context": ""}, None),
+        ("webqa", WEBQA, WEBQA_EXAMPLE),
+        ("webqa", {**WEBQA, "evidences": UNANSWERED}, UNANSWERABLE),
+        ("sogouqa", {"id": "Q1", "question": "谁？", "passages": SOGOU}, WEBQA_EXAMPLE),
+        ("sogouqa", {"id": "Q1", "question": "谁？", "passages": SOGOU[:1]}, UNANSWERABLE),
+        ("chinese-simpleqa", SIMPLEQA, Example("z1", "导演是谁？", ("彼特·道格特",))),
+        ("rgb-en", RGB, RGB_EXAMPLE),
+        ("rgb-zh", RGB, RGB_EXAMPLE),
+    ],
+)
+def test_each_layout_of_a_benchmark_becomes_an_example_or_is_left_out(name, record, found):
+    if found is None:
+        assert BENCHMARKS[name].convert(record).answers == ("42",)
+    else:
+        assert BENCHMARKS[name].convert(record) == found
+
+
+@pytest.mark.parametrize("name", ["answer", "answers", "golden_answers"])
+def test_nq_in_its_layouts(name):
+    example = BENCHMARKS["nq"].convert({"question": NQ["question"], name: NQ["answer"], "ctxs": PASSAGES})
+    assert (example.answers, example.context) == (NQ_ANSWERS, NQ_CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("target", "answers"),
+    [
+        ('(list (description "Jazmyn Bieber") (description "Jaxon Bieber"))', ("Jazmyn Bieber", "Jaxon Bieber")),
+        ("(list (description London))", ("London",)),
+        (r'(list (description "Dwight \"Ike\" Eisenhower"))', ('Dwight "Ike" Eisenhower',)),
+        ("(list (description 1968) (description ...))", ("1968",)),
+    ],
+)
+def test_webquestions_in_its_original_layout(target, answers):
+    example = BENCHMARKS["webquestions"].convert({"url": "http://x", "utterance": "who is it?", "targetValue": target})
+    assert (example.question, example.answers) == ("who is it?", answers)
+
+
+def test_options_by_letter_and_by_position():
+    mmlu = BENCHMARKS["mmlu"].convert
+    assert mmlu(MMLU) == mmlu(MMLU_ROW)
+    assert (mmlu(MMLU).answers, mmlu(MMLU).choices, mmlu(MMLU).id[:10]) == (("two",), FOUR, "algebra/q-")
+    # The hub's copy of the train part has no subject.
+    assert mmlu({**MMLU, "subject": ""}).id.startswith("auxiliary_train/q-")
+    assert mmlu(SIX).answers == mmlu({**SIX, "answer": 5}).answers == ("6",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "answers"),
+    [
+        ([["Pete Docter", "Docter"]], ("Pete Docter", "Docter")),
+        (["Ann", "Bo"], ("Ann, Bo",)),
+        ([["Ann", "Anne"], ["Bo", "Bob"]], ("Ann, Bo", "Ann, Bob", "Anne, Bo", "Anne, Bob")),
+    ],
+)
+def test_the_parts_of_an_answer_of_rgb_and_their_spellings(answer, answers):
+    rgb = BENCHMARKS["rgb-en"].convert
+    assert rgb({**RGB, "answer": answer}).answers == answers
+    many = rgb({**RGB, "answer": [[f"{part}{n}" for n in range(9)] for part in "abcde"]}).answers
+    assert (len(many), many[0]) == (64, "a0, b0, c0, d0, e0")
+    # As in the integration subset.
+    grouped = rgb({**RGB, "positive": [["a b"], ["c d", "e f"]]})
+    assert [one.text for one in grouped.context[:3]] == ["a b", "c d", "e f"]
+
+
+def test_a_decomposition_that_cannot_be_resolved_is_dropped_and_the_question_stays():
+    hops = [MUSIQUE["question_decomposition"][0], {"question": "#3 >> spouse", "answer": "Amanda Docter"}]
+    example = BENCHMARKS["musique"].convert({**MUSIQUE, "question_decomposition": hops})
+    assert (example.quizzes, example.quiz_answers, example.answers) == ((), (), ("Amanda Docter", "Amanda"))
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "message"),
+    [
+        *(
+            ("mmlu", {**MMLU, "answer": answer}, "the answer must be a letter from A to D, not")
+            for answer in ("E", "", "BC", 4, -1, None, True)
+        ),
+        ("mmlu", {**SIX, "answer": "G"}, "the answer must be a letter from A to F, not 'G'"),
+        ("cmmlu", {**CMMLU, "B": " "}, r"the choices\[1\] is empty"),
+        ("cmmlu", {**CMMLU, "": ""}, "there is no index"),
+        *(
+            ("2wikimultihopqa", {**TWO_WIKI, "evidences": one}, "evidences must hold|a part of evidences must be text")
+            for one in ([["Up", "director"]], ["Up"], [{"fact": "Up"}])
+        ),
+        ("webquestions", {"utterance": "who?", "targetValue": "(list)"}, "there is no answer"),
+    ],
+)
+def test_a_record_that_is_malformed_says_why(name, record, message):
+    with pytest.raises(InputError, match=message):
+        BENCHMARKS[name].convert(record)
+
+
+# What the code of the loaders calls fields, with any JSON in them.
+CODE = "".join(path.read_text() for path in Path(data.__file__).parent.glob("*.py"))
+NAMES = sorted(set(re.findall(r'"([A-Za-z_]{1,24})"', CODE)))
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "A", "yes", "Who?", "\ud800"])
+OBJECTS = st.dictionaries(st.sampled_from(NAMES), LEAVES | st.lists(LEAVES, max_size=3), max_size=6)
+VALUES = LEAVES | OBJECTS | st.lists(LEAVES | OBJECTS | st.lists(LEAVES, max_size=3), max_size=3)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+@settings(max_examples=50)
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=30))
+def test_any_record_is_an_example_or_left_out_or_an_input_error(name, record):
+    with suppress(InputError):
+        assert isinstance(BENCHMARKS[name].convert(record), Example | LeftOut)
+
+
+def test_the_benchmarks_of_the_papers_are_known():
+    assert list(BENCHMARKS) == [
+        *("nq", "triviaqa", "webquestions", "triviaqa-rc", "triviaqa-verified", "freshqa"),
+        *("hotpotqa", "hotpotqa-fullwiki", "2wikimultihopqa", "musique", "strategyqa"),
+        *("openbookqa", "mmlu", "cmmlu", "mlec"),
+        *("squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"),
+        *("webqa", "sogouqa", "chinese-simpleqa", "rgb-en", "rgb-zh"),
+    ]
+    for name, benchmark in BENCHMARKS.items():
+        assert benchmark.name == name
+        assert all((benchmark.title, benchmark.licence, benchmark.expected))
+        assert set(benchmark.has) <= HAS
+        sold = name not in ("cmmlu", "rgb-en", "rgb-zh")
+        assert sold != ("no commercial use" in benchmark.licence)
+
+
+def test_a_folder_with_the_authors_files(write_json):
+    folder = write_json("NQ-open.dev.jsonl", [NQ]).parent
+    write_json("NQ-open.train.jsonl", [NQ, {**NQ, "question": "who directed down"}])
+    assert [len(load(f"nq:{folder}", split=one).examples) for one in (None, "validation", "train")] == [1, 1, 2]
+    write_json("wikipedia-train.json", {"Data": [TRIVIA, {"QuestionId": "x"}]})
+    trivia = load(f"triviaqa:{folder}", split="train")
+    assert trivia.ids == ["tc_1"]
+    assert str(trivia.problems[0]).endswith("wikipedia-train.json, record 2: there is no Answer")
+
+
+@pytest.mark.parametrize(
+    ("path", "split", "message"),
+    [
+        ("absent.jsonl", None, "absent.jsonl is not there; expected: NQ-open, lines of JSON objects"),
+        ("", "train", "NQ-open.train.jsonl is not there"),
+        ("", "verified", "NQ-open has the splits dev, train, not 'verified'"),
+        ("NQ-open.dev.jsonl", "dev", "is one file, which is one split: leave the split 'dev' out"),
+    ],
+)
+def test_what_is_not_there(write_json, path, split, message):
+    folder = write_json("NQ-open.dev.jsonl", [NQ]).parent
+    with pytest.raises(InputError, match=re.escape(message)):
+        load(f"nq:{folder / path}", split=split)
+
+
+def test_the_file_of_aliases_of_2wikimultihopqa_is_used_where_it_lies_beside(write_json):
+    path = write_json("dev.json", [{**TWO_WIKI, "answer": "9", "answer_id": "Q1"}])
+    wiki = BENCHMARKS["2wikimultihopqa"]
+    assert wiki.load(path).examples[0].answers == ("9",)
+    write_json("id_aliases.json", '{"Q_id": "Q1", "aliases": ["nine"], "demonyms": []}\n')
+    assert wiki.load(path).examples[0].answers == wiki.load(path.parent).examples[0].answers == ("9", "nine")
+    write_json("id_aliases.json", '{"Q_id": "Q1", "aliases": []}\n{"id": "Q2"}\n')
+    with pytest.raises(InputError, match=r"id_aliases.json, line 2: an object with Q_id and aliases is expected"):
+        wiki.load(path)
+
+
+def test_a_folder_of_subjects(write_json):
+    write_json("mmlu/test/algebra_test.csv", 'Two?,one,two,three,four,B\n"Three, then?",one,two,three,four,C\n')
+    write_json("mmlu/test/zoology_test.csv", "Two?,one,two,three,four,B\n")
+    folder = write_json("mmlu/dev/algebra_dev.csv", "Four?,one,two,three,four,D\n").parents[1]
+    mmlu = BENCHMARKS["mmlu"]
+    loaded = mmlu.load(folder)
+    found = [(example.id.partition("/")[0], example.answers[0]) for example in loaded.examples]
+    assert found == [("algebra", "two"), ("algebra", "three"), ("zoology", "two")]
+    assert mmlu.load(folder, split="test") == mmlu.load(folder / "test") == loaded
+    assert mmlu.load(folder, split="dev").examples[0].answers == ("four",)
+    assert mmlu.load(folder / "dev" / "algebra_dev.csv").examples[0].question == "Four?"
+    for split in ("train", "test/algebra_test.csv"):
+        with pytest.raises(InputError, match=r"is no folder of \.csv files"):
+            mmlu.load(folder, split=split)
+    write_json("mmlu/auxiliary_train/race.csv", "Five?,five,six,,,A\n")
+    (example,) = mmlu.load(folder, split="train").examples
+    assert (example.id.partition("/")[0], example.answers, example.choices) == ("race", ("five",), ("five", "six"))
+
+
+def test_the_files_of_mlec_and_cmmlu(write_json):
+    folder = write_json("mlec/Clinic_test.json", [MLEC, {**MLEC, "qid": "Clinic_8", "qimage": "8.png"}]).parent
+    write_json("mlec/TCM_dev.json", [{**MLEC, "qid": "TCM_2", "answer": "B"}])
+    mlec = BENCHMARKS["mlec"]
+    loaded = mlec.load(folder)
+    assert (loaded.ids, loaded.left_out) == (["Clinic/Clinic_7"], {"with an image or table": 1})
+    assert mlec.load(folder, split="val").ids == mlec.load(folder / "TCM_dev.json").ids == ["TCM/TCM_2"]
+    with pytest.raises(InputError, match=r"holds no file such as Clinic_train\.json"):
+        mlec.load(folder, split="train")
+    with pytest.raises(InputError, match="is one file, which is one split"):
+        mlec.load(folder / "TCM_dev.json", split="dev")
+    table = write_json("anatomy.csv", "\ufeff,Question,A,B,C,D,Answer\n12,二？,一,二,三,四,B\n,三？,一,二,三,四,C\n")
+    found = BENCHMARKS["cmmlu"].load(table)
+    assert found.ids == ["anatomy/12"]
+    assert [(problem.line, problem.message) for problem in found.problems] == [(3, "there is no index")]
+
+
+FRESHQA = (
+    "id,split,question,num_hops,fact_type,answer_0,answer_1\n"
+    '1,TEST,"Who directs, now?",one-hop,fast-changing,Ann,Ann Lee\n'
+    '2,DEV,Is it over?,multi-hop,,No,"No, it is not."\n'
+    "3,TEST,Has a vaccine done it?,,,No vaccine has done it.,No\n"
+)
+
+
+def test_the_table_of_freshqa(write_json):
+    freshqa = BENCHMARKS["freshqa"]
+    wrong = "4,TEST,When?,,,,\n5,TEST,When?\n,TEST,When?,,,x,\n"
+    path = write_json("freshqa.csv", "WARNING: the answers change,,,,,,\n" + FRESHQA + wrong)
+    loaded = freshqa.load(path)
+    assert loaded.examples == [
+        Example("1", "Who directs, now?", ("Ann", "Ann Lee"), kind="fast-changing; one-hop"),
+        Example("3", "Has a vaccine done it?", ("No vaccine has done it.", "No")),
+    ]
+    assert [(problem.line, problem.message) for problem in loaded.problems] == [
+        (6, "there is no answer"),
+        (7, "there are 3 cells, 7 are expected"),
+        (8, "the id is empty"),
+    ]
+    polar = Example("2", "Is it over?", ("No", "No, it is not."), kind="multi-hop", scored_as="yes/no")
+    for split in ("dev", "validation"):
+        assert freshqa.load(path, split=split).examples == freshqa.load(path.parent, split=split).examples == [polar]
+    with pytest.raises(InputError, match="FreshQA has the splits test, dev, not 'train'"):
+        freshqa.load(path, split="train")
+
+
+IMPOSSIBLE = {"id": "q2", "question": "Who directed Down?", "answers": [], "is_impossible": True}
+ARTICLE = {"title": "Up_(film)", "paragraphs": [{"context": CONTEXT, "qas": [SQUAD, IMPOSSIBLE]}]}
+
+
+@pytest.mark.parametrize("name", ["squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"])
+def test_the_files_of_squad(name, write_json):
+    squad = BENCHMARKS[name]
+    articles = [
+        ARTICLE,
+        "Up",
+        {"title": "Up"},
+        {"title": "Up", "paragraphs": [{"qas": []}]},
+        {"title": "Up", "paragraphs": [{"context": CONTEXT, "qas": [{**SQUAD, "id": "q3", "answers": None}]}]},
+        {"title": "Up", "paragraphs": [{"context": CONTEXT, "qas": [SQUAD]}]},
+    ]
+    loaded = squad.load(write_json("dev.json", {"data": articles}))
+    assert (loaded.examples, loaded.left_out) == ([SQUAD_EXAMPLE], {"unanswerable": 1})
+    assert [str(problem).rpartition("dev.json, ")[2] for problem in loaded.problems] == [
+        "article 2: an article with paragraphs is expected, not str",
+        "article 3: there is no paragraphs",
+        "article 4: there is no context",
+        "question 3: there is no answers",
+        "question 4: the question of question 1 again",
+    ]
+    only = [{"title": "Up", "paragraphs": [{"context": CONTEXT, "qas": [IMPOSSIBLE]}]}]
+    with pytest.raises(InputError, match="holds no question to ask: 1 unanswerable"):
+        squad.load(write_json("dev.json", {"data": only}))
+
+
+def test_the_files_of_webqa(write_json):
+    loaded = BENCHMARKS["webqa"].load(write_json("ir.json", {"Q1": {**WEBQA, "id": "x"}, "Q2": "broken"}))
+    assert loaded.examples == [WEBQA_EXAMPLE]
+    assert [str(one).rpartition("/")[2] for one in loaded.problems] == [
+        "ir.json, record 2: an object is expected, not str"
+    ]
+
+
+ANSWER = {"Value": "Boston Braves", "Aliases": ["The Boston Braves"]}
+
+
+def page(name, **more):
+    return {"Filename": name, "Title": name.removesuffix(".txt"), **more}
+
+
+def pairs(identity, pages=(), found=(), **more):
+    lists = {"EntityPages": list(pages), "SearchResults": list(found)}
+    return {"QuestionId": identity, "Question": "For which team?", "Answer": ANSWER} | lists | more
+
+
+@pytest.fixture
+def archive(write_json):
+    """The archive of TriviaQA's authors, which this fills with a file of questions."""
+    write_json("evidence/wikipedia/Babe_Ruth.txt", "He ended with the St. Louis Braves.\n\nNo: Boston.")
+    write_json("evidence/wikipedia/Baseball.txt", "A game.")
+    write_json("evidence/web/12/12_3.txt", "Found on the web.")
+
+    def put(name, *records, verified=False):
+        return write_json(f"qa/{name}", {"Data": records, "VerifiedEval": verified}).parents[1]
+
+    return put
+
+
+def test_each_pair_of_a_question_of_triviaqa_and_a_document(archive):
+    pages = [page("Babe_Ruth.txt"), page("Baseball.txt")]
+    found = load(f"triviaqa-rc:{archive('wikipedia-dev.json', pairs('a', pages, [page('12/12_3.txt')]))}").examples
+    assert [one.id for one in found] == ["a--Babe_Ruth.txt", "a--Baseball.txt", "a--12/12_3.txt"]
+    assert {one.answers for one in found} == {("Boston Braves", "The Boston Braves")}
+    assert [(one.title, one.text, one.role) for example in found for one in example.context] == [
+        ("Babe_Ruth", "He ended with the St. Louis Braves. No: Boston.", "unknown"),
+        ("Baseball", "A game.", "unknown"),
+        ("12/12_3", "Found on the web.", "unknown"),
+    ]
+
+
+def test_of_the_verified_subset_what_was_verified(archive):
+    yes, no = {"DocPartOfVerifiedEval": True}, {"DocPartOfVerifiedEval": False}
+    folder = archive(
+        "verified-wikipedia-dev.json",
+        pairs("a", [page("Babe_Ruth.txt", **yes), page("Baseball.txt", **no)], QuestionPartOfVerifiedEval=True),
+        pairs("b", [page("Baseball.txt", **yes)], QuestionPartOfVerifiedEval=False),
+        verified=True,
+    )
+    loaded = load(f"triviaqa-verified:{folder}")
+    assert [(one.id, one.context[0].role) for one in loaded.examples] == [("a--Babe_Ruth.txt", "supporting")]
+    assert (loaded.left_out, loaded.problems) == ({"not verified": 2}, [])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (pairs("a", [page("../../secret.txt")]), "leads out of the folder of evidence"),
+        (pairs("a", [page("/etc/passwd")]), "leads out of the folder of evidence"),
+        (pairs("a", [page("C:\\secret.txt")]), "leads out of the folder of evidence"),
+        (pairs("a", [page("Absent.txt")]), "Absent.txt"),
+        (pairs("a"), "there is no document"),
+        (pairs("a", ["x"]), "EntityPages must be a list of objects"),
+        (pairs("a", [{"Title": "x"}]), "there is no Filename"),
+        ("x", "an object is expected, not str"),
+    ],
+)
+def test_a_document_that_cannot_be_used_is_a_problem_of_its_question(archive, given, message):
+    loaded = load(f"triviaqa-rc:{archive('wikipedia-dev.json', given, pairs('b', [page('Baseball.txt')]))}")
+    assert loaded.ids == ["b--Baseball.txt"]
+    assert "question 1: " in str(loaded.problems[0])
+    assert message in str(loaded.problems[0])
+
+
+# A row of each benchmark's copy on the hub.
+HUB_ROWS = {
+    **{"nq": NQ, "triviaqa": TRIVIA_HUB, "hotpotqa": HOTPOT_HUB, "hotpotqa-fullwiki": HOTPOT_HUB, "musique": MUSIQUE},
+    **{"webquestions": {"url": "x", "question": "who?", "answers": ["Pete"]}, "2wikimultihopqa": TWO_WIKI},
+    **{"strategyqa": STRATEGY_HUB, "openbookqa": FOG_HUB, "mmlu": MMLU, "chinese-simpleqa": SIMPLEQA},
+    **dict.fromkeys(["squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"], SQUAD_HUB),
+}
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Stand in for the package ``datasets``; returns what it was asked for, and what it gives or raises."""
+    state = SimpleNamespace(asked=[], rows=[], error=None)
+
+    def load_dataset(repository, config, *, split):
+        state.asked.append((repository, config, split))
+        if state.error:
+            raise state.error
+        return state.rows
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    return state
+
+
+@pytest.mark.parametrize("name", [name for name, benchmark in BENCHMARKS.items() if benchmark.hub])
+def test_a_row_of_the_hub(hub, name):
+    hub.rows = [HUB_ROWS[name]]
+    loaded = load(name)
+    assert (len(loaded.examples), loaded.problems) == (1, [])
+    source = BENCHMARKS[name].hub
+    assert hub.asked == [(source.repository, source.config, source.splits[0])]
+
+
+@pytest.mark.slow
+def test_arrow_keeps_the_columns_as_they_are_read():
+    datasets = pytest.importorskip("datasets")
+    for name, row in HUB_ROWS.items():
+        assert BENCHMARKS[name].from_rows(datasets.Dataset.from_list([row])) == BENCHMARKS[name].from_rows([row])
+
+
+def test_splits_of_the_hub(hub):
+    hub.rows = [NQ]
+    for split in (None, "dev", "validation", "train"):
+        load("nq", split=split)
+    assert [split for _, _, split in hub.asked] == ["validation", "validation", "validation", "train"]
+    with pytest.raises(InputError, match="NQ-open on the hub has the splits validation, train, not 'test'"):
+        load("nq", split="test")
+    assert len(hub.asked) == 4
+
+
+def test_a_hub_that_has_it_not_or_cannot_be_reached_or_asked(hub, monkeypatch):
+    for name in ("cmmlu", "mlec", "freshqa", "webqa", "sogouqa", "rgb-en"):
+        with pytest.raises(InputError, match=f"not on the Hugging Face hub as plain data; load a file .* '{name}:"):
+            load(name)
+    hub.error = ConnectionError("Couldn't reach\n the hub")
+    said = r"nq_open \(validation\) could not be loaded .* ConnectionError: Couldn't reach the hub\. .* 'nq:PATH'"
+    with pytest.raises(InputError, match=said):
+        load("nq")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingExtraError, match=r"NQ-open from the Hugging Face hub needs .* 'keqa\[hub\]'"):
+        load("nq")
+
+
+def test_records_that_a_program_holds():
+    loaded = BENCHMARKS["nq"].from_rows([NQ, {"question": "who"}])
+    assert [example.answers for example in loaded.examples] == [NQ_ANSWERS]
+    assert [str(problem) for problem in loaded.problems] == ["example 2: there is no answer"]
+    with pytest.raises(InputError, match=r"^the data given for nq holds no question that can be used"):
+        BENCHMARKS["nq"].from_rows([])

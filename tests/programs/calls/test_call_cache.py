@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+
+import dspy
+import pytest
+from servers.openai_server import FaultPlan, OpenAIServer, markers
+
+from keqa.errors import InputError, StorageError
+from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.run_file import read_run
+from keqa.lms import build_roles
+from keqa.programs.baselines import ClosedBook
+from keqa.programs.calls.call_cache import CallCache, install_cache
+from keqa.programs.keqa import KEQA
+
+pytestmark = pytest.mark.process
+
+TOWNS = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
+
+
+@pytest.fixture
+def numbered():
+    """A server that never answers the same twice."""
+    numbers = itertools.count()
+    with OpenAIServer(
+        reply=lambda messages, n, body: [markers(answer=f"a{next(numbers)}", same=False) for _ in range(n)]
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+def roles(numbered):
+    return build_roles("openai/scripted", api_base=numbered.api_base, num_retries=0)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    with CallCache(tmp_path / "calls.sqlite") as opened:
+        yield opened
+
+
+def drawn(path):
+    return [[sample.text for sample in line.record.quizzes[0].samples] for line in read_run(path).lines]
+
+
+def test_a_second_run_is_answered_from_it(roles, cache, numbered, tmp_path):
+    first = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "first.jsonl", cache=cache)
+    second = evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "second.jsonl", cache=cache)
+    assert numbered.count == 3
+    assert (cache.hits, cache.misses) == (3, 3)
+    assert (first.cost.lm_requests, first.cost.calls) == (3, 3)
+    assert (second.cost.lm_requests, second.cost.calls) == (3, 0)
+    # What an answer takes does not depend on who asked first.
+    assert second.cost.tokens == first.cost.tokens > 0
+    answers = [[line.answer for line in read_run(tmp_path / f"{name}.jsonl").lines] for name in ("first", "second")]
+    assert answers[0] == answers[1]
+
+
+def test_it_lasts_longer_than_the_process(roles, numbered, tmp_path):
+    for label in ("first", "second"):
+        with CallCache(tmp_path / "calls.sqlite") as cache:
+            evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / f"{label}.jsonl", cache=cache)
+    assert numbered.count == 3
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one request", "a request each"])
+def test_it_never_makes_draws_equal(roles, cache, numbered, tmp_path, monkeypatch, together):
+    if not together:
+        monkeypatch.setattr("keqa.lms.served.supports_n", lambda lm: False)
+    program = KEQA(None, lms=roles, decompose=False, tries=4)
+    evaluate(program, TOWNS, out=tmp_path / "first.jsonl", cache=cache)
+    first = drawn(tmp_path / "first.jsonl")
+    assert [len(set(samples)) for samples in first] == [4, 4, 4]
+    assert len({text for samples in first for text in samples}) == 12
+    before = numbered.count
+    evaluate(program, TOWNS, out=tmp_path / "second.jsonl", cache=cache)
+    assert drawn(tmp_path / "second.jsonl") == first
+    assert numbered.count == before
+
+
+def test_another_seed_draws_anew(roles, cache, tmp_path):
+    for seed in (0, 1):
+        program = KEQA(None, lms=roles, decompose=False, tries=4, seed=seed)
+        evaluate(program, TOWNS, out=tmp_path / f"{seed}.jsonl", cache=cache)
+    assert not {text for one in drawn(tmp_path / "0.jsonl") for text in one} & {
+        text for one in drawn(tmp_path / "1.jsonl") for text in one
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "equal"),
+    [
+        ({"temperature": 0.0}, True),
+        ({"temperature": 1.0, "rollout_id": 1}, True),
+        ({"temperature": 1.0}, False),
+    ],
+)
+def test_samples_without_an_identity_are_made_anew(roles, cache, settings, equal):
+    with cache.installed():
+        answers = [roles.task("Who?", **settings) for _ in range(2)]
+    assert (answers[0] == answers[1]) is equal
+
+
+def test_samples_of_two_identities_are_two(roles, cache):
+    with cache.installed():
+        first, second = (roles.task("Who?", temperature=1.0, rollout_id=number) for number in (1, 2))
+    assert first != second
+
+
+async def test_an_awaited_call_is_answered_by_a_blocking_one(roles, cache, numbered):
+    with cache.installed():
+        assert roles.task("Who?") == await roles.task.acall("Who?")
+    assert numbered.count == 1
+
+
+def test_a_model_in_this_process_is_cached_too(scripted, cache):
+    numbers = itertools.count()
+    lm, engine = scripted(lambda name, inputs, config: {"answer": f"a{next(numbers)}"}, cache=True)
+    program = ClosedBook()
+    program.set_lm(lm)
+    with cache.installed():
+        records = [program("Who?").record for _ in range(2)]
+    assert len(engine.calls) == 1
+    assert [record.answer for record in records] == ["a0", "a0"]
+    assert [record.cost.calls for record in records] == [1, 0]
+    assert [record.cost.by_role["task"].cached for record in records] == [0, 1]
+    assert [record.cost.by_role["task"].prompt_tokens for record in records] == [10, 10]
+
+
+def test_without_a_file_every_call_is_made(roles, numbered):
+    with CallCache(None).installed():
+        assert roles.task("Who?") != roles.task("Who?")
+    assert numbered.count == 2
+
+
+def test_no_failure_is_kept(roles, cache, numbered, tmp_path):
+    answers, numbered.reply = numbered.reply, lambda messages, n, body: 1 / 0
+    numbered.faults = FaultPlan(share=1.0, kinds=["500"])
+    run = {"out": tmp_path / "run.jsonl", "cache": cache}
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run).failed == 3
+    numbered.reply, numbered.faults = answers, None
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run, retry_failed=True).failed == 0
+
+
+def test_a_question_that_is_asked_again_does_not_get_the_reply_that_it_failed_with(roles, cache, numbered, tmp_path):
+    answers = numbered.reply
+    numbered.reply = lambda messages, n, body: ["no format"] if "Town1" in str(messages) else answers(messages, n, body)
+    run = {"out": tmp_path / "run.jsonl", "cache": cache}
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run).failed == 1
+    numbered.reply, before = answers, numbered.count
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run, retry_failed=True).failed == 0
+    assert numbered.count == before + 1
+    # What it gets now takes the place of what was kept.
+    assert evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "other.jsonl", cache=cache).failed == 0
+    assert numbered.count == before + 1
+
+
+def test_a_question_that_was_never_asked_is_answered_from_it_beside_one_that_is_asked_again(
+    roles, cache, numbered, tmp_path
+):
+    answers = numbered.reply
+    evaluate(ClosedBook(lms=roles), TOWNS[:1], out=tmp_path / "other.jsonl", cache=cache)
+    numbered.reply = lambda messages, n, body: ["no format"]
+    run = {"out": tmp_path / "run.jsonl", "cache": cache}
+    assert evaluate(ClosedBook(lms=roles), TOWNS[1:], **run).failed == 2
+    numbered.reply, before = answers, numbered.count
+    assert evaluate(ClosedBook(lms=roles), TOWNS, **run, retry_failed=True).failed == 0
+    assert numbered.count == before + 2
+
+
+def test_dspys_own_cache_is_back_afterwards(cache):
+    before = dspy.cache
+    with suppress(RuntimeError), cache.installed():
+        assert dspy.cache is cache
+        raise RuntimeError
+    assert dspy.cache is before
+
+
+def test_it_keeps_the_draws_that_gates_share(tmp_path):
+    with CallCache(tmp_path / "calls.sqlite") as cache:
+        cache.draws().put("draws:k", {"draws": [1]})
+    with CallCache(tmp_path / "calls.sqlite") as cache:
+        assert cache.draws().get("draws:k") == {"draws": [1]}
+        assert cache.draws().get("draws:other") is None
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "calls.sqlite").write_text("my notes, which are longer than a header of a hundred bytes" * 10)
+    with pytest.raises(InputError, match="cannot be used as a cache of calls"):
+        CallCache(tmp_path / "calls.sqlite")
+
+
+def test_a_file_that_cannot_be_written_ends_the_run_and_fails_no_question(roles, cache, tmp_path):
+    # As on a disk that is full.
+    cache._file._file.execute("PRAGMA query_only = 1")
+    with pytest.raises(StorageError, match=r"calls\.sqlite cannot be written"):
+        evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
+    assert read_run(tmp_path / "run.jsonl").lines == []
+
+
+def test_a_file_that_cannot_be_read_ends_the_run_and_fails_no_question(roles, cache, numbered, tmp_path):
+    cache._file._file.execute("DROP TABLE calls")
+    with pytest.raises(StorageError, match=r"calls\.sqlite cannot be read"):
+        evaluate(ClosedBook(lms=roles), TOWNS, out=tmp_path / "run.jsonl", cache=cache)
+    assert read_run(tmp_path / "run.jsonl").lines == []
+    assert numbered.count == 0
+
+
+def test_an_examination_does_not_take_it_for_a_failed_draw(roles, cache):
+    cache._file._file.execute("PRAGMA query_only = 1")
+    with cache.installed(), pytest.raises(StorageError):
+        KEQA(None, lms=roles, decompose=False)("Who?")
+
+
+def test_no_key_is_in_the_file(numbered, tmp_path):
+    roles = build_roles("openai/scripted", api_base=numbered.api_base, api_key="sk-a-secret-of-mine")
+    with CallCache(tmp_path / "calls.sqlite") as cache, cache.installed():
+        roles.task("Who?")
+    content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"sk-a-secret" not in content
+    assert b"127.0.0.1" not in content
+
+
+def test_a_question_that_is_asked_again_does_not_get_its_reply_from_dspys_own_cache(numbered, tmp_path):
+    # As for a user who runs a program of a script's, with DSPy's cache on.
+    from dspy.clients.cache import Cache
+
+    roles = build_roles("openai/scripted", api_base=numbered.api_base, num_retries=0, cache=True)
+    answers, numbered.reply = numbered.reply, lambda messages, n, body: ["no format"] * n
+    own = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=None)
+    with install_cache(own):
+        run = {"program": ClosedBook(lms=roles), "examples": TOWNS, "out": tmp_path / "run.jsonl"}
+        assert evaluate(**run).failed == 3
+        numbered.reply = answers
+        assert evaluate(**run, retry_failed=True).failed == 0
+        before = numbered.count
+        assert evaluate(**{**run, "out": tmp_path / "other.jsonl"}).failed == 0
+        assert dspy.cache is own
+    # What they got then is kept, and what they failed with, six times each, was not.
+    assert numbered.count == before == 3 * 6 + 3
