@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import dspy
 
@@ -90,7 +90,7 @@ def possible(program: Program, traces: Sequence[Trace], asking: Asking, options:
     if not isinstance(program, KEQA):
         return from_calls(program, traces, threshold=options.threshold)
     watch = asking.failures.watch("answering closed book")
-    how = {"metric": asking.metric, "threshold": options.threshold, "failures": asking.failures}
+    how: dict[str, Any] = {"threshold": options.threshold, "failures": asking.failures, "metric": asking.metric}
     return from_records(program, traces, closed_book=partial(closed_book, program, asking, watch), **how)
 
 

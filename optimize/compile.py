@@ -165,8 +165,8 @@ def compile_program(
     if isinstance(program, ModuleWrapper):
         program = program.program
     if not isinstance(program, Program):
-        how = {"folder": folder, "out": out, "metric": metric, "progress": progress, "before_first": before_first}
-        within = compile_program(_nested(program), trainset, valset, **how, **options)
+        options |= {"folder": folder, "out": out, "metric": metric, "progress": progress, "before_first": before_first}
+        within = compile_program(_nested(program), trainset, valset, **options)
         beside = {name: getattr(within, name) for name in ("report", "reflection_lm", "folder", "lm_folders")}
         return Compiled(_containing(program, within.program), nested=within.program, **beside)
     chosen = _read(options)

@@ -93,7 +93,7 @@ class Options:
         TrainingOptions.of({name: value for name, value in self.training.items() if name != "folder"})
 
     @property
-    def costs(self) -> dict[str, float]:
+    def costs(self) -> dict[str, Any]:
         """λ and μ by name, as they were given or by default."""
         given = {"cost_per_retrieval": (self.cost_per_retrieval, 0.02), "cost_per_call": (self.cost_per_call, 0.002)}
         return {name: default if cost is None else cost for name, (cost, default) in given.items()}

@@ -189,9 +189,9 @@ class Labeller:
             predictor, inputs = program.answering.answer, inputs | {"evidence": [], "triples": []}
         else:
             predictor = self.reason_with_knowledge if passages else self.reason_from_memory
-        said = {"question": asked.question, "answer_type": asked.answer_type, "choices": list(asked.choices)}
+        inputs |= {"question": asked.question, "answer_type": asked.answer_type, "choices": list(asked.choices)}
         usable = refusing_empty(asked.choices, last=True)
-        return text_of((await ask(predictor, "answer", usable=usable, **said, **inputs)).answer)
+        return text_of((await ask(predictor, "answer", usable=usable, **inputs)).answer)
 
 
 def _targets(program: KEQA, example: Example) -> list[Target]:

@@ -13,7 +13,7 @@ from keqa.data.example import Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import Roles
-from keqa.optimize.asking import Asking, Step, lms_of
+from keqa.optimize.asking import ROLES, Asking, Step, lms_of
 from keqa.programs.calls.session import NoCopy
 from keqa.programs.learned import LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
@@ -126,9 +126,10 @@ class Student(dspy.Module):
             self.program.set_lm(lm)
             return
         settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
-        roles = (lms.task, lms.consistency, lms.utility)
-        copies = {id(one): one.copy(**settings) for one in roles}
-        self.program.bind_lms(Roles(*(copies[id(one)] for one in roles), getattr(lms, "boundary", None)))
+        roles = {role: getattr(lms, role) for role in ROLES}
+        copies = {id(one): one.copy(**settings) for one in roles.values()}
+        drawing = {role: copies[id(one)] for role, one in roles.items()}
+        self.program.bind_lms(Roles(**drawing, boundary=getattr(lms, "boundary", None)))
 
     def reset_copy(self) -> Student:
         """A copy without demonstrations, on the same language models."""

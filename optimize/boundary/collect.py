@@ -208,8 +208,8 @@ def _collected(asked: GoldQuiz, found: Assessment, correct: Correctness) -> Coll
         right = text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
         likely = {"probability": _share(found.probabilities.get(place)), "first_token": _share(draw.first_token)}
         draws.append(CollectedDraw(text=text, right=right, **likely))
-    kind = {"answer_type": asked.answer_type, "choices": list(asked.choices), "golds": list(asked.golds)}
-    return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, draws=draws, **kind)
+    kind: dict[str, Any] = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
+    return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, golds=list(asked.golds), draws=draws, **kind)
 
 
 def _share(probability: float | None) -> float | None:

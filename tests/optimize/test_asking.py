@@ -30,12 +30,6 @@ TRUE = Example("y", "Is it so?", ("yes",), "yes/no")
 DOWN = "LMServerError"
 
 
-@pytest.fixture
-def journal(tmp_path):
-    with Journal.open(tmp_path / "journal", {}) as opened:
-        yield opened
-
-
 def asked(world, journal, **options):
     return Asking(journal, f1, **options).traces(world.program, world.train)
 
@@ -169,7 +163,7 @@ def test_what_no_question_escapes_ends_a_step(setting, journal, monkeypatch, err
         def full(*arguments, **options):
             raise error
 
-        monkeypatch.setattr("keqa.storage.sqlite_store.SqliteStore.put", full)
+        monkeypatch.setattr("keqa.storage.journal.SqliteStore.put", full)
     else:
         world.fail(error, lambda name, inputs: "Town2" in inputs)
     with pytest.raises(kind, match=told):

@@ -21,7 +21,6 @@ from keqa.optimize.reference import Labeller
 from keqa.programs import KEQA
 from keqa.programs.learned import demonstration_digest
 from keqa.programs.reference.index import Entry
-from keqa.storage.journal import Journal
 
 
 class Patient(Failures):
@@ -73,12 +72,6 @@ def program(scripted, retriever):
         return built, engine
 
     return make
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Journal.open(tmp_path / "journal", {}) as opened:
-        yield opened
 
 
 def labels(entries):

@@ -9,7 +9,7 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.asking import Trial
-from keqa.optimize.compile import compile_program, sources_of
+from keqa.optimize.compile import sources_of
 from keqa.optimize.failures import Failed
 from keqa.optimize.options import Options
 from keqa.optimize.report import (
@@ -180,26 +180,3 @@ def test_a_reference_is_set_up_as_the_programs_own(setting):
     assert settings(UtilityReference(Own()), Own()) == plain | {"embedder": "own"}
     with pytest.raises(ConfigurationError, match=r"^the program's reference has the embedder 'own', not 'hashing'"):
         settings(UtilityReference(Own()), "hashing")
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"tuning": False, "cost_per_retrieval": 0.3}, "tuned, and that is left out: leave it out"),
-        ({"reference": False, "embedder": "hashing"}, "in the utility reference, and none is built: leave it out"),
-        ({"demo": 3}, "^keqa.compile: .*demo"),
-        ({"grid": {"top_p": (2.0,)}}, "top_p"),
-    ],
-)
-def test_what_would_be_passed_over_is_refused_before_anything_is_begun(setting, tmp_path, options, told):
-    world, begun = setting(), []
-    with pytest.raises(ConfigurationError, match=told):
-        compile_program(
-            world.program,
-            world.train,
-            world.val,
-            folder=tmp_path / "work",
-            before_first=lambda: begun.append(1),
-            **options,
-        )
-    assert (begun, world.engine.calls, list(tmp_path.iterdir())) == ([], [], [])

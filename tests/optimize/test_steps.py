@@ -1,21 +1,44 @@
-"""The steps of a compilation: what each goes on with, and what it says where it leaves something out."""
+"""The steps of a compilation, fine-tuning among them: what each goes on with, and what it leaves out."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 
-from keqa.errors import ConfigurationError
+import keqa
+from keqa.errors import ConfigurationError, InputError
+from keqa.evaluation.questions import of_testbed
+from keqa.lms import build_roles
 from keqa.lms.local.provider import LocalProvider
-from keqa.optimize import steps
+from keqa.lms.local.weights import is_adapter
+from keqa.metrics.answers import f1
+from keqa.optimize import finetuning, steps
+from keqa.optimize.asking import Asking, Trace
 from keqa.optimize.compile import Compiled, compile_program
+from keqa.optimize.finetuning import (
+    Finetuned,
+    check_finetunable,
+    finetune,
+    right_calls,
+    save_lms,
+)
+from keqa.optimize.options import Options
 from keqa.optimize.reference import Labels, UtilityEntries
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.keqa import KEQA
+from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.index import Entry
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.storage.journal import Journal
+from keqa.testbed.index import open_encyclopedia
 
 HOW: dict[str, Any] = {"optimizer": "finetune", "tuning": False, "in_flight": 1}
 WORSE = "the fine-tuned language model is worse on the validation questions: left out"
@@ -24,10 +47,12 @@ WORSE = "the fine-tuned language model is worse on the validation questions: lef
 @pytest.fixture
 def worse(trainable: Any, town: Any) -> Any:
     """A language model that can summarize nothing once it is fine-tuned."""
-    return trainable(becomes=trainable(town(refuses="Summarize")))
+    worse = trainable(town(refuses="Summarize"))
+    worse.model = "scripted/worse"
+    return trainable(becomes=worse)
 
 
-def test_a_program_goes_on_with_its_fine_tuned_language_model(setting: Any, trainable: Any, tmp_path: Path) -> None:
+def test_a_program_goes_on_with_its_fine_tuned_language_model(setting, trainable, tmp_path):
     (tmp_path / "model").mkdir()
     world, lm = setting(train=2, val=2), trainable(provider=LocalProvider("keqa/tiny"), path=str(tmp_path / "model"))
     world.program.set_lm(lm)
@@ -48,14 +73,14 @@ def test_a_program_goes_on_with_its_fine_tuned_language_model(setting: Any, trai
     assert Path(how["train_kwargs"]["folder"]).parent == tmp_path / "work"
 
 
-def test_a_language_model_that_cannot_be_trained_is_refused_before_any_question(setting: Any) -> None:
+def test_a_language_model_that_cannot_be_trained_is_refused_before_any_question(setting):
     world = setting(train=2, val=1)
     with pytest.raises(ConfigurationError, match="scripted/town cannot be fine-tuned from here"):
         compile_program(world.program, world.train, world.val, **HOW)
     assert world.engine.calls == []
 
 
-def test_without_a_folder_what_is_trained_lies_where_dspy_keeps_it(setting: Any, trainable: Any) -> None:
+def test_without_a_folder_what_is_trained_lies_where_dspy_keeps_it(setting, trainable):
     world, lm = setting(train=2, val=1), trainable(provider=LocalProvider("keqa/tiny"))
     world.program.set_lm(lm)
     found = compile_program(world.program, world.train, world.val, training={"epochs": 2}, **HOW)
@@ -63,7 +88,7 @@ def test_without_a_folder_what_is_trained_lies_where_dspy_keeps_it(setting: Any,
     assert (found.lm_folders, found.folder) == ({}, None)
 
 
-def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(setting: Any, worse: Any) -> None:
+def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(setting, worse):
     world = setting(train=2, val=4)
     world.program.set_lm(worse)
     found = compile_program(world.program, world.train, world.val, **HOW)
@@ -79,14 +104,14 @@ def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(set
 
 
 @pytest.mark.parametrize("val", [1, 2])
-def test_one_question_proves_no_language_model_worse(setting: Any, worse: Any, val: int) -> None:
+def test_one_question_proves_no_language_model_worse(setting, worse, val):
     world = setting(train=2, val=val)
     world.program.set_lm(worse)
     report = compile_program(world.program, world.train, world.val, **HOW).report
     assert report.chosen == (["finetune"] if val == 1 else ["the program as it is"])
 
 
-def test_one_that_is_as_good_is_kept(setting: Any, trainable: Any) -> None:
+def test_one_that_is_as_good_is_kept(setting, trainable):
     world = setting(train=2, val=2)
     world.program.set_lm(trainable(becomes=trainable()))
     report = compile_program(world.program, world.train, world.val, **HOW).report
@@ -102,9 +127,7 @@ class Around(dspy.Module):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_fine_tuned_language_models_are_saved_beside_the_program(
-    setting: Any, trainable: Any, tmp_path: Path, nested: bool
-) -> None:
+def test_fine_tuned_language_models_are_saved_beside_the_program(setting, trainable, tmp_path, nested):
     model = tmp_path / "model"
     model.mkdir()
     (model / "training.json").write_text("{}")
@@ -123,9 +146,7 @@ def test_fine_tuned_language_models_are_saved_beside_the_program(
     ("count", "named"),
     [(1, "t0"), (5, "t0, t1, t2, t3, t4"), (6, "t0, t1, t2, t3, t4 and 1 more")],
 )
-def test_what_keeps_a_reference_small_is_told(
-    setting: Any, monkeypatch: pytest.MonkeyPatch, count: int, named: str
-) -> None:
+def test_what_keeps_a_reference_small_is_told(setting, monkeypatch, count, named):
     lost = {f"t{number}": Labels(lost=Counter({"LMServerError": 2})) for number in range(count)}
     few = {"t9": Labels(problems=["no passage was found", "nor any other"])}
     monkeypatch.setattr(steps, "build_reference", lambda *_: UtilityEntries(lost | few))
@@ -141,9 +162,7 @@ def test_what_keeps_a_reference_small_is_told(
 
 
 @pytest.mark.parametrize("val", [1, 2])
-def test_a_reference_that_is_worse_beyond_chance_is_left_out(
-    setting: Any, town: Any, monkeypatch: pytest.MonkeyPatch, val: int
-) -> None:
+def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monkeypatch, val):
     class Misled(town):
         def JudgeUtility(self, inputs: Any, config: Any, shown: Any) -> Any:
             return {"helpful": "married" in inputs["passage"] and not shown}
@@ -170,7 +189,7 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(
     assert world.program.picking.reference is None
 
 
-def test_a_reference_that_is_as_good_is_kept(setting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_that_is_as_good_is_kept(setting, monkeypatch):
     entries = UtilityEntries({"t0": Labels([Entry("t0", "To whom is Mayor0 married?", "a", True)])})
     monkeypatch.setattr(steps, "build_reference", lambda *_: entries)
     world = setting(train=2, val=2)
@@ -178,3 +197,352 @@ def test_a_reference_that_is_as_good_is_kept(setting: Any, monkeypatch: pytest.M
     assert report.after == report.before
     assert report.chosen == ["the program as it is", "the utility reference"]
     assert (report.reference, report.problems) == ({"helpful": 1, "harmful": 0}, [])
+
+
+@pytest.mark.model
+def test_a_program_is_compiled_into_an_adapter(tmp_path):
+    pytest.importorskip("peft")
+    train, val = (list(of_testbed(split).examples)[:count] for split, count in (("train", 8), ("dev", 3)))
+    program = KEQA(open_encyclopedia(), lms=build_roles("keqa/tiny", cache=False))
+    program.summarizing.summarize.demos = [
+        dspy.Example(
+            question="Who?",
+            answered_quizzes=["Who? Ann"],
+            answer_type="short",
+            choices=[],
+            explanation="x",
+            answer="Ann",
+        )
+    ]
+    how = {"optimizer": "finetune", "training": {"epochs": 1, "rank": 2}, "tuning": False, "folder": tmp_path / "work"}
+    compiled = keqa.compile(program, train, val, **how)
+    assert sum(compiled.report.finetuned_on.values()) > 10
+    assert all(not predictor.demos for predictor in compiled.program.predictors())
+    assert program.summarizing.summarize.demos
+    assert compiled.program.get_lm().model.startswith("transformers/finetuned-")
+    assert len({predictor.lm for predictor in compiled.program.predictors()}) == 1
+    compiled.save(tmp_path / "small")
+    assert is_adapter(tmp_path / "small.lm")
+    about = json.loads((tmp_path / "small" / "program.json").read_text())["about"]
+    assert about["language_models"] == {"task": "small.lm", "consistency": "small.lm", "utility": "small.lm"}
+    loaded = keqa.load(
+        tmp_path / "small", open_encyclopedia(), build_roles(f"transformers/{tmp_path / 'small.lm'}", cache=False)
+    )
+    asked = (compiled, loaded)
+    assert len({str(one(train[0].question).answer) for one in asked}) == 1
+    again = keqa.compile(program, train, val, **how)
+    assert again.report.spent.calls == 0
+    assert again.report.after == compiled.report.after
+    with pytest.raises(ConfigurationError, match="is fine-tuned already: give its base"):
+        keqa.compile(compiled.program, train, val, optimizer="finetune", tuning=False)
+
+
+def test_a_language_model_that_cannot_be_trained_is_refused_before_any_call():
+    program = KEQA(
+        lambda query: [], lms=build_roles(dspy.LM("openai/gpt-5", api_key="none", api_base="http://127.0.0.1:1"))
+    )
+    for predictor in program.predictors():
+        predictor.lm.provider = dspy.Provider()
+    with pytest.raises(ConfigurationError, match="cannot be fine-tuned from here: take one of this process"):
+        check_finetunable(program)
+
+
+def test_wrong_calls_are_left_out_and_verdicts_balanced(setting, tmp_path):
+    program, example = KEQA(lambda query: []), setting(train=2).train[1]
+    quizzes = {"Who governs Town1?": ["Bo Mayor1", "Ed Wrong"]}
+    steps: list[Any] = [
+        ("examination.quiz", {"quiz": quiz, "answer_type": "short", "choices": []}, {"answer": answer})
+        for quiz, answers in quizzes.items()
+        for answer in answers
+    ]
+    judged = [("It is Bo Mayor1.", True), ("It is fine.", False), ("It rains.", False), ("Ed Wrong sleeps.", True)]
+    steps += [
+        ("picking.judge", {"quiz": "Who governs Town1?", "passage": passage}, {"helpful": helpful})
+        for passage, helpful in judged
+    ]
+    record = QuestionRecord.model_construct(
+        question=example.question, answer="Ann Spouse1", quizzes=[], answer_type="short", choices=[], degradations=[]
+    )
+    trace = Trace(example, record, 1.0, tuple(steps))
+    with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
+        found = right_calls(program, [trace], Asking(journal, f1), Options(optimizer="finetune"))
+    assert [one["answer"] for one in found["examination.quiz"]] == ["Bo Mayor1"]
+    assert sorted(one["helpful"] for one in found["picking.judge"]) == [False, True]
+    assert all(one["passage"] != "Ed Wrong sleeps." for one in found["picking.judge"])
+
+
+def test_the_command_line_gives_options_of_training():
+    from keqa.cli.compile import read_training
+
+    assert read_training("epochs=3, rate=0.001,method=full") == {"epochs": 3, "rate": 0.001, "method": "full"}
+    assert read_training(None) == {}
+    with pytest.raises(InputError, match="NAME=VALUE"):
+        read_training("epochs")
+
+
+@pytest.fixture
+def tune(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Finetuned]:
+    """Fine-tunes the language models of a world's program."""
+    monkeypatch.setattr(finetuning, "_POLLED", 0.0)
+
+    def run(world: Any, *, folder: Path | None = None, progress: Any = lambda *_: None, **options: Any) -> Finetuned:
+        chosen = Options(optimizer="finetune", **options)
+        return finetune(world.program, world.train, Asking(journal, f1, 1, progress), chosen, folder)
+
+    return run
+
+
+def sections(text: str) -> dict[str, str]:
+    """The fields of a message by name."""
+    found = re.findall(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n|\Z)", text, re.DOTALL)
+    return {name: value.strip() for name, value in found if name != "completed"}
+
+
+def shown(data: list[Any]) -> list[tuple[str, str]]:
+    """What each conversation asks about and what is to be said, its fields side by side."""
+    found = []
+    for one in data:
+        asked, said = (sections(message["content"]) for message in one["messages"][1:])
+        found.append((asked.get("quiz") or asked["question"], " | ".join(said.values())))
+    return found
+
+
+# Of questions 0 and 1: answers in the gold form, and as many verdicts of each kind.
+OF_TASK = [
+    ("To whom is the mayor of Town0 married?", '["Who governs Town0?", "To whom is #1 married?"]'),
+    ("To whom is the mayor of Town1 married?", '["Who governs Town1?", "To whom is #1 married?"]'),
+    ("Who governs Town0?", "Bo Mayor0"),
+    ("Who governs Town1?", "Bo Mayor1"),
+    ("To whom is Mayor0 married?", "Ann Spouse0"),
+    ("To whom is Mayor1 married?", "Ann Spouse1"),
+    ("To whom is the mayor of Town0 married?", "It follows. | Ann Spouse0"),
+    ("To whom is the mayor of Town1 married?", "It follows. | Ann Spouse1"),
+]
+OF_CONSISTENCY = [
+    ("To whom is Mayor0 married?", "False"),
+    ("To whom is Mayor1 married?", "False"),
+    ("Who governs Town0?", "True"),
+    ("Who governs Town1?", "True"),
+]
+OF_UTILITY = [(f"To whom is Mayor{number} married?", helpful) for number in (0, 1) for helpful in ("True", "False")]
+COUNTS = {
+    "decomposition.decompose": 2,
+    "examination.quiz": 2,
+    "examination.same": 4,
+    "picking.judge": 4,
+    "selection.construct": 0,
+    "answering.answer": 2,
+    "summarizing.summarize": 2,
+}
+
+
+def test_a_language_model_is_trained_on_the_right_calls_of_its_program_without_demonstrations(setting, trainable, tune):
+    world, lm = setting(train=2), trainable()
+    world.program.set_lm(lm)
+    world.program.picking.reference = UtilityReference()
+    world.program.summarizing.summarize.demos = [
+        {"question": "Q", "answered_quizzes": ["Q A"], "answer_type": "short", "choices": [], "explanation": "E"}
+        | {"answer": "A"}
+    ]
+    steps: list[str] = []
+    found = tune(world, progress=lambda step, done, total: steps.append(step), training={"epochs": 2})
+    assert set(steps) == {"answering training questions"}
+    [how] = lm.trained
+    assert (how["train_data_format"], how["train_kwargs"]) == ("chat", {"epochs": 2})
+    data = how["train_data"]
+    assert {tuple(message["role"] for message in one["messages"]) for one in data} == {("system", "user", "assistant")}
+    assert sorted(shown(data)) == sorted(OF_TASK + OF_CONSISTENCY + OF_UTILITY)
+    objectives = [one["messages"][0]["content"].rpartition("objective is:")[2].strip() for one in data]
+    assert Counter(Counter(objectives).values()) == {2: 4, 4: 2}
+    # Those of a predictor are not one after the other.
+    assert sum(one != other for one, other in pairwise(objectives)) > 5
+    assert found.conversations == COUNTS
+    assert {found.lms.task, found.lms.consistency, found.lms.utility} == {lm.becomes}
+    assert found.lms.boundary is None
+    assert found.folders == {}
+    assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
+    assert [predictor.demos for predictor in found.program.predictors()] == [[]] * 7
+    assert found.program.picking.reference is None
+    # The program itself stays as it is.
+    assert isinstance(world.program.picking.reference, UtilityReference)
+    assert {predictor.lm for predictor in world.program.predictors()} == {lm}
+    assert len(world.program.summarizing.summarize.demos) == 1
+
+
+def test_each_language_model_is_trained_on_the_calls_of_its_own_role(setting, trainable, tune):
+    task, consistency, utility = trainable(path="t"), trainable(), trainable(path=Path("no", "text"))
+    world, boundary = setting(train=2), dspy.LM("openai/boundary", api_key="none")
+    world.program.bind_lms(keqa.Roles(task, consistency, utility, boundary))
+    found = tune(world)
+    for lm, learned in ((task, OF_TASK), (consistency, OF_CONSISTENCY), (utility, OF_UTILITY)):
+        [how] = lm.trained
+        assert sorted(shown(how["train_data"])) == sorted(learned)
+    assert found.lms == keqa.Roles(task.becomes, consistency.becomes, utility.becomes, boundary)
+    assert found.folders == {"task": Path("t")}
+    assert found.program.examination.same.lm is consistency.becomes
+    assert found.program.picking.judge.lm is utility.becomes
+
+
+def test_other_methods_learn_from_their_right_answers(setting, trainable, tune):
+    world, lm, other = setting(train=2), trainable(path="t"), trainable()
+    other.engine.path = "o"
+    world.program = AlwaysRetrieve(world.program._retriever.value, top_k=2)
+    world.program.bind_lms(keqa.Roles(lm, other, other))
+    found = tune(world)
+    assert sorted(shown(lm.trained[0]["train_data"])) == [
+        ("To whom is the mayor of Town0 married?", "Ann Spouse0"),
+        ("To whom is the mayor of Town1 married?", "Ann Spouse1"),
+    ]
+    assert list(found.conversations.values()) == [2]
+    assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes}
+    # One that no part of the program asks is not trained.
+    assert other.trained == []
+    assert found.lms == keqa.Roles(lm.becomes, other, other)
+    assert found.folders == {"task": Path("t")}
+
+
+def test_only_questions_that_came_out_right_are_learned_from(setting, trainable, tune):
+    # The final answer is the surname alone: an F1 of 2/3.
+    for threshold, counts in ((2 / 3, (2, 2, 4)), (0.67, (0, 0, 0))):
+        world = setting(train=2)
+        world.program.set_lm(trainable())
+        found = tune(world, threshold=threshold).conversations
+        names = ("summarizing.summarize", "examination.quiz", "picking.judge")
+        assert tuple(found[name] for name in names) == counts
+        # What gold answers say alone does not depend on it.
+        assert (found["decomposition.decompose"], found["answering.answer"], found["examination.same"]) == (2, 2, 4)
+
+
+def test_a_language_model_with_nothing_to_learn_stays_with_its_demonstrations(setting, town, trainable, tune):
+    class Sceptical(town):
+        def JudgeUtility(self, inputs: Any, config: Any, shown: Any) -> Any:
+            return {"helpful": False}
+
+    # A judge that is shown one verdict alone would give no other.
+    world, task, utility = setting(train=2), trainable(), trainable(Sceptical())
+    world.program.bind_lms(keqa.Roles(task, task, utility))
+    demo = dspy.Example(quiz="Who?", passage="Ann.", helpful=True)
+    world.program.picking.judge.demos = [demo]
+    world.program.picking.reference = f1
+    world.program.answering.answer.demos = [dspy.Example(quiz="Who?", passages=["Ann."], answer="Ann")]
+    found = tune(world)
+    assert utility.trained == []
+    assert len(task.trained) == 1
+    assert found.lms.utility is utility
+    assert found.lms.task is found.lms.consistency
+    assert found.lms.task is not task
+    assert [predictor.lm for predictor in (found.program.picking.judge, found.program.answering.answer)] == [
+        utility,
+        found.lms.task,
+    ]
+    assert found.program.picking.judge.demos == [demo]
+    assert found.program.picking.reference is f1
+    assert found.program.answering.answer.demos == []
+    assert set(found.folders) <= {"task", "consistency"}
+
+
+def test_where_no_call_is_right_nothing_is_trained(setting, trainable, tune):
+    world, task = setting(train=2), trainable()
+    world.program = ClosedBook(reason=True)
+    world.program.set_lm(task)
+    with pytest.raises(InputError, match="no call of the program on the training questions is known to be right"):
+        tune(world)
+    assert task.trained == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "raised", "told"),
+    [
+        (InputError("the folder is taken"), InputError, "^the folder is taken$"),
+        (OSError("no space"), ConfigurationError, "^scripted/town could not be fine-tuned: no space$"),
+    ],
+)
+def test_what_ends_a_training_is_told(setting, trainable, tune, outcome, raised, told):
+    world = setting(train=2)
+    world.program.set_lm(trainable(becomes=outcome))
+    with pytest.raises(raised, match=told) as error:
+        tune(world)
+    assert outcome in (error.value, error.value.__cause__)
+
+
+def test_a_training_ends_with_the_compilation_that_waits_for_it(setting, trainable, tune):
+    world, lm = setting(train=2), trainable(states=[{"step": 1, "steps": 2}])
+    world.program.set_lm(lm)
+
+    def progress(step: str, done: int, total: int) -> None:
+        if step == "fine-tuning":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(world, progress=progress)
+    assert lm.jobs[0].stopped
+
+
+def test_a_training_of_this_process_has_a_folder_named_for_all_that_it_depends_on(setting, trainable, tune, tmp_path):
+    def folder_of(train: int = 2, model: str = "", own: Any = None, **options: Any) -> str:
+        world, lm = setting(train=train), trainable(provider=own or LocalProvider("keqa/tiny"))
+        lm.model += model
+        world.program.set_lm(lm)
+        tune(world, folder=tmp_path, **options)
+        kwargs: Mapping[str, Any] = lm.trained[0]["train_kwargs"]
+        assert {name: value for name, value in kwargs.items() if name != "folder"} == options.get("training", {})
+        return str(kwargs.get("folder"))
+
+    first = folder_of()
+    assert re.fullmatch(f"{re.escape(str(tmp_path))}/finetuned-[0-9a-f]+", first)
+    assert folder_of() == first
+    others = {folder_of(train=3), folder_of(model="-2"), folder_of(training={"epochs": 2})}
+    assert len({first, *others}) == 4
+    # Others keep what they train where they will.
+    remote = dspy.Provider()
+    remote.finetunable = True
+    assert folder_of(own=remote) == "None"
+
+
+def test_an_adapter_and_no_language_model_are_refused_before_any_call(setting, trainable, tune, tmp_path):
+    world, lm = setting(train=2), trainable()
+    lm.engine.path = str(tmp_path)
+    world.program.set_lm(lm)
+    check_finetunable(world.program)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="scripted/town is fine-tuned already: give its base"):
+        tune(world)
+    assert lm.engine.calls == []
+    world.program.set_lm(None)
+    with dspy.context(lm=None), pytest.raises(ConfigurationError, match="the language model none cannot be fine-tuned"):
+        check_finetunable(world.program)
+
+
+def model(folder: Path, text: str) -> Path:
+    """A folder as a training leaves it."""
+    folder.mkdir()
+    (folder / "training.json").write_text(text)
+    (folder / "weights").write_text(f"weights of {text}")
+    return folder
+
+
+def test_language_models_are_copied_beside_their_program(tmp_path):
+    one, two = model(tmp_path / "a", "one"), model(tmp_path / "b", "two")
+    (one / "logs").mkdir()
+    program = tmp_path / "small"
+    assert save_lms({"task": one, "consistency": two, "utility": one}, program) == {
+        "task": tmp_path / "small.lm-task",
+        "consistency": tmp_path / "small.lm-consistency",
+        "utility": tmp_path / "small.lm-task",
+    }
+    assert (tmp_path / "small.lm-consistency" / "weights").read_text() == "weights of two"
+    # Another training in its place leaves nothing of the one before.
+    (tmp_path / "small.lm-task" / "older").write_text("")
+    save_lms({"task": two, "consistency": one}, program)
+    assert sorted(file.name for file in (tmp_path / "small.lm-task").iterdir()) == ["training.json", "weights"]
+    assert (tmp_path / "small.lm-task" / "weights").read_text() == "weights of two"
+    assert (tmp_path / "small.lm-consistency" / "weights").read_text() == "weights of one"
+
+
+def test_what_lies_where_a_language_model_would_go_is_not_replaced(tmp_path):
+    one = model(tmp_path / "a", "one")
+    (tmp_path / "small.lm").mkdir()
+    with pytest.raises(InputError, match=r"small\.lm holds something else, and a fine-tuned language model would go"):
+        save_lms({"task": one}, tmp_path / "small")
+    with pytest.raises(InputError, match=r"other\.lm cannot be written: .*No such file"):
+        save_lms({"task": tmp_path / "gone"}, tmp_path / "other")
