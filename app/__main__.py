@@ -51,7 +51,7 @@ def main() -> None:
     """
     stops = _Stops()
     try:
-        from keqa.storage.terminal import guard_streams
+        from keqa.storage.redaction import guard_streams
 
         guard_streams()
         _run()

@@ -30,9 +30,9 @@ from rich.table import Table
 from keqa.data.question import Question
 from keqa.metrics.accuracy import holds_answer
 from keqa.metrics.retrieval import share_selected
-from keqa.programs.baselines.evidence import DistanceMeter, as_text, nearest, subject_of
-from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.baselines.ks_llm import KSLLM, as_text, subject_of
 from keqa.programs.program import RecordBuilder
+from keqa.programs.stages.selection import DistanceMeter, nearest
 
 SETS = {"hotpotqa": "hotpotqa/hotpot_dev_distractor_v1.json", "2wikimultihopqa": "2wikimultihopqa/dev.json"}
 KEPT = (1, 2, 3, 5, 10)

@@ -28,14 +28,10 @@ _UNSUPPORTED = frozenset({"closed_book", "largest_cluster", "blocked", "skipped"
 
 
 def record_signals(record: QuestionRecord) -> dict[str, float]:
-    """The signals of a question by name, the same names for every method.
+    """The signals of a question that has an answer, by name; the same names for every method.
 
-    Args:
-        record: Of a question that has an answer.
-
-    Returns:
-        How firmly what came from memory is held, how far what came from passages is in them and agrees with the
-        draws from memory, how many quizzes there were and what became of them, and the answer's length.
+    How firmly what came from memory is held, how far what came from passages is in them and agrees with the draws from
+    memory, how many quizzes there were and what became of them, and the answer's length.
     """
     answer = record.answer or ""
     steps = [record.fallback] if record.fallback is not None else record.quizzes
@@ -104,20 +100,12 @@ def words_of(record: QuestionRecord) -> str:
 
 @dataclass(frozen=True)
 class Confidence:
-    """Says how probably the answer to a question is right; `keqa.optimize.abstention` learns one.
-
-    Attributes:
-        regression: What weighs signals and words.
-    """
+    """Says how probably the answer to a question is right; `keqa.optimize.abstention` learns one."""
 
     regression: Regression
 
     def of(self, record: QuestionRecord) -> float:
-        """From 0 to 1; of a record whose answer says that it does not know 0.
-
-        Args:
-            record: Of a question that has an answer.
-        """
+        """From 0 to 1; of a record whose answer says that it does not know 0."""
         if abstained(record):
             return 0.0
         embedding = open_built_in(EMBEDDER).embed([words_of(record)])[0]
@@ -147,9 +135,6 @@ class Abstention:
 
         An answer that says so itself stays as it is. The explanation of one that is withheld would give it away, and is
         left out.
-
-        Args:
-            record: Of a question that has an answer.
         """
         confidence = self.confidence.of(record)
         if confidence >= self.threshold or abstained(record):

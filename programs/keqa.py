@@ -30,8 +30,7 @@ from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.answering import Answering, Decomposition, Summarizing
 from keqa.programs.stages.documents import OwnDocuments
 from keqa.programs.stages.examination import Examination
-from keqa.programs.stages.listwise import Listwise
-from keqa.programs.stages.picking import Picking, Reference
+from keqa.programs.stages.picking import Listwise, Picking, Reference
 from keqa.programs.stages.quiz_flow import QuizFlow
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import RoleLMs, Stage

@@ -15,9 +15,9 @@ from dspy.primitives.prediction import Completions
 from dspy.utils.callback import with_callbacks
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
-from keqa.programs.finding import lines_of, said
 from keqa.programs.records import QuestionRecord, Unanswered
 from keqa.programs.sources import Source, sources_of
+from keqa.programs.unanswered import lines_of, said
 from keqa.signatures.keqa import TOOL_DESCRIPTION, TOOL_NAME, TOOL_QUESTION
 
 _SOURCES = 5

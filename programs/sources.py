@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 
 from keqa.metrics.answers import tokens
-from keqa.programs.contradicting import differing_value, newer
 from keqa.programs.records import PassageVerdict, PlacedText, QuestionRecord, QuizRecord, Unanswered
-from keqa.programs.supporting import as_written, sentences_of, supporting_sentences
+from keqa.programs.sentences import as_written, differing_value, newer, sentences_of, supporting_sentences
 
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})
 """What an answer that rests on passages comes from; any other comes from memory."""
@@ -24,7 +23,7 @@ class Source(PlacedText):
 
     Attributes:
         id: The passage's identifier within the index.
-        sentences: Those that carried the answer, as the text has them; see `keqa.programs.supporting`.
+        sentences: Those that carried the answer, as the text has them; see `keqa.programs.sentences`.
         quizzes: Numbers of the quizzes that were answered from it; none where the question itself was.
     """
 
@@ -48,13 +47,9 @@ class Source(PlacedText):
 
 
 class Disagreement(BaseModel):
-    """Two sources that say the same of something, but for the answer.
+    """Two sources that say the same of something, but for the answer, each with its sentence.
 
-    Attributes:
-        source: What the answer was drawn from.
-        sentence: Its sentence that holds the answer.
-        other: Another source of the same quiz, or one that was left out as an older one.
-        other_sentence: Its sentence that says otherwise.
+    The first is what the answer was drawn from; the other is of the same quiz, or was left out as older.
     """
 
     source: Source
@@ -63,7 +58,6 @@ class Disagreement(BaseModel):
     other_sentence: str
 
     def __str__(self) -> str:
-        """In one sentence."""
         first, second = (
             f"{one.label}{f', {one.date}' if one.date else ''}{', which is older,' if newer(than, one.date) else ''}"
             for one, than in ((self.source, self.other.date), (self.other, self.source.date))
@@ -72,37 +66,46 @@ class Disagreement(BaseModel):
 
 
 def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
-    """A record in which each passage that an answer was drawn from names the sentences that carried the answer.
-
-    Args:
-        record: As the program wrote it.
-    """
+    """A record in which each passage that an answer was drawn from names the sentences that carried the answer."""
     changed: dict[str, Any] = {}
     if any(quiz.source == "passages" for quiz in record.quizzes):
         changed["quizzes"] = [_supported_quiz(quiz) for quiz in record.quizzes]
     if record.fallback is not None and record.fallback.source == "passages":
         changed["fallback"] = _supported_quiz(record.fallback)
     if record.passages and record.answer_source in _FROM_PASSAGES:
-        changed["passages"] = _supported(record.passages, record.standalone or record.question, record.answer)
+        changed["passages"] = _supported(_Carrying.answer_of(record))
     return record.model_copy(update=changed) if changed else record
 
 
 def _supported_quiz(quiz: QuizRecord) -> QuizRecord:
     if quiz.source != "passages":
         return quiz
-    passages = _supported(quiz.passages, quiz.resolved or quiz.text, quiz.answer, quiz.evidence)
-    return quiz.model_copy(update={"passages": passages})
+    return quiz.model_copy(update={"passages": _supported(_Carrying.quiz_of(quiz), quiz.evidence)})
 
 
-def _supported(
-    passages: list[PassageVerdict], question: str, answer: str | None, evidence: list[str] | None = None
-) -> list[PassageVerdict]:
-    return [
-        one.model_copy(update={"sentences": supporting_sentences(one.text, question, answer, evidence or [])})
-        if one.kept
-        else one
-        for one in passages
-    ]
+class _Carrying(NamedTuple):
+    """What an answer was drawn from: the number of its quiz, where it is one, its passages, and what they answer."""
+
+    number: int | None
+    passages: list[PassageVerdict]
+    asked: str
+    answer: str | None
+
+    @classmethod
+    def quiz_of(cls, quiz: QuizRecord) -> _Carrying:
+        return cls(quiz.index, quiz.passages, quiz.resolved or quiz.text, quiz.answer)
+
+    @classmethod
+    def answer_of(cls, record: QuestionRecord) -> _Carrying:
+        return cls(None, record.passages, record.standalone or record.question, record.answer)
+
+
+def _supported(one: _Carrying, evidence: list[str] | None = None) -> list[PassageVerdict]:
+    def named(passage: PassageVerdict) -> PassageVerdict:
+        found = supporting_sentences(passage.text, one.asked, one.answer, evidence or [])
+        return passage.model_copy(update={"sentences": found})
+
+    return [named(passage) if passage.kept else passage for passage in one.passages]
 
 
 def sources_of(record: QuestionRecord) -> list[Source]:
@@ -111,31 +114,25 @@ def sources_of(record: QuestionRecord) -> list[Source]:
     Where the documents do not say it, they are those of the quizzes that have an answer all the same, and of those to
     which they say several things. Where the program fell back to answering the question itself, the passages of its
     quizzes carried nothing.
-
-    Args:
-        record: The record of the question.
     """
     found: dict[tuple[str, str, str], Source] = {}
-    for number, passages, _, _ in _carrying(record):
-        for passage in filter(lambda passage: passage.kept, passages):
+    for one in _carrying(record):
+        for passage in filter(lambda passage: passage.kept, one.passages):
             source = source_of(passage)
             source = found.setdefault((source.id, source.title, source.text), source)
             # What was drawn from it for another quiz may be in another sentence.
-            source.sentences += [one for one in passage.sentences if one not in source.sentences]
-            if number is not None:
-                source.quizzes.append(number)
+            source.sentences += [sentence for sentence in passage.sentences if sentence not in source.sentences]
+            if one.number is not None:
+                source.quizzes.append(one.number)
     return list(found.values())
 
 
 def disagreements_of(record: QuestionRecord) -> list[Disagreement]:
-    """Sources of one quiz that seem to say different things, each pair once; see `keqa.programs.contradicting`.
-
-    Args:
-        record: The record of the question.
-    """
+    """Sources of one quiz that seem to say different things, each pair once; see `keqa.programs.sentences`."""
     found: dict[tuple[str, str], Disagreement] = {}
     for _, passages, asked, answer in _carrying(record):
-        pairs = ((one, other) for one in passages for other in passages if _document(one) != _document(other))
+        used = [one for one in passages if one.kept or one.older_than]
+        pairs = ((one, other) for one in used for other in used if _document(one) != _document(other))
         for one, other in pairs if answer is not None else ():
             pair = (min(one.passage_id, other.passage_id), max(one.passage_id, other.passage_id))
             if pair not in found and (said := _says_otherwise(one, other, asked, answer or "")):
@@ -154,38 +151,24 @@ def _says_otherwise(one: PassageVerdict, other: PassageVerdict, asked: str, answ
     return None
 
 
-def _carrying(record: QuestionRecord) -> list[tuple[int | None, list[PassageVerdict], str, str | None]]:
-    """What carried the answer: of each quiz its number, its passages, what it asks and its answer.
-
-    Passages that were left out for a newer one are among them.
-    """
+def _carrying(record: QuestionRecord) -> list[_Carrying]:
+    """What carried the answer, quiz by quiz; passages that were left out are among theirs."""
     if record.unanswered is not None:
-        return [
-            (quiz.index, _used(quiz.passages), quiz.resolved or quiz.text, quiz.answer)
-            for quiz in record.quizzes
-            if _carries_a_part(quiz, record.unanswered)
-        ]
+        return [_Carrying.quiz_of(quiz) for quiz in record.quizzes if _carries_a_part(quiz, record.unanswered)]
     if record.answer_source not in _FROM_PASSAGES:
         return []
     if record.answer_source == "fallback":
-        fallback = record.fallback
-        if fallback is None or fallback.source != "passages":
+        if record.fallback is None or record.fallback.source != "passages":
             return []
-        return [(None, _used(fallback.passages), fallback.resolved or fallback.text, fallback.answer)]
+        return [_Carrying.quiz_of(record.fallback)._replace(number=None)]
     quizzes = [quiz for quiz in record.quizzes if quiz.source == "passages"]
-    own: list[tuple[int | None, list[PassageVerdict], str, str | None]]
-    own = [(quiz.index, _used(quiz.passages), quiz.resolved or quiz.text, quiz.answer) for quiz in quizzes]
-    return [*own, (None, _used(record.passages), record.standalone or record.question, record.answer)]
+    return [*map(_Carrying.quiz_of, quizzes), _Carrying.answer_of(record)]
 
 
 def _carries_a_part(quiz: QuizRecord, unanswered: Unanswered) -> bool:
     """Whether passages say something of a question without an answer: a part of it, or several things."""
     known = quiz.source == "passages" and quiz.index in {one.quiz for one in unanswered.found}
     return known or (quiz.missing is not None and bool(quiz.missing.answers))
-
-
-def _used(passages: list[PassageVerdict]) -> list[PassageVerdict]:
-    return [passage for passage in passages if passage.kept or passage.older_than]
 
 
 def source_of(passage: PassageVerdict) -> Source:

@@ -94,13 +94,7 @@ def names_of(text: str) -> list[list[str]]:
 def spoken_of(quiz: str, passages: Iterable[str], *, least: float = 2 / 3) -> list[str]:
     """What of a quiz passages speak of: the names of it that stand in one of them, or else its words.
 
-    Args:
-        quiz: Resolved text.
-        passages: With title and heading.
-        least: The share of the names that has to stand there.
-
-    Returns:
-        Names or words; none where too few of them stand there for the passages to be about the quiz.
+    None where less than a share of the names, or too few words, stand there for the passages to be about the quiz.
     """
     bags = [set(words_of(passage)) for passage in passages]
     names = names_of(quiz)

@@ -1,12 +1,20 @@
-"""What the documents do not say: the finding, and the sentences that tell it in the language of the question."""
+"""What the documents do not say: the finding, its sentences in the language of the question, and its lines.
+
+It is told the same in the terminal, to agents and to programs. The page has its own words, in
+``app/page/static/story.js``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from keqa.programs.records import FoundQuiz, MissingQuiz, QuizRecord, Unanswered, UnansweredKind
+from keqa.programs.records import FoundQuiz, MissingQuiz, QuestionRecord, QuizRecord, Unanswered, UnansweredKind
 from keqa.programs.subjects import language_of
+
+GUESS = "(a guess)"
+"""What stands behind an answer that is one."""
 
 _LONGEST = 200
 # Of each language: what begins the message, what begins that of sources that contradict each other, the three kinds,
@@ -62,10 +70,8 @@ _SLIDE = {"de": "Folie", "fr": "diapositive", "es": "diapositiva", "it": "diapos
 def unanswered_of(question: str, quizzes: Sequence[QuizRecord], last: QuizRecord) -> Unanswered:
     """The finding that the documents do not say what was asked.
 
-    Args:
-        question: Made to stand alone.
-        quizzes: Its quizzes; none where it is its own only quiz.
-        last: The question itself, which was asked of the documents at the end and is missing, too.
+    `question` stands alone, `quizzes` are none where it is its own only quiz, and `last` is the question itself, which
+    was asked of the documents at the end and is missing, too.
     """
     missing = [one.missing for one in quizzes if one.missing is not None]
     if not missing and last.missing is not None:
@@ -110,3 +116,40 @@ def _said(answer: str, language: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def said(record: QuestionRecord) -> str:
+    """The answer as it is told; a guess is marked as one."""
+    return f"{record.answer} {GUESS}" if record.guessed and record.answer else record.answer or ""
+
+
+def lines_of(unanswered: Unanswered) -> list[tuple[str, list[str]]]:
+    """What was asked, searched and read in vain, with details, and what is known of the rest; never the guess."""
+    return [*map(_missing, unanswered.missing), *((_found(one), []) for one in unanswered.found)]
+
+
+def without_guess(unanswered: Unanswered | None) -> dict[str, Any] | None:
+    """The finding as JSON for those who take whatever they are given for an answer: without the guess."""
+    return None if unanswered is None else unanswered.model_dump(mode="json", exclude={"guess"})
+
+
+def _missing(one: MissingQuiz) -> tuple[str, list[str]]:
+    why = f" ({one.why})" if one.why else ""
+    return f"Missing: {_quoted(one.quiz, one.asked)}: {one.kind}{why}", list(_looked_at(one))
+
+
+def _looked_at(one: MissingQuiz) -> Iterator[str]:
+    if one.searched != [one.asked]:
+        yield f"Searched for: {'; '.join(one.searched) or 'nothing'}"
+    yield from (f"A source says: {answer}" for answer in one.answers)
+    if one.read:
+        yield f"Read: {'; '.join(one.read)}"
+
+
+def _found(one: FoundQuiz) -> str:
+    where = "from memory" if one.source == "memory" else "from the documents"
+    return f"Known: {_quoted(one.quiz, one.asked)}: {one.answer} ({where})"
+
+
+def _quoted(quiz: int, asked: str) -> str:
+    return f"quiz {quiz}, “{asked}”" if quiz else f"“{asked}”"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from keqa.retrievers.changing import IndexChange, add_files, remove_files, sync_folder
     from keqa.retrievers.engines import Index, open_index
     from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
-    from keqa.retrievers.local.build import add_passages, build_index, delete_passages
+    from keqa.retrievers.local.build import build_index
     from keqa.retrievers.local.dense import DenseRetriever, build_dense
     from keqa.retrievers.local.index import TantivyRetriever
     from keqa.retrievers.manifest import DenseManifest, LeftOut, Manifest
@@ -27,7 +27,7 @@ _HOMES = {
     "hybrid": "HybridManifest HybridRetriever",
     "manifest": "DenseManifest LeftOut Manifest",
     "readers": "Corpus read_corpus",
-    "local.build": "add_passages build_index delete_passages",
+    "local.build": "build_index",
     "local.dense": "DenseRetriever build_dense",
     "local.index": "TantivyRetriever",
 }
@@ -51,11 +51,9 @@ __all__ = [
     "Retriever",
     "TantivyRetriever",
     "add_files",
-    "add_passages",
     "as_retriever",
     "build_dense",
     "build_index",
-    "delete_passages",
     "open_index",
     "read_corpus",
     "remove_files",

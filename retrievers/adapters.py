@@ -87,30 +87,16 @@ def as_passage(item: Any) -> Passage:
 class AdaptedRetriever(SharedRetriever):
     """A retriever of another make, or a function, as this package's programs search it; see `as_retriever`.
 
-    Attributes:
-        source: What is searched.
-        name: What messages call it.
-        function: The code that searches, of which what is kept of its results depends.
+    What is kept of its results depends of the code that searches, its ``function``.
     """
 
     def __init__(self, source: Any, name: str, function: Callable[..., Any], search: Search) -> None:
-        """Set up; `as_retriever` finds the arguments."""
         self.source, self.name, self.function = source, name, function
         self._search = search
         self.own_documents = getattr(source, "own_documents", True)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Return at most ``k`` hits, best first.
-
-        Args:
-            query: What for.
-            k: How many passages.
-
-        Raises:
-            InputError: ``k`` is less than 1.
-            ConfigurationError: What came back are no passages.
-            Exception: What the source raised, as it raised it.
-        """
+        """Return at most ``k`` hits, best first; what the source raises is raised as it is."""
         wanted = checked_k(k)
         return _hits(self._search(query, wanted), self.name)[:wanted]
 
@@ -227,7 +213,6 @@ def _hits(found: Any, name: str) -> list[Hit]:
 
 
 def _beside(items: Sequence[Any], values: Any) -> Sequence[Any]:
-    """Values beside items, one each; None where there are none."""
     fitting = isinstance(values, list | tuple) and len(values) == len(items)
     return values if fitting else [None] * len(items)
 

@@ -1,12 +1,8 @@
-"""Where in somebody's files a passage stands, as a source of an answer names it.
+"""Passages in, ranked passages out: what every retriever takes and gives, and where in files a passage stands.
 
 A passage of another make, a mapping or an object, may have what a `Place` has under the same names, or a `Place` as
 ``place``. In its ``metadata`` these are known under the names that LangChain, LlamaIndex and their readers of documents
 use, too. What comes from strangers is taken only where it is a text or a number of a length that such a thing has.
-
-What every retriever takes and gives: passages in, ranked passages out.
-
-Which files the passages of an index come from.
 """
 
 from __future__ import annotations
@@ -29,20 +25,22 @@ from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.text import clean_text, one_line
 from keqa.storage.untrusted import open_regular
 
+Notice: TypeAlias = Callable[[str], None]
+"""Reports to the user what is done to a corpus or an index."""
+
+default_notice: Notice = logging.getLogger("keqa.retrievers").warning
+"""Logs what the user should know, where the caller has no better place for it."""
+
 LONGEST_HEADING: Final = 300
 """The most characters of a heading: it is repeated in every passage below it."""
 
-
 _LONGEST: Final = {"file": 1000, "heading": LONGEST_HEADING, "date": 40}
-
-
 _LAST_PAGE = 10_000_000
-
-
+# The embedded engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be
+# deleted.
+_LONGEST_ID = 1000
 # What the parts of such a file are called.
 _PARTS: Final = {".pptx": "slide"}
-
-
 # The first name that is there counts. A file's name comes before its path, which is of somebody's machine.
 _IN_METADATA: Final[Mapping[str, Sequence[str]]] = {
     "file": ("file", "file_name", "filename", "source", "file_path", "path", "url"),
@@ -51,11 +49,7 @@ _IN_METADATA: Final[Mapping[str, Sequence[str]]] = {
     "heading": ("heading", "section", "Header 4", "Header 3", "Header 2", "Header 1"),
     "date": ("date", "last_modified_date", "last_modified", "moddate"),
 }
-
-
 _PAGE = re.compile(r"[0-9]{1,8}")
-
-
 _YEARS = range(1000, 10_000)
 
 
@@ -87,7 +81,6 @@ class Place:
         return f"{_PARTS.get(suffix, 'page')} {self.page}"
 
     def __str__(self) -> str:
-        """In words, such as ``report.pdf, page 3, Results``."""
         return ", ".join(filter(None, (self.file, self.part, self.heading)))
 
     def packed(self) -> str:
@@ -115,40 +108,33 @@ def unpacked(text: str) -> Place:
 def placed(given: Mapping[str, Any]) -> Place:
     """A place as it can be kept and shown."""
     page = given.get("page")
-    return Place(
-        file=_line(given, "file"),
-        page=page if type(page) is int and 0 < page <= _LAST_PAGE else None,
-        heading=_line(given, "heading"),
-        date=_line(given, "date"),
-    )
-
-
-def _line(given: Mapping[str, Any], name: str) -> str:
-    value, longest = given.get(name), _LONGEST[name]
-    return one_line(clean_text(value[: 4 * longest]))[:longest] if isinstance(value, str) else ""
+    texts = {}
+    for name, longest in _LONGEST.items():
+        value = given.get(name)
+        texts[name] = one_line(clean_text(value[: 4 * longest]))[:longest] if isinstance(value, str) else ""
+    return Place(page=page if type(page) is int and 0 < page <= _LAST_PAGE else None, **texts)
 
 
 def place_beside(item: Any, metadata: Any) -> Place:
-    """Where a passage stands."""
-    whole = _part(item, "place")
-    if isinstance(whole, Place):
+    """Where a passage of another make stands."""
+
+    def own(name: str) -> Any:
+        return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+    if isinstance(whole := own("place"), Place):
         return whole
     given = metadata if isinstance(metadata, Mapping) else {}
     found: dict[str, Any] = {}
-    for name in _IN_METADATA:
-        own = _sound(name, _part(item, name))
-        found[name] = own if own is not None else _sound(name, _first(given, _IN_METADATA[name]))
+    for name, names in _IN_METADATA.items():
+        # An empty text is as nothing.
+        beside = (value for value in map(given.get, names) if value is not None and not _is_empty(value))
+        value = _sound(name, own(name))
+        found[name] = _sound(name, next(beside, None)) if value is None else value
     return placed(found) if any(value is not None for value in found.values()) else NOWHERE
 
 
-def _part(item: Any, name: str) -> Any:
-    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
-
-
-def _first(given: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """The first value that is there, which an empty text is not."""
-    values = (given.get(name) for name in names)
-    return next((value for value in values if value is not None and not (isinstance(value, str) and not value)), None)
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, str) and not value
 
 
 def _sound(name: str, value: Any) -> str | int | None:
@@ -166,14 +152,6 @@ def _sound(name: str, value: Any) -> str | int | None:
         return str(value)
     # A part of an address or a path would be another one, so what is too long is left out, not cut.
     return value if isinstance(value, str) and len(value) <= _LONGEST[name] else None
-
-
-Notice: TypeAlias = Callable[[str], None]
-"""Reports to the user what is done to a corpus or an index."""
-
-
-default_notice: Notice = logging.getLogger("keqa.retrievers").warning
-"""Logs what the user should know, where the caller has no better place for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +181,19 @@ class Passage:
         """The passage below a line with its title, its place and its date, as far as they are known."""
         header = " | ".join(filter(None, (self.title, str(self.place), self.place.date)))
         return f"{header}\n{self.text}" if header else self.text
+
+
+def cleaned(passage: Passage) -> Passage:
+    """Return a passage as an index can hold it."""
+    own, title = clean_text(passage.id).strip(), clean_text(passage.title).strip()
+    text = clean_text(passage.text).strip()
+    if not own:
+        raise InputError(f"a passage has no id (title {title!r}, text {text[:60]!r})")
+    if len(own) > _LONGEST_ID:
+        raise InputError(f"a passage has an id of {len(own)} characters, {_LONGEST_ID} at most: {own[:60]}…")
+    # Text that was clean came back as the same object, and to make a passage takes as long as to clean one.
+    same = own is passage.id and title is passage.title and text is passage.text
+    return passage if same else Passage(own, title, text, passage.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +255,7 @@ def checked_k(k: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file that a passage comes from.
-
-    Attributes:
-        path: Its absolute path.
-        digest: SHA-256 of its bytes, as they were before it was read.
-    """
+    """The file that a passage comes from: its absolute path, and SHA-256 of its bytes before it was read."""
 
     path: str
     digest: str
@@ -291,51 +277,3 @@ def path_of(path: Path | str) -> str:
 def each_path(named: Path | str | Iterable[Path | str]) -> list[Path | str]:
     """What a caller names: several files and folders, or a single one, whose characters are no names."""
     return [named] if isinstance(named, Path | str) else list(named)
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """A file of an index.
-
-    Attributes:
-        digest: See `Origin`.
-        passages: How many passages of the index come from it, where they were counted.
-    """
-
-    digest: str
-    passages: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """A file as it is after a change.
-
-    Attributes:
-        digest: See `Origin`.
-        ids: Of its passages, in their order.
-    """
-
-    digest: str
-    ids: tuple[str, ...]
-
-
-Changes = Mapping[str, FileChange | None]
-"""By path, the files that are new or changed; None for one that is gone."""
-
-
-# The embedded engine silently drops a term longer than 65,530 bytes, and a passage without its id could never be
-# deleted.
-_LONGEST_ID = 1000
-
-
-def cleaned(passage: Passage) -> Passage:
-    """Return a passage as an index can hold it."""
-    own, title = clean_text(passage.id).strip(), clean_text(passage.title).strip()
-    text = clean_text(passage.text).strip()
-    if not own:
-        raise InputError(f"a passage has no id (title {title!r}, text {text[:60]!r})")
-    if len(own) > _LONGEST_ID:
-        raise InputError(f"a passage has an id of {len(own)} characters, {_LONGEST_ID} at most: {own[:60]}…")
-    # Text that was clean came back as the same object, and to make a passage takes as long as to clean one.
-    same = own is passage.id and title is passage.title and text is passage.text
-    return passage if same else Passage(own, title, text, passage.place)

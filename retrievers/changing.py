@@ -8,17 +8,14 @@ in the index as they are now.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import InputError
 from keqa.retrievers.base import (
     NOWHERE,
-    FileChange,
-    FileEntry,
     Notice,
     Origin,
     Passage,
@@ -28,7 +25,7 @@ from keqa.retrievers.base import (
     path_of,
 )
 from keqa.retrievers.engines import engine_of, parts_of
-from keqa.retrievers.manifest import LONGEST_TEXT, NAMED, Change, Changer, LeftOut, LeftOutCounter
+from keqa.retrievers.manifest import LONGEST_TEXT, Change, Changer, FileChange, LeftOut, LeftOutCounter
 from keqa.retrievers.readers import files_of, read_file
 from keqa.retrievers.readers.common import reason_of
 from keqa.retrievers.readers.progress import Progress, ReadingProgress
@@ -38,19 +35,10 @@ from keqa.retrievers.text import clean_text
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """What was done to an index.
+    """What was done to an index: its files that are new, changed and gone, and how many were as they are.
 
-    Attributes:
-        address: Of the index.
-        added: The files that are new in it.
-        changed: The files whose content is another.
-        removed: The files that are no longer in it.
-        unchanged: How many files were looked at and are as they were.
-        passages_added: How many passages were written.
-        passages_removed: How many were removed; one that another took the place of counts here too.
-        passages: How many it holds now.
-        left_out: What of the files that were looked at could not be read, or is not read.
-        examples: One file of each kind of them that is not read.
+    A passage that another took the place of was removed, too. What is left out is so of the files that were looked at,
+    with one file of each kind that is not read.
     """
 
     address: str
@@ -102,7 +90,7 @@ def add_files(
 
     def plan(changer: Changer) -> _Plan:
         made = _Plan(changer, words, notice or default_notice)
-        made.look_up([path_of(path) for path in named])
+        made.files = changer.files([path_of(path) for path in named])
         new = [path for path in named if made.root_of(path) is None]
         # What was left out of a source of the index is in its manifest already.
         listed = [made.listed(path, made.counter if path in new else made.again) for path in named]
@@ -112,7 +100,7 @@ def add_files(
             made.read(path, files)
         made.reading.finish()
         made.sources = (*made.sources, *dict.fromkeys(map(str, new)))
-        made.left_out = _joined(made.left_out, made.counter.result())
+        made.left_out = made.left_out.joined(made.counter.result())
         return made
 
     return _changed(index, model, plan)
@@ -131,27 +119,16 @@ def sync_folder(
 
     A file that can no longer be read is taken out, as a new build would leave it out. Files of other sources stay.
 
-    Args:
-        index: See `add_files`, as for all that follow.
-        folder: A folder, or a file of records, that the index is to hold as it is now.
-        model: Likewise.
-        words: Likewise.
-        notice: Likewise.
-        progress: Likewise.
-
-    Returns:
-        Likewise.
+    The folder may be a file of records; the other arguments, and what is returned, are as of `add_files`.
 
     Raises:
-        InputError: Likewise; or nothing would be left in the index.
-        RetrievalError: Likewise.
-        ConfigurationError: Likewise.
+        InputError: Nothing would be left in the index, or as of `add_files`.
     """
     named = Path(folder)
 
     def plan(changer: Changer) -> _Plan:
         made, top = _Plan(changer, words, notice or default_notice), path_of(named)
-        made.look_up([top])
+        made.files = changer.files([top])
         listed = made.listed(named, made.counter)
         there = {path_of(path) for path, _ in listed}
         # First, as the ids of records in a file that was renamed are free again.
@@ -177,13 +154,8 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
         names: Files and folders, which need not be there any more; or ids of passages, or of documents without their
             ``#n``. One name may stand by itself.
 
-    Returns:
-        What was done, for each index of the address.
-
     Raises:
         InputError: The index has no such file, document or passage, or nothing would be left.
-        RetrievalError: See `add_files`.
-        ConfigurationError: Likewise.
     """
     wanted_names = list(map(str, each_path(names)))
     if not wanted_names:
@@ -193,8 +165,7 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
         made = _Plan(changer, PASSAGE_WORDS, default_notice)
         paths = [path_of(name) for name in wanted_names]
         # All files of a source, to see whether one is left.
-        made.look_up([made.root_of(path) or path for path in paths], needed=False)
-        gone: dict[str, None] = {}
+        made.files = changer.files([made.root_of(path) or path for path in paths])
         for name, path in zip(wanted_names, paths, strict=True):
             if files := [one for one in made.files if _is_below(one, path)]:
                 made.drop(files)
@@ -206,8 +177,8 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
             found = [wanted] if changer.held([wanted]) else changer.pieces(wanted)
             if not found:
                 raise InputError(f"there is no file, document or passage {name!r} in the index")
-            gone.update(dict.fromkeys(found))
-        made.drop_passages(gone)
+            # Single passages; their files stay.
+            made.gone.update(dict.fromkeys(found))
         removed = set(made.removed)
         empty = {made.root_of(path) for path in removed} - {
             made.root_of(path) for path in made.files if path not in removed
@@ -233,7 +204,7 @@ class _Plan:
     """What is to be done to one index."""
 
     def __init__(self, changer: Changer, words: int, notice: Notice) -> None:
-        self.files: Mapping[str, FileEntry] = {}
+        self.files: Mapping[str, str] = {}
         self.counter, self.again = LeftOutCounter(), LeftOutCounter()
         self.reading = ReadingProgress(None, ())
         self.seen: set[str] = set()
@@ -243,23 +214,13 @@ class _Plan:
         self.named: tuple[str, ...] = ()
         self.unchanged = 0
         self.changes: dict[str, FileChange | None] = {}
+        self.new: dict[str, Passage] = {}
+        self.kept: dict[str, Passage] = {}
+        self.gone: dict[str, None] = {}
         self.sources: tuple[str, ...] = changer.manifest.sources
         self.left_out: LeftOut = changer.manifest.left_out
+        self.changer, self.words, self.notice = changer, words, notice
         self._tops = set(map(path_of, self.sources))
-        self._changer, self._words, self._notice = changer, words, notice
-        self._new: dict[str, Passage] = {}
-        self._kept: dict[str, Passage] = {}
-        self._gone: dict[str, None] = {}
-
-    def look_up(self, tops: Sequence[str], *, needed: bool = True) -> None:
-        """Take note of which files of the index are those of some paths, or below them."""
-        known = self._changer.files(tops)
-        if known is None and needed and self._changer.manifest.sources:
-            raise RetrievalError(
-                "the index does not know which files its passages come from, as it was built by an earlier version: "
-                "build it again with `keqa index`, and it can be changed from then on"
-            )
-        self.files = known or {}
 
     def root_of(self, path: Path | str) -> str | None:
         """The source of the index that a path is, or is in."""
@@ -282,16 +243,16 @@ class _Plan:
             self.reading.enter(path)
             origin = Origin.of(path)
             before = self.files.get(origin.path)
-            if before is not None and before.digest and before.digest == origin.digest:
+            if before and before == origin.digest:
                 self.seen.add(origin.path)
                 self.unchanged += 1
             elif passages := self._passages(path, identifier, whole=not source.is_dir()):
                 self.seen.add(origin.path)
-                self._take(origin, passages, before)
+                self._take(origin, passages, is_new=before is None)
 
     def _passages(self, path: Path, identifier: str, *, whole: bool) -> list[Passage]:
         try:
-            found = read_file(path, identifier, words=self._words, notice=self._notice, left_out=self.counter)
+            found = read_file(path, identifier, words=self.words, notice=self.notice, left_out=self.counter)
             return [cleaned(passage) for passage in self.reading.through(found)]
         except InputError as error:
             if whole:
@@ -299,73 +260,66 @@ class _Plan:
             self.counter.unread(path, reason_of(error), str(error))
             return []
 
-    def _take(self, origin: Origin, passages: Sequence[Passage], before: FileEntry | None) -> None:
-        own = self._changer.ids_of(origin.path) if before is not None else []
-        stored = self._changer.stored(own)
-        taken = self._changer.held([passage.id for passage in passages]) - set(own) - set(self._gone)
+    def _take(self, origin: Origin, passages: Sequence[Passage], *, is_new: bool) -> None:
+        own = [] if is_new else self.changer.ids_of(origin.path)
+        stored = self.changer.stored(own)
+        taken = self.changer.held([passage.id for passage in passages]) - set(own) - set(self.gone)
         ids: dict[str, None] = {}
         for passage in passages:
             unique = self._unique(passage.id, taken, ids)
             ids[unique] = None
             named = passage if unique == passage.id else replace(passage, id=unique)
             known = stored.get(unique)
-            # What stands elsewhere in its file by now is written again; not every engine gives the place here.
-            if known == named and known.place in (NOWHERE, named.place):
-                self._kept[unique] = named
-            else:
-                self._new[unique] = named
-        self._gone.update(dict.fromkeys(one for one in own if one in stored and one not in ids))
+            # What stands elsewhere in its file by now is written again.
+            where = self.kept if known == named and known.place in (NOWHERE, named.place) else self.new
+            where[unique] = named
+        self.gone.update(dict.fromkeys(one for one in own if one in stored and one not in ids))
         self.changes[origin.path] = FileChange(origin.digest, tuple(ids))
-        (self.added if before is None else self.changed).append(origin.path)
+        (self.added if is_new else self.changed).append(origin.path)
 
     def _unique(self, wanted: str, taken: set[str], ids: Mapping[str, None]) -> str:
         """An id as a build would make it: one that another passage has gets a suffix."""
         candidate, free, number = wanted, wanted not in taken, 1
-        while not free or candidate in ids or candidate in self._new:
+        while not free or candidate in ids or candidate in self.new:
             number += 1
             candidate = f"{wanted}~{number}"
-            free = candidate in self._gone or not self._changer.held([candidate])
+            free = candidate in self.gone or not self.changer.held([candidate])
         return candidate
 
     def drop(self, paths: Iterable[str]) -> None:
         for path in paths:
             if path not in self.changes:
-                self._gone.update(dict.fromkeys(self._changer.ids_of(path)))
+                self.gone.update(dict.fromkeys(self.changer.ids_of(path)))
                 self.changes[path] = None
                 self.removed.append(path)
 
-    def drop_passages(self, ids: Iterable[str]) -> None:
-        """Take single passages out; their files stay."""
-        self._gone.update(dict.fromkeys(ids))
-
     def carry_out(self, address: str) -> IndexChange:
-        before = self._changer.manifest
-        gone = self._changer.held(list(self._gone)) - set(self._new)
-        replaced = self._changer.held(list(self._new))
-        left = before.passages - len(gone) - len(replaced) + len(self._new)
-        if left < 1:
+        before = self.changer.manifest
+        gone = self.changer.held(list(self.gone)) - set(self.new)
+        replaced = self.changer.held(list(self.new))
+        if before.passages - len(gone) - len(replaced) + len(self.new) < 1:
             raise InputError("nothing would be left in the index: remove the index itself instead")
         change = Change(
-            new=list(self._new.values()),
-            gone=[one for one in self._gone if one in gone],
-            kept=list(self._kept.values()),
+            new=list(self.new.values()),
+            gone=[one for one in self.gone if one in gone],
+            kept=list(self.kept.values()),
             files=self.changes,
             sources=self.sources,
             left_out=self.left_out,
             removed=self.named,
         )
         same = (self.sources, self.left_out) == (before.sources, before.left_out)
-        after = before if same and not (change.new or change.gone or change.files) else self._changer.apply(change)
+        after = before if same and not (change.new or change.gone or change.files) else self.changer.apply(change)
         return IndexChange(
             address=address,
             added=tuple(self.added),
             changed=tuple(self.changed),
             removed=tuple(self.removed),
             unchanged=self.unchanged,
-            passages_added=len(self._new),
+            passages_added=len(self.new),
             passages_removed=len(gone) + len(replaced),
             passages=after.passages,
-            left_out=_joined(self.counter.result(), self.again.result()),
+            left_out=self.counter.result().joined(self.again.result()),
             examples={**self.again.examples, **self.counter.examples},
         )
 
@@ -373,14 +327,3 @@ class _Plan:
 def _is_below(path: str, top: str) -> bool:
     """Whether a path is another, or is in the folder that the other names."""
     return path == top or path.startswith(top.rstrip(os.sep) + os.sep)
-
-
-def _joined(one: LeftOut, other: LeftOut) -> LeftOut:
-    """What was left out before and what now."""
-    if not (one and other):
-        return one or other
-    return LeftOut(
-        dict(Counter(one.passed_over) + Counter(other.passed_over)),
-        dict(Counter(one.unread) + Counter(other.unread)),
-        (*one.names, *other.names)[:NAMED],
-    )

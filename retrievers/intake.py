@@ -9,50 +9,38 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.retrievers.adapters import as_passage, text_expected
 from keqa.retrievers.base import Notice, Origin, Passage, cleaned
 from keqa.retrievers.manifest import LeftOut, SourceHash
 from keqa.retrievers.text import LANGUAGES, by_frequency, described, language_of, language_of_text
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
-HEAD: Final = 1000
-"""So many of the first passages are looked at before any is indexed, by default."""
+HEAD = 1000
+"""So many of the first passages are looked at before any is indexed."""
 
 
 class Intake:
     """Goes through passages once, and knows afterwards what an index of them says about itself."""
 
-    origin: Origin | None
-
-    def __init__(
-        self,
-        passages: Iterable[Passage],
-        language: str | None = None,
-        *,
-        head: int = HEAD,
-        languages: Collection[str] = LANGUAGES,
-    ) -> None:
+    def __init__(self, passages: Iterable[Any], language: str = "auto", languages: Collection[str] = LANGUAGES) -> None:
         """Look at the first passages."""
         self.count = self.renamed = 0
         self.source_hash = SourceHash()
-        self.origin = None
+        self.origin: Origin | None = None
         self.files: dict[str, str] = {}
         self._given, self._passages = passages, _with_origins(passages)
-        self._head = list(itertools.islice(self._passages, head))
+        self._head = list(itertools.islice(self._passages, HEAD))
         self.head = [passage for passage, _ in self._head]
         if not self.head:
             raise InputError("there are no passages to index: the corpus is empty")
-        texts = [passage.text for passage in self.head]
-        self.language = None if language is None else language_of(language, texts, languages)
+        self.language = language_of(language, [passage.text for passage in self.head], languages)
         self._ids = SeenIds()
         self._languages: Counter[str] = Counter()
-        self.main = language_of("auto", texts) if self.language is None else self.language
 
     def __iter__(self) -> Iterator[Passage]:
-        """The passages as they are indexed."""
         for given, origin in itertools.chain(self._head, self._passages):
             passage, self.origin = cleaned(given), origin
             unique = self._ids.unique(passage.id)
@@ -61,7 +49,7 @@ class Intake:
                 passage = dataclasses.replace(passage, id=unique)
             self.source_hash.add(passage)
             self.count += 1
-            self._languages[language_of_text(passage.text, self.main)] += 1
+            self._languages[language_of_text(passage.text, self.language)] += 1
             if origin is not None:
                 self.files[origin.path] = origin.digest
             yield passage

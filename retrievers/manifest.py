@@ -1,8 +1,6 @@
-"""What of the sources is not in an index, and why: counted, and named as far as a manifest has room for it.
+"""What an index says about itself, checked whenever it is opened; what is not in it; and what is done to it.
 
-What an index says about itself, checked whenever it is opened.
-
-What is done to an index at once, and what an engine offers so that it can be done.
+An index may come from anyone: each entry of a manifest is of its type and size.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -30,40 +28,56 @@ from typing import (
 )
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.base import Changes, FileEntry, Passage, path_of
+from keqa.retrievers.base import Passage, path_of
 from keqa.retrievers.text import LANGUAGES, AnalyzerSettings, by_frequency, language_of_text
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 from keqa.storage.untrusted import MissingFileError, parse_json, read_file
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+SCHEMA_VERSION: Final = 2
+EMBEDDED: Final = "embedded"
+DENSE: Final = "dense"
+FORMAT: Final = "keqa-index"
+SIMILARITIES: Final = ("cosine", "dot")
+FLAT: Final = "flat"
+IVF: Final = "ivf-sq8"
+
 NAMED = 100
 """So many files that should have been read are named; the others are only counted."""
-
 
 RECORD_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".tsv")
 """Kinds of files that hold records, which are read where they are named and passed over in folders."""
 
+LONGEST_TEXT: Final = 4096
+"""The most characters of a text in a manifest."""
 
 _LONGEST_NAME = 300
-
-
 # A folder may hold files of more kinds than anyone reads about.
 _KINDS = 20
-
-
 _OTHER_KINDS = "of further kinds"
+# Bounds of what an index from anywhere may say about itself.
+_DEEPEST = 8
+# With the names of its files, of which a folder may have a million.
+_LARGEST_FILE = 1 << 29
+_LARGEST_NUMBER = 2**62
+_LARGEST_DIMENSION = 65_536
+# Entries that a manifest has only where they say something.
+_WHERE_SAID = ("left_out", "removed", "languages", "deleted")
+# An index of so few passages is rewritten within a second, and then always; a larger one above this share.
+_SMALL = 10_000
+_MOST_DELETED = 0.01
+
+_D = TypeVar("_D", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """What of the sources is not in an index.
 
-    Attributes:
-        passed_over: Files that nobody expects in an index, by kind, such as ``.png``, ``hidden`` or ``empty``.
-        unread: What should have been read and was not, by reason, such as ``damaged``.
-        names: What was unread, with the reason of each; the first hundred.
+    Files that nobody expects there are passed over, by kind (``.png``, ``hidden``, ``empty``). What should have been
+    read and was not is counted by reason (``damaged``), and the first hundred are named with theirs.
     """
 
     passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -77,6 +91,14 @@ class LeftOut:
     def unexpected(self) -> int:
         """How many files and folders should have been read and were not."""
         return sum(self.unread.values())
+
+    def joined(self, other: LeftOut) -> LeftOut:
+        """What was left out before and what now."""
+        if not (self and other):
+            return self or other
+        passed_over = Counter(self.passed_over) + Counter(other.passed_over)
+        unread = Counter(self.unread) + Counter(other.unread)
+        return LeftOut(dict(passed_over), dict(unread), (*self.names, *other.names)[:NAMED])
 
     def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
         """What to say of it, one statement a line."""
@@ -142,93 +164,30 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
-SCHEMA_VERSION: Final = 2
-
-
-EMBEDDED: Final = "embedded"
-
-
-DENSE: Final = "dense"
-
-
-FORMAT: Final = "keqa-index"
-
-
-# Bounds of what an index from anywhere may say about itself.
-_DEEPEST = 8
-
-
-# With the names of its files, of which a folder may have a million.
-_LARGEST_FILE = 1 << 29
-
-
-LONGEST_TEXT: Final = 4096
-"""The most characters of a text in a manifest."""
-
-
-_LARGEST_NUMBER = 2**62
-
-
-_LARGEST_DIMENSION = 65_536
-
-
-# Entries that a manifest has only where they say something.
-_WHERE_SAID = ("left_out", "removed", "languages", "deleted")
-
-
-# An index of so few passages is rewritten within a second, and then always; a larger one above this share.
-_SMALL = 10_000
-
-
-_MOST_DELETED = 0.01
-
-
-SIMILARITIES: Final = ("cosine", "dot")
-
-
-FLAT: Final = "flat"
-
-
-IVF: Final = "ivf-sq8"
-
-
-_D = TypeVar("_D", bound="DataclassInstance")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexManifest:
-    """What an index of any engine says about itself.
-
-    Attributes:
-        schema_version: Version of this layout.
-        name: Name of the index, for messages and reports.
-        passages: How many passages the index holds.
-        renamed: How many passages had an id that was taken and got a suffix (``7``, ``7~2``, ``7~3``).
-        source_hash: SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
-        sources: The files and folders that the passages came from, as the user named them.
-        created: When the index was built, in UTC.
-        data: What the names of further files begin with, or an index behind a name on a server; may be empty.
-        left_out: What of the sources is not in the index.
-        removed: What the last change took out, as it was named, where it did nothing else: who asks for it again, as
-            after a kill, is told that it is so.
-        languages: Those of its passages, with how many are in each.
-        deleted: How many passages were deleted since the index was built or rewritten; until then they count in how
-            frequent a word is and how long a text.
-    """
+    """What an index of any engine says about itself."""
 
     ENGINE: ClassVar[str]
 
     schema_version: int = SCHEMA_VERSION
     name: str
     passages: int
+    # How many had an id that was taken and got a suffix (7, 7~2, 7~3).
     renamed: int
+    # SHA-256 over ids, titles, texts and places in the order of indexing; chained over later changes.
     source_hash: str
+    # The files and folders that the passages came from, as the user named them.
     sources: tuple[str, ...]
     created: str
+    # What the names of further files begin with, or an index behind a name on a server; may be empty.
     data: str = ""
-    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    # What the last change took out, as it was named, where it did nothing else: who asks for it again, as after a kill,
+    # is told that it is so.
     removed: tuple[str, ...] = ()
-    languages: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    languages: Mapping[str, int] = field(default_factory=dict)
+    # Since the index was built or rewritten; until then they count in how frequent a word is and how long a text.
     deleted: int = 0
 
     def to_json(self) -> str:
@@ -243,7 +202,7 @@ class IndexManifest:
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
-        """Read what `to_json` wrote, which may come from anyone: each entry is of its type and size."""
+        """Read what `to_json` wrote, or somebody else."""
         engine, values = parse(text, where)
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
@@ -251,11 +210,6 @@ class IndexManifest:
         for problem in manifest.problems():
             raise RetrievalError(f"{where}: {problem}")
         return manifest
-
-    @property
-    def main_language(self) -> str:
-        """The language of passages of which it is unclear."""
-        return next(iter(self.languages), "en")
 
     @property
     def is_worn(self) -> bool:
@@ -271,26 +225,17 @@ class IndexManifest:
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
-        if self.data and not _is_plain_name(self.data):
+        if self.data and (len(self.data) > 255 or self.data.startswith(".") or set(self.data) & set("/\\:\0")):
             yield f"data must name something inside the index, found {self.data!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(IndexManifest):
-    """What an index of BM25 says about itself, embedded or in Elasticsearch; see also `IndexManifest`.
-
-    Attributes:
-        analyzer: Language and analyzer settings.
-    """
+    """What an index of BM25 says about itself, embedded or in Elasticsearch."""
 
     ENGINE: ClassVar[str] = EMBEDDED
 
     analyzer: AnalyzerSettings
-
-    @property
-    def main_language(self) -> str:
-        """The language of the analyzer."""
-        return self.analyzer.language
 
     @property
     def language(self) -> str:
@@ -300,16 +245,11 @@ class Manifest(IndexManifest):
 
 @dataclass(frozen=True, slots=True)
 class EncoderSettings:
-    """What an index was encoded with and a question must be; kept in the manifest.
+    """What an index was encoded with and a question must be.
 
-    Attributes:
-        model: Encodes passages; a folder by its absolute path, so that the index opens from anywhere.
-        query_model: Encodes questions: the same, or the other of a pair such as DPR's two.
-        passage_prefix: Put before each passage (``"passage: "`` for E5).
-        query_prefix: Put before each question (``"query: "`` for E5).
-        separator: Between the title of a passage and its text (``" [SEP] "`` for DPR).
-        similarity: ``"cosine"``, or ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
-        dimension: Length of the vectors.
+    Models are folders by their absolute paths, so that the index opens from anywhere, or names; that of questions may
+    be the other of a pair such as DPR's two. The separator stands between title and text (``" [SEP] "`` for DPR), and
+    the similarity is ``"dot"`` for models whose vectors have lengths that matter, as DPR's.
     """
 
     model: str
@@ -320,12 +260,14 @@ class EncoderSettings:
     similarity: str
     dimension: int
 
-    def problems(self) -> Iterator[str]:
-        """What is wrong with settings that were read from a manifest."""
+    def problems(self, probe: Sequence[float]) -> Iterator[str]:
+        """What is wrong with settings that were read from a manifest, and with the vector beside them."""
         if self.similarity not in SIMILARITIES:
             yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
         if not 1 <= self.dimension <= _LARGEST_DIMENSION:
             yield f"encoder.dimension must be from 1 to {_LARGEST_DIMENSION}, found {self.dimension}"
+        if len(probe) != self.dimension or not all(map(math.isfinite, probe)):
+            yield f"probe must be {self.dimension} numbers"
 
     def text_of(self, passage: Passage) -> str:
         """What of a passage is encoded, without the prefix."""
@@ -339,13 +281,9 @@ class EncoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
-    """How the vectors of an index are searched; kept in the manifest.
+    """How vectors are searched: ``"flat"`` compares a question with every one.
 
-    Attributes:
-        kind: ``"flat"`` compares a question with every vector; ``"ivf-sq8"`` with those of the lists that are closest
-            to it, each number of a vector in 8 bits.
-        lists: How many lists there are.
-        nprobe: How many of them are searched.
+    ``"ivf-sq8"`` does with those of the ``nprobe`` lists that are closest to it, each number of a vector in 8 bits.
     """
 
     kind: str
@@ -355,39 +293,24 @@ class VectorSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseManifest(IndexManifest):
-    """What a dense index says about itself; see also `IndexManifest`.
-
-    Its ``source_hash`` is the same as that of an embedded index of the same passages.
-
-    Attributes:
-        language: Of passages that do not say it themselves, for a search of the same index by words.
-        encoder: The models, and how texts are given to them.
-        probe: The vector that the model of questions gave for a question that never changes.
-        vectors: How the vectors are searched.
-        listed: How many of them are in lists.
-        rows: How many others there are at least.
-    """
+    """What a dense index says about itself; its ``source_hash`` is that of an embedded index of the same passages."""
 
     ENGINE: ClassVar[str] = DENSE
 
+    # Of passages that do not say it themselves, for a search of the same index by words.
     language: str
     encoder: EncoderSettings
+    # The vector that the model of questions gave for a question that never changes.
     probe: tuple[float, ...]
     vectors: VectorSettings
+    # How many vectors are in lists, and how many others there are at least.
     listed: int
     rows: int
-
-    @property
-    def main_language(self) -> str:
-        """The language of passages of which it is unclear."""
-        return self.language
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
         yield from IndexManifest.problems(self)
-        yield from self.encoder.problems()
-        if len(self.probe) != self.encoder.dimension or not all(map(math.isfinite, self.probe)):
-            yield f"probe must be {self.encoder.dimension} numbers"
+        yield from self.encoder.problems(self.probe)
         kind, lists, nprobe = dataclasses.astuple(self.vectors)
         if kind not in (FLAT, IVF):
             yield f"vectors.kind must be {FLAT} or {IVF}, found {kind!r}"
@@ -428,10 +351,6 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
             "build the index again, or use the version that built it"
         )
     return str(engine), values
-
-
-def _is_plain_name(name: str) -> bool:
-    return len(name) <= 255 and not name.startswith(".") and not set(name) & set("/\\:\0")
 
 
 def _made(kind: type[_D], values: Any, where: str, before: str) -> _D:
@@ -499,29 +418,30 @@ def _length(part: bytes) -> bytes:
     return len(part).to_bytes(8, "big")
 
 
-_M = TypeVar("_M", bound=IndexManifest)
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file as it is after a change: SHA-256 of its bytes, and the ids of its passages in their order."""
+
+    digest: str
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done to an index at once.
+    """What is done to an index at once."""
 
-    Attributes:
-        new: Passages that are added; one of an id that is there takes its place.
-        gone: The ids of passages that are removed.
-        kept: Passages of changed files that stay as they are.
-        files: What becomes of the files.
-        sources: What the index is made of afterwards.
-        left_out: What of that is not in it.
-        removed: What is taken out, as it was named, where nothing else is done.
-    """
-
+    # Passages that are added; one of an id that is there takes its place.
     new: Sequence[Passage] = ()
+    # The ids of passages that are removed.
     gone: Sequence[str] = ()
+    # Passages of changed files that stay as they are.
     kept: Sequence[Passage] = ()
-    files: Changes = field(default_factory=dict)
+    # By path, the files that are new or changed; None for one that is gone.
+    files: Mapping[str, FileChange | None] = field(default_factory=dict)
+    # What the index is made of afterwards, and what of that is not in it.
     sources: tuple[str, ...] = ()
     left_out: LeftOut = field(default_factory=LeftOut)
+    # What is taken out, as it was named, where nothing else is done.
     removed: tuple[str, ...] = ()
 
 
@@ -531,31 +451,27 @@ class Changer(Protocol):
     @property
     def manifest(self) -> Any:
         """What the index says about itself."""
-        ...
 
-    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry] | None:
-        """The files that its passages come from, by their paths; None where it does not know them."""
-        ...
+    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, str]:
+        """The digests of the files that its passages come from, by their paths; at least those at or below some."""
 
     def ids_of(self, path: str) -> list[str]:
         """The ids of the passages of a file, in their order."""
-        ...
 
     def held(self, ids: Sequence[str]) -> set[str]:
         """Which ids are those of passages in the index."""
-        ...
 
     def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
         """The passages of some ids; what is not there is left out."""
-        ...
 
     def pieces(self, document: str) -> list[str]:
         """The ids of the passages of a document, ``document#n``."""
-        ...
 
     def apply(self, change: Change) -> Any:
         """Make a change, all of it or nothing, and return the new manifest."""
-        ...
+
+
+_M = TypeVar("_M", bound=Manifest | DenseManifest)
 
 
 def manifest_after(
@@ -571,9 +487,9 @@ def manifest_after(
             running.add(passage)
         source_hash = running.hexdigest()
     languages: Counter[str] = Counter(before.languages)
-    languages.update(language_of_text(one.text, before.main_language) for one in change.new)
-    languages.subtract(language_of_text(one.text, before.main_language) for one in leaving)
-    return replace(
+    languages.update(language_of_text(one.text, before.language) for one in change.new)
+    languages.subtract(language_of_text(one.text, before.language) for one in leaving)
+    return dataclasses.replace(
         before,
         languages=by_frequency(languages),
         passages=before.passages + len(change.new) - len(replaced) - len(change.gone),

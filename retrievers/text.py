@@ -1,11 +1,7 @@
-"""Text as an index can hold it, and how long it is.
+"""Text as an index can hold it: how long it is, which language it is in, and which terms it has.
 
-The languages whose words an index knows in all their forms, and which of them a text is in.
-
-Each has a stemmer of the Snowball project. What a language's words are folded to afterwards has no accents: who types
-``Munchen`` or ``ecole`` finds ``München`` and ``école``, and ``ß`` is ``ss``.
-
-How text becomes terms: words are stemmed by the language of their passage; without spaces, characters in pairs.
+Each language has a stemmer of the Snowball project. What its words are folded to afterwards has no accents: who types
+``Munchen`` or ``ecole`` finds ``München`` and ``école``, and ``ß`` is ``ss``. Without spaces, characters go in pairs.
 """
 
 from __future__ import annotations
@@ -26,43 +22,21 @@ if TYPE_CHECKING:
 
 # Han ideographs with their extensions, and kana: written without spaces, so each character is counted.
 UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-
-
 # Those, and Hangul, Thai, Lao, Burmese and Khmer: what is a word there, spaces do not say.
 JOINED = UNSPACED + r"\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3\uff66-\uff9f\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-
-
 # Lengths are counted in fifths of an English word, so that they stay whole numbers: a Chinese sentence needs about
 # five characters where its translation needs three words.
 WORD_LENGTH = 5
-
-
 CHARACTER_LENGTH = 3
-
-
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 # Up to this length, no run of combining marks costs anything that could be measured.
 _MARKED = 2000
-
-
 _INVALID = re.compile("[\ud800-\udfff\ufeff]")
-
-
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}]")
-
-
 # An unbroken run of more than 100 characters (a long address, encoded data) counts as several words.
 _LONGEST_WORD = 100
-
-
 _SPACED_WORD = re.compile(f"[^\\s{UNSPACED}]{{1,{_LONGEST_WORD}}}")
-
-
 _LONGEST_SHOWN = 80
-
-
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -159,14 +133,8 @@ STEMMED: Final = {
 
 # Where the engine has no list, and the language no script of its own either, a short one distinguishes it from others.
 _OWN_LISTS: Final = {"en": ENGLISH, "ro": ROMANIAN, "tr": TURKISH}
-
-
 _NO_LIST: Final = frozenset({"ar", "el"})
-
-
 _SCRIPTS: Final = {"ar": re.compile(r"[\u0620-\u06ff]"), "el": re.compile(r"[\u0370-\u03ff]")}
-
-
 NAMES: Final = {code: name.capitalize() for code, name in STEMMED.items()} | {
     "en": "English",
     "zh": "Chinese",
@@ -180,56 +148,28 @@ NAMES: Final = {code: name.capitalize() for code, name in STEMMED.items()} | {
 # Scripts that say which language a passage is in, or as what it is treated; each character of the first is a syllable,
 # so that fewer of them are as much. Kana come before Han, which Japanese has too.
 _JOINED_SHARE: Final = 0.3
-
-
 _OF_JOINED: Final = {
     "ja": re.compile(r"[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f]"),
     "ko": re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
     "zh": re.compile(f"[{UNSPACED}]"),
     "th": re.compile(f"[{JOINED}]"),
 }
-
-
 _OF_LETTERS: Final = {**_SCRIPTS, "ru": re.compile(r"[\u0400-\u04ff]")}
-
-
 _OTHER_SCRIPT: Final = re.compile(rf"[\u0370-\u06ff{JOINED}]")
-
-
 _LATIN: Final = tuple(code for code in ("en", *STEMMED) if code not in _OF_LETTERS)
-
-
 _WORD: Final = re.compile(r"[^\W\d_]+")
-
-
 # So many words of a passage are looked at, and so many of them at least are function words of its language, which is
 # another than that of the index only where it is clearly ahead.
 _LONGEST_FUNCTION_WORD: Final = 12
-
-
 _LOOKED_AT: Final = 2000
-
-
 _LEAST_WORDS: Final = 2
-
-
 _CLEARLY: Final = 0.2
-
-
 _CLEARLY_AHEAD: Final = 1.5
-
-
 # So many characters of a corpus are looked at, so many of each passage.
 _SAMPLE: Final = 100_000
-
-
 _OF_EACH: Final = 1000
-
-
 # In running text a third of the words are function words; a list of names or figures has hardly any.
 _LEAST: Final = 0.15
-
-
 # Languages share words (de, la, in, man): another one than English has to be clearly ahead of it.
 _AHEAD: Final = 1.3
 
@@ -328,29 +268,15 @@ def _share(sample: str, language: str) -> float:
 Language = Literal[
     "en", "zh", "ar", "da", "de", "el", "es", "fi", "fr", "hu", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"
 ]
-
-
 # A query of more different terms than this is cut: a 100 kB question must not become 10,000 term queries.
 MAX_QUERY_TERMS = 512
-
-
 # Below this share of the letters, Chinese is taken for names inside an English corpus.
 _CHINESE_SHARE = 0.05
-
-
 # Above this one, other languages are taken for names and quotations.
 _MOSTLY_CHINESE = 0.5
-
-
 _LONGEST_TERM = 40
-
-
 _HAN_SPLITTING = r"[\p{Han}]|[\p{Alphabetic}\p{N}&&[^\p{Han}]]+"
-
-
 _RUN = re.compile(f"[{JOINED}]+")
-
-
 _HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 
@@ -358,14 +284,10 @@ _HAN = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020
 class AnalyzerSettings:
     """What an index was built with and a query must follow; kept in the manifest and compared on opening.
 
-    Attributes:
-        version: Raised whenever a change makes terms of old indexes and new queries differ.
-        language: That of passages of which it is unclear: ``"en"``, ``"zh"``, or one of
-            `keqa.retrievers.text.STEMMED`.
-        tokenizer: Name of the tokenizer inside the index.
-        title_weight: What a match in the title counts beside one in the text.
+    The language is that of passages of which it is unclear, and the weight what a match in the title counts.
     """
 
+    # Raised whenever a change makes terms of old indexes and new queries differ.
     version: int
     language: Language
     tokenizer: str
@@ -376,8 +298,6 @@ class AnalyzerSettings:
 _SETTINGS: dict[str, AnalyzerSettings] = {
     code: AnalyzerSettings(2, cast(Language, code), "whitespace", title_weight=0.5) for code in ("en", "zh", *STEMMED)
 }
-
-
 LANGUAGES: Final = tuple(_SETTINGS)
 """The languages that there are analyzers for."""
 

@@ -1,15 +1,8 @@
 """Files and folders for their owner alone: what holds questions, answers or passages is nobody else's to read.
 
 New files get the mode 0600 and new folders 0700, whatever the umask says. A file of the user's that was there before is
-narrowed when it is opened for writing. A folder that was there before stays as it is: it may be shared on purpose.
-
-Writing a file, or a folder of files, so that it is there whole or not at all.
-
-Locks on files, which one process holds at a time and which end with it, however it ends.
-
-Appending to a file that is never left with half a line.
-
-What is closed where its block ends.
+narrowed when it is opened for writing. A folder that was there before stays as it is: it may be shared on purpose. What
+is written is there whole or not at all, and a lock ends with its process.
 """
 
 from __future__ import annotations
@@ -31,8 +24,6 @@ from typing import BinaryIO, Self
 from keqa.errors import InputError, KeqaError
 
 _FILE, _FOLDER = 0o600, 0o700
-
-
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 

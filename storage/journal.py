@@ -18,14 +18,8 @@ from keqa.storage.files import Closing, private_file, private_folder, refuse_spe
 from keqa.storage.untrusted import parse_json, reasons
 
 _WAIT = 30.0
-
-
 _LARGEST = 64 << 20
-
-
 _DEEPEST = 100
-
-
 _PAUSE = 0.05
 
 
@@ -45,9 +39,6 @@ class SqliteStore(Closing):
 
         A value that is not `sound` for its key is passed over: the file may come from elsewhere. An `exclusive` file is
         this process's alone until it is closed, and each value is on the disk when it has been put.
-
-        Raises:
-            InputError: The file is something else, in use, or cannot be used.
         """
         self.path = None if path is None else Path(path)
         self._table, self._sound, self._lock = table, sound, threading.Lock()
@@ -137,8 +128,6 @@ class SqliteStore(Closing):
 
 
 T = TypeVar("T")
-
-
 _FINGERPRINT = "\0fingerprint"
 
 
@@ -176,11 +165,7 @@ class Journal(SqliteStore):
         return found if isinstance(found, dict) else None
 
     def get_as(self, key: str, read: Callable[[Any], T]) -> T | None:
-        """A finished piece of work as what it must be, for the file may come from elsewhere; None where there is none.
-
-        Raises:
-            StorageError: It is something else, as `read` says by a ValueError.
-        """
+        """A finished piece of work as `read` makes it, by a ValueError says what it is no such; None without any."""
         value = self.get(key)
         try:
             return None if value is None else read(value)

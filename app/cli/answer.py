@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from keqa.cli.record_tree import ANSWER_SOURCES, QUIZ_SOURCES, plain, record_tree
-from keqa.programs.finding import lines_of, said
+from keqa.programs.unanswered import lines_of, said
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from keqa.cli.console import complain, results, status
 from keqa.cli.options import KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, with_groups
 from keqa.errors import InputError
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
@@ -101,8 +101,8 @@ def _show(record: QuestionRecord) -> None:
     """The answer, what it was taken to be an answer to, and its sources."""
     from rich.text import Text
 
-    from keqa.programs.finding import lines_of, said
     from keqa.programs.sources import sources_of
+    from keqa.programs.unanswered import lines_of, said
 
     shown = results()
     if record.standalone is not None:

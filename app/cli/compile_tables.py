@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from keqa.cli.console import table
-from keqa.storage.terminal import visible
+from keqa.storage.redaction import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

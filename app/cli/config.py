@@ -10,8 +10,7 @@ import typer
 
 from keqa.cli.console import emit, table
 from keqa.cli.options import AsJson, argument
-from keqa.storage.redaction import without_keys
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line, without_keys
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup

@@ -1,7 +1,7 @@
 """Where the command line writes: results to stdout, everything else to stderr.
 
 Whatever is shown passes through one kind of console, which lets nothing from outside act on the terminal (see
-`keqa.storage.terminal`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and
+`keqa.storage.redaction`) and shows no key (see `keqa.storage.redaction.without_keys`). Text is plain: brackets and
 colons in it are neither markup nor emoji.
 """
 
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keqa.storage.terminal import json_text
+from keqa.storage.redaction import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +91,7 @@ def complain(error: Exception) -> None:
 
 
 def _behind(stream: Any) -> Any:
-    """The stream behind `keqa.storage.terminal.guard_streams`, which would take rich's own sequences for others'.
+    """The stream behind `keqa.storage.redaction.guard_streams`, which would take rich's own sequences for others'.
 
     While a bar is shown, rich stands before the stream as well.
     """

@@ -8,8 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from keqa.storage.redaction import without_keys
-from keqa.storage.terminal import UNSAFE, visible
+from keqa.storage.redaction import UNSAFE, visible, without_keys
 
 
 class GuardedConsole(Console):

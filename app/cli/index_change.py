@@ -12,7 +12,7 @@ import typer
 from keqa.cli.console import emit, status, warn
 from keqa.cli.options import AsJson, argument
 from keqa.cli.reading import reading_bar
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from keqa.retrievers.changing import IndexChange

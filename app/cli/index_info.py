@@ -9,7 +9,7 @@ import typer
 
 from keqa.cli.console import emit, status, table, warn
 from keqa.cli.options import AsJson, argument, option
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -19,8 +19,8 @@ from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.render import to_markdown
 from keqa.evaluation.reproduction.ks_llm_tables import DATASETS, LENGTHS, ROWS, K, KSRun, ks_llm_tables
 from keqa.evaluation.run_file import read_run
-from keqa.programs.baselines.evidence import DistanceMeter
 from keqa.programs.registry import parse_spec, takes
+from keqa.programs.stages.selection import DistanceMeter
 from keqa.retrievers.embedding import LOCAL
 from keqa.storage.redaction import without_folders
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from keqa.retrievers.base import Place
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
     from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord

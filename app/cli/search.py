@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from keqa.cli.console import emit, status, table
 from keqa.cli.options import AsJson, Index, argument, option
-from keqa.storage.terminal import visible, visible_line
+from keqa.storage.redaction import visible, visible_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,15 +27,23 @@ def search(
     """Search an index and show the passages that it finds, best first, and where in which file they stand."""
     from rich.text import Text
 
-    from keqa.retrievers import open_index
-    from keqa.testbed.index import open_encyclopedia
-
     with status().status("searching…"):
-        retriever = open_encyclopedia() if index is None else open_index(index)
+        retriever = opened(index)
         hits, milliseconds = timed(retriever, query, k)
     said = f"{len(hits)} passage{'s' * (len(hits) != 1)} in {milliseconds:.1f} ms"
     value = {"query": query, "milliseconds": milliseconds, "hits": as_json_rows(hits)}
     emit(value, [hits_table(hits), Text(said, "dim")], as_json=as_json)
+
+
+def opened(index: str | None) -> Retriever:
+    """The index at an address, or the testbed's."""
+    if index is None:
+        from keqa.testbed.index import open_encyclopedia
+
+        return open_encyclopedia()
+    from keqa.retrievers.engines import open_index
+
+    return open_index(index)
 
 
 def timed(retriever: Retriever, query: str, k: int) -> tuple[list[Hit], float]:

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from keqa.programs.finding import said, without_guess
 from keqa.programs.records import QuestionRecord
 from keqa.programs.sources import Source, disagreements_of, sources_of
+from keqa.programs.unanswered import said, without_guess
 from keqa.server.problems import Problem, ProblemError
 from keqa.storage.untrusted import plain
 

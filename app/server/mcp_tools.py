@@ -13,9 +13,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
-from keqa.programs.finding import said
 from keqa.programs.records import PlacedText
 from keqa.programs.sources import Source
+from keqa.programs.unanswered import said
 from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers
 from keqa.server.chat import facts_of

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keqa.evaluation.reports.grid import Cell, Grid, grouped
-from keqa.storage.terminal import visible, visible_line
+from keqa.storage.redaction import visible, visible_line
 
 _GAP = 2
 """Between two columns, and about the outer ones together."""

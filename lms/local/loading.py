@@ -9,7 +9,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.lms.local.weights import ADAPTER, CONFIG, base_of, can_read_gguf, is_adapter, read_object
-from keqa.storage.terminal import without_bars
+from keqa.storage.redaction import without_bars
 
 _RECURRENT = ("linear", "mamba", "recurrent", "conv")
 _PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"

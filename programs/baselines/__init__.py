@@ -1,7 +1,6 @@
-"""The methods that KEQA is compared with, asked and recorded in the same way."""
+"""The methods that KEQA is compared with, asked and recorded alike; docs/deviations.md says how they differ."""
 
-from keqa.programs.baselines.flare import FLARE
-from keqa.programs.baselines.ircot import IRCoT
+from keqa.programs.baselines.chains import FLARE, IRCoT
 from keqa.programs.baselines.kbm import KBM
 from keqa.programs.baselines.ks_llm import KSLLM, DocumentReader
 from keqa.programs.baselines.one_call import AlwaysRetrieve, ClosedBook

@@ -1,61 +1,167 @@
-"""What the methods that KEQA is compared with are made of; their settings are the fields of a dataclass."""
+"""What the methods that KEQA is compared with have in common: settings, searches, answers, how these are recorded."""
 
 # Annotations are evaluated here: the modules of the methods, which inherit them, do not have the names in them.
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from typing import Any, Self
 
 import dspy
 from dspy.primitives.module import set_attribute_by_name
 
 from keqa.data.question import Question
-from keqa.programs.arguments import Steps, TopK
-from keqa.programs.baselines.reading import (
-    Reply,
-    asked_inputs,
-    conclude,
-    examined,
-    first_sentence,
-    from_memory,
-    from_passages,
-    rendered,
-    unanswered,
-)
+from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
+from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
 from keqa.programs.predictor import Predictor, prompt_of
-from keqa.programs.program import Program, RecordBuilder
-from keqa.programs.records import AnswerSource, PassageVerdict
+from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
 from keqa.programs.settings import Settings
+from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
-from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ExtendReasoning, ReasonFromMemory, ReasonWithKnowledge
+from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
+
+
+class Gathered:
+    """The passages found so far, each once, in the order in which they were found; with a limit, no later ones."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.hits: list[Hit] = []
+        self._most = most
+        self._known: set[str] = set()
+
+    def add_in_turn(self, found: Iterable[Sequence[Hit]]) -> list[Hit]:
+        """Add what several searches found, the best of each first: what is cut off is the rest of each."""
+        return self.add(hit for hit in chain.from_iterable(zip_longest(*found)) if hit is not None)
+
+    def add(self, hits: Iterable[Hit]) -> list[Hit]:
+        """Add those that are new; all that there are then."""
+        for hit in hits:
+            full = self._most is not None and len(self.hits) >= self._most
+            if not full and hit.passage.id not in self._known:
+                self._known.add(hit.passage.id)
+                self.hits.append(hit)
+        return self.hits
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, its reasoning where some was asked for, and how many of the passages fitted the context window."""
+
+    answer: str
+    reasoning: str = ""
+    read: int = 0
+
+    @classmethod
+    def of(cls, prediction: dspy.Prediction, read: int = 0) -> "Reply":
+        """What a prediction says."""
+        return cls(text_of(prediction.answer), text_of(prediction.get("reasoning")), read)
+
+
+def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict[str, Any]:
+    """The question as prompts take it; without its kind of answer where a predictor's prompt has no place for that."""
+    kind = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
+    fields = kind if predictor is None else predictor.signature.input_fields
+    return {"question": asked.question, **{name: value for name, value in kind.items() if name in fields}}
+
+
+@contextmanager
+def unanswered(stage: str) -> Iterator[None]:
+    """Within it a call that fails leaves the question without an answer: nothing replaces it.
+
+    Args:
+        stage: Which stage it is, for the record.
+
+    Raises:
+        UnansweredError: A call failed.
+    """
+    try:
+        yield
+    except CallError as error:
+        raise UnansweredError.at(stage, error) from error
+
+
+async def from_memory(predictor: dspy.Predict, asked: Question, *, question: str | None = None) -> Reply:
+    """Answer closed-book, in one call, and again where that fails; maybe another question than the one asked."""
+    inputs = asked_inputs(asked if question is None else replace(asked, question=question), predictor)
+    return Reply.of(await ask(predictor, "answer", for_answer=True, **inputs))
+
+
+async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit]) -> Reply:
+    """Answer from as many of the best passages as fit the context window, and again where that fails."""
+    inputs = asked_inputs(asked, predictor)
+    inputs |= {name: [] for name in ("evidence", "triples") if name in predictor.signature.input_fields}
+    passages = [hit.passage.rendered for hit in hits]
+    return Reply.of(await ask(predictor, "answer", for_answer=True, fitting=passages, **inputs), len(passages))
+
+
+async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:
+    """Write the answer to the whole question, and the passages that it was drawn from, into its record.
+
+    Args:
+        predictor: Reads passages and gives `answer`, maybe with `reasoning`.
+        asked: The question.
+        hits: The passages.
+        story: Is written to.
+
+    Raises:
+        UnansweredError: There is no answer.
+    """
+    with unanswered("answer"):
+        reply = await from_passages(predictor, asked, hits)
+    story.passages = verdicts(hits, reply.read)
+    conclude(story, reply, "passages" if hits else "closed_book")
+
+
+def conclude(story: RecordBuilder, reply: Reply, source: AnswerSource) -> None:
+    """Write an answer into the record, with its reasoning where there is some; an empty one is none."""
+    if not reply.answer:
+        raise UnansweredError("answer", "EmptyAnswerError", "the answer was empty")
+    story.answer, story.explanation, story.answer_source = reply.answer, reply.reasoning, source
+
+
+def verdicts(hits: Sequence[Hit], count: int | None = None) -> list[PassageVerdict]:
+    """Every passage as kept, but those after the first ``count``, which did not fit."""
+    return [
+        verdict
+        if count is None or position < count
+        else verdict.model_copy(update={"kept": False, "why": "did not fit"})
+        for position, verdict in enumerate(unjudged(hits, "every passage found is kept"))
+    ]
+
+
+def unread(hits: Sequence[Hit]) -> list[PassageVerdict]:
+    """Passages that were found and that gave no answer."""
+    return [verdict.model_copy(update={"kept": False}) for verdict in unjudged(hits, "gave no answer")]
+
+
+def examined(asked: Question, **fields: Any) -> QuizRecord:
+    """The record of a question of which a method decides as a whole whether it is known: it is its own one quiz."""
+    return QuizRecord(index=1, text=asked.question, resolved=asked.question, **fields)
+
+
+def search_record(number: int, query: str, hits: Sequence[Hit], answer: str | None) -> QuizRecord:
+    """A search as a quiz, of which the answer is what was concluded from the passages; without one it failed."""
+    source = "failed" if answer is None else "passages" if hits else "closed_book"
+    found: dict[str, Any] = {"passages": verdicts(hits), "answer": answer, "source": source}
+    return QuizRecord(index=number, text=query, resolved=query, retrieved=True, **found)
 
 
 class Baseline(Program):
-    """A method that KEQA is compared with; `set_up` makes its parts.
-
-    Attributes:
-        Settings: Its settings are the annotated fields of a class ``Settings(Baseline.Settings)`` in its own.
-    """
+    """A method that KEQA is compared with. Its settings are the fields of ``Settings``; `set_up` makes its parts."""
 
     class Settings(Settings):
         """Those of every method."""
 
     def __init__(self, *, lms: Any = None, **settings: Any) -> None:
-        """Set up.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
         super().__init__(lms=lms, **settings)
         self.set_up()
         self.bind_lms(lms)
 
     def set_up(self) -> None:
-        """Make the predictors and stages that the settings ask for.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-        """
+        """Make the predictors and stages that the settings ask for; a ConfigurationError where they cannot work."""
         raise NotImplementedError
 
     def fit(self, before: Any) -> None:
@@ -86,11 +192,7 @@ class Baseline(Program):
 
 
 class SearchingBaseline(Baseline):
-    """A method that searches.
-
-    Attributes:
-        top_k: Passages to search for.
-    """
+    """A method that searches, for `top_k` passages."""
 
     class Settings(Baseline.Settings):
         """Those of every method that searches."""
@@ -122,41 +224,6 @@ class SearchingBaseline(Baseline):
             return await searched(self._retriever.value, query, self.top_k, number)
 
 
-class ChainBaseline(SearchingBaseline):
-    """A method that reasons sentence by sentence, and has a reader with a chain of thought of its own.
-
-    Attributes:
-        max_steps: Sentences at most.
-    """
-
-    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
-
-    class Settings(SearchingBaseline.Settings):
-        """Those of every chain."""
-
-        max_steps: Steps = 8
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
-
-    async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
-        """The next sentence, from passages.
-
-        Args:
-            asked: The question.
-            thoughts: The sentences so far.
-            hits: The passages.
-            number: The number of the step, for degradations.
-
-        Raises:
-            CallError: There is none.
-        """
-        inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
-        said = await ask(self.extend, "reason", number, fitting=rendered(hits), **inputs)
-        return first_sentence(text_of(said.thought))
-
-
 class ExaminingBaseline(SearchingBaseline):
     """A method that decides of the whole question whether it is known, and answers from memory or from passages.
 
@@ -176,11 +243,7 @@ class ExaminingBaseline(SearchingBaseline):
         self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
 
     async def answered(self, asked: Question, hits: Sequence[Hit]) -> Reply:
-        """The answer from passages, or from memory where there are none.
-
-        Raises:
-            UnansweredError: There is no answer.
-        """
+        """The answer from passages, or from memory where there are none."""
         with unanswered("answer"):
             if hits:
                 return await from_passages(self.read, asked, hits)
@@ -199,14 +262,8 @@ class ExaminingBaseline(SearchingBaseline):
     ) -> None:
         """Write the answer into the record, and how it came about: the question is its own one quiz.
 
-        Args:
-            story: Is written to.
-            asked: The question.
-            reply: Its answer.
-            source: Where that came from.
-            known: Whether the method took it for known; it retrieves where not.
-            passages: What became of those that were found.
-            **measures: What decided, by the names of `QuizRecord`.
+        `known` says what the method took it for; it retrieves where not. `measures` are what decided, by the names of
+        `QuizRecord`.
         """
         conclude(story, reply, source)
         found = {"known": known, "retrieved": not known, "passages": passages, **measures}

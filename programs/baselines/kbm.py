@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Share, Temperature, Tries, fraction_text
-from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import asked_inputs, unanswered, unread, verdicts
+from keqa.programs.baselines.base import ExaminingBaseline, asked_inputs, unanswered, unread, verdicts
 from keqa.programs.boundary.light import LightModel
 from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
 from keqa.programs.calls.ask import ask
@@ -42,9 +41,7 @@ class KBM(ExaminingBaseline):
         threshold: What that is compared with; the paper's model says True or False, which a half divides.
         rejudge: Whether a question that is searched for is judged again with the passages as Reference (double
             judgement): where they do not settle it, it is answered from memory.
-        reason: Whether to reason step by step before answering; the paper does not.
-        tries: Draws for a model that reads them all.
-        temperature: Of these.
+        tries: Draws, at the temperature, for a model that reads them all.
     """
 
     method: ClassVar[str] = "kbm"
@@ -62,11 +59,7 @@ class KBM(ExaminingBaseline):
         temperature: Temperature = 1.0
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`.
-
-        Raises:
-            ConfigurationError: The model is to judge again with passages, and reads none.
-        """
+        """See `Baseline.set_up`; a model that is to judge again with passages has to read them."""
         super().set_up()
         self.judge = Predictor(JudgeKnowledge)
         if self.rejudge and isinstance(self.model, LightModel):

@@ -11,26 +11,27 @@ import dspy
 from keqa.data.question import Question
 from keqa.lms.tokens import cut_to_tokens
 from keqa.programs.arguments import Count, Word, whole
-from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.evidence import (
-    Distance,
-    DistanceMeter,
-    Sentence,
-    as_text,
-    nearest,
-    sentences_of,
-    subject_of,
+from keqa.programs.baselines.base import (
+    Reply,
+    SearchingBaseline,
+    asked_inputs,
+    conclude,
+    examined,
+    from_passages,
+    unanswered,
+    verdicts,
 )
 from keqa.programs.baselines.one_call import ClosedBook
-from keqa.programs.baselines.reading import Reply, asked_inputs, conclude, examined, from_passages, unanswered, verdicts
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import NoCopy, in_thread, note
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import EvidenceSentence, PassageVerdict
+from keqa.programs.stages.selection import Distance, DistanceMeter, nearest
 from keqa.retrievers.base import Hit
 from keqa.retrievers.embedding import Pooling
+from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import AnswerWithEvidence, AnswerWithKnowledge, ExpandSubject, ReasonWithKnowledge
 
 Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]
@@ -53,11 +54,8 @@ class DocumentReader(SearchingBaseline):
     """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
 
     The document is what is found for the question: one document where the index is one of documents, or else the
-    passages found, one after another.
-
-    Attributes:
-        document_tokens: So many tokens of the document are read, as the language model counts them; 300 in the paper.
-        reason: Whether to reason step by step first (CoT+doc).
+    passages found, one after another. So many tokens of it are read, as the language model counts them; 300 in the
+    paper.
     """
 
     method: ClassVar[str] = "standard-doc"
@@ -115,15 +113,12 @@ class KSLLM(SearchingBaseline):
     sentences are answered from (equation 4). The document is what is found for the question, as of `DocumentReader`.
     The defaults are the paper's, but for the embeddings, which need a model.
 
-    Where the language model gives no triple, which is a degradation, the question selects.
+    Where the language model gives no triple, which is a degradation, the question selects. Without a retriever there is
+    no document.
 
     Attributes:
-        retriever: The first argument: where the document comes from; with None there is none.
         evidence_sentences: How many sentences to select, the paper's k.
-        similarity: Name of the embedding model by whose vectors they are compared, such as ``local/minilm``, or the
-            folder of one, a plain BERT included; by words where None.
-        distance: ``euclidean``, as in the paper, or ``cosine``, of embeddings that are not scaled to length 1.
-        pooling: ``cls`` or ``mean`` of the model's tokens; as the model itself says where None.
+        similarity: The embedding model by which they are compared; see `DistanceMeter` for it, distance and pooling.
         form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and writes no triples; ``KS-S`` answers from the
             sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
     """
@@ -141,12 +136,7 @@ class KSLLM(SearchingBaseline):
         form: Form = "KS-LLM"
 
     def set_up(self) -> None:
-        """See `Baseline.set_up`.
-
-        Raises:
-            ConfigurationError: There is no such embedding model, or nothing of it to pool.
-            MissingExtraError: A package is missing that it needs.
-        """
+        """See `Baseline.set_up`; the embedding model is opened."""
         self.expand = Predictor(ExpandSubject)
         self.answer = Predictor(AnswerWithEvidence)
         self._meter = NoCopy(DistanceMeter(self.similarity, self.distance, self.pooling))
@@ -199,19 +189,34 @@ class KSLLM(SearchingBaseline):
 
     def _selected(self, wanted: Sequence[str], hits: Sequence[Hit]) -> list[EvidenceSentence]:
         """The evidence sentences, in the order of the document (equations 2 and 3)."""
-        candidates: list[Sentence] = sentences_of([hit.passage for hit in hits])
-        if not candidates:
+        found: dict[str, str] = {}
+        for hit in hits:
+            # A title is not a part of the first sentence, and each sentence counts once.
+            for sentence in stripped_sentences(hit.passage.text):
+                found.setdefault(sentence, hit.passage.id)
+        if not found:
             return []
-        measured = self._meter.value.measure([as_text(one) for one in wanted], [one.text for one in candidates])
+        candidates = list(found)
+        measured = self._meter.value.measure([as_text(one) for one in wanted], candidates)
         return [
             EvidenceSentence(
-                text=candidates[one.position].text,
-                passage_id=candidates[one.position].passage_id,
+                text=candidates[one.position],
+                passage_id=found[candidates[one.position]],
                 nearest_to=wanted[one.wanted],
                 distance=round(one.distance, _DIGITS),
             )
             for one in nearest(measured, self.evidence_sentences, [subject_of(one) for one in wanted])
         ]
+
+
+def subject_of(triple: str) -> str:
+    """What a triple is about, whatever its letter case: what stands before the first bar."""
+    return " ".join(triple.partition("|")[0].casefold().split())
+
+
+def as_text(triple: str) -> str:
+    """A triple as it is embedded: subject, relation and object without the bars between them."""
+    return " ".join(triple.replace("|", " ").split())
 
 
 def _triples(prediction: dspy.Prediction) -> list[str]:

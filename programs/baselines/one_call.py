@@ -7,20 +7,21 @@ from typing import ClassVar
 import dspy
 
 from keqa.data.question import Question
-from keqa.programs.baselines.base import Baseline, SearchingBaseline
-from keqa.programs.baselines.reading import answer_from, conclude, from_memory, unanswered
+from keqa.programs.baselines.base import (
+    Baseline,
+    SearchingBaseline,
+    answer_from,
+    conclude,
+    from_memory,
+    unanswered,
+)
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonFromMemory, ReasonWithKnowledge
 
 
 class OneCallBaseline(Baseline):
-    """A method that answers in one call, at once or after a chain of thought.
-
-    Attributes:
-        asks: The signature that asks for an answer, and the one that asks for reasoning and an answer.
-        reason: Whether to reason step by step first.
-    """
+    """A method that answers in one call, at once or, with `reason`, after a chain of thought: each has its prompt."""
 
     roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
     asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]]
@@ -32,8 +33,7 @@ class OneCallBaseline(Baseline):
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
-        at_once, after_reasoning = self.asks
-        self.answer = Predictor(after_reasoning if self.reason else at_once)
+        self.answer = Predictor(self.asks[self.reason])
 
 
 class ClosedBook(OneCallBaseline):

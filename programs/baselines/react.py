@@ -11,10 +11,10 @@ import dspy
 
 from keqa.data.question import Question
 from keqa.programs.arguments import Steps, TopK
-from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.reading import (
-    Collected,
+from keqa.programs.baselines.base import (
+    Gathered,
     Reply,
+    SearchingBaseline,
     asked_inputs,
     conclude,
     search_record,
@@ -41,33 +41,26 @@ class _Trail:
     """What was done so far.
 
     Attributes:
-        turns: As the prompts show them.
-        first: The number of the first that is shown.
-        found: The passages of all searches.
-        searches: Their records.
+        first: The number of the first turn that is shown.
         pending: Query and passages of a search from which nothing was concluded so far.
         failed: The last search that failed.
     """
 
     turns: list[Turn] = field(default_factory=list)
     first: int = 0
-    found: Collected = field(default_factory=Collected)
+    found: Gathered = field(default_factory=Gathered)
     searches: list[QuizRecord] = field(default_factory=list)
     pending: tuple[str, list[Hit]] | None = None
     failed: CallError | None = None
 
 
 class ReAct(SearchingBaseline):
-    """Chooses at each turn a search or to finish, then answers from the whole trajectory.
+    """Chooses at each turn a search or to finish, then answers from the whole trajectory by a prompt of its own.
 
-    As in the paper: thoughts and actions by turns, and a few written trajectories in the prompt (section 3.2), which
-    are the fixed demonstrations here; like DSPy's, it also works without. Otherwise than in the paper: searches find
-    passages instead of opening a page of Wikipedia, so that there is nothing to look a string up in, and the prompts,
-    which are those of `dspy.ReAct`, know no such action; and a prompt of its own answers from the whole trajectory,
-    where the paper's last action holds the answer.
+    Thoughts and actions by turns, with a few written trajectories in the prompt (section 3.2), which are the fixed
+    demonstrations here; like DSPy's, it also works without. Searches find passages instead of opening a page.
 
     Attributes:
-        top_k: Passages that a search shows.
         max_steps: Turns at most; 7 in the paper for questions of several hops (section 3.2).
     """
 

@@ -12,8 +12,7 @@ from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, fraction_text
-from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import Collected, Reply, from_memory, unread, verdicts
+from keqa.programs.baselines.base import ExaminingBaseline, Gathered, Reply, from_memory, unread, verdicts
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
@@ -38,14 +37,7 @@ class Rephrasing(Stage):
         self.tries, self.temperature, self.seed = tries, temperature, seed
 
     async def run(self, asked: Question) -> list[str]:
-        """Rephrase a question.
-
-        Args:
-            asked: The question.
-
-        Returns:
-            The different wordings other than its own; a degradation reports each sample that failed.
-        """
+        """The different wordings of a question other than its own; a degradation reports each that failed."""
         drawn = await gather([self._draw(asked, position) for position in range(self.tries)])
         return list(dict.fromkeys(text for text in drawn if text and text != asked.question))
 
@@ -73,25 +65,18 @@ class Rowen(ExaminingBaseline):
     rephrased question is compared with the answer to the question itself.
 
     The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
-    the question and with each of its other wordings, and the best that each search found come first.
-
-    As in the paper: perturbation, the three checks and their weights, reasoning step by step, retrieval where an answer
-    is not consistent. Number of rephrasings, their temperature and the least consistency are those of the authors'
-    code. Otherwise than in the paper: the searches are the wordings of the check, where the paper has the LM write
-    queries for the repair; and the passages are read by the prompt that all methods share, which does not show the
-    first answer with the request to correct it. An answer that says that it is not known is repaired without a check,
-    with the question as the only search.
+    the question and with each of its other wordings, and the best that each search found come first. An answer that
+    says that it is not known is repaired without a check, with the question as the only search. Number of rephrasings,
+    their temperature and the least consistency are those of the authors' code.
 
     Attributes:
         top_k: Passages to search for with each wording, and to answer from in all.
-        language: The language of the cross-language check, other than that of the questions; None leaves it out.
-        cross_model: Whether a verifier, the LM of role ``consistency``, answers too.
+        language: That of the cross-language check, other than that of the questions; None leaves it out.
+        cross_model: Whether a verifier answers too.
         cross_model_weight: Where both checks are made, the weight of the cross-model score beside 1 for the
             cross-language score (the paper's α); the score is their weighted mean.
-        rephrasings: k, how often to rephrase. Equal ones count once.
+        rephrasings: k, how often to rephrase, at the temperature. Equal ones count once; another seed draws others.
         min_consistency: A lower consistency score leads to retrieval.
-        temperature: Of the rephrasings; answers have the LM's own.
-        seed: Another seed draws other rephrasings.
     """
 
     method: ClassVar[str] = "rowen"
@@ -163,9 +148,7 @@ class Rowen(ExaminingBaseline):
     async def _found(self, queries: Sequence[str]) -> list[Hit]:
         """The passages that the queries find, the best of each first."""
         found = await gather([self.search(query, 1) for query in queries])
-        collected = Collected(self.top_k)
-        collected.add_in_turn(found)
-        return collected.hits
+        return Gathered(self.top_k).add_in_turn(found)
 
     async def _consistency(self, asked: Question, first: Reply, texts: Sequence[str]) -> Fraction:
         """The consistency score over the rephrased questions; 0 where none could be had."""

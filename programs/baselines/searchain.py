@@ -9,8 +9,7 @@ from typing import ClassVar
 from keqa.data.question import Question
 from keqa.metrics.answers import is_abstention, normalize
 from keqa.programs.arguments import Steps, TopK
-from keqa.programs.baselines.base import SearchingBaseline
-from keqa.programs.baselines.reading import Collected, answer_from, search_record, unanswered
+from keqa.programs.baselines.base import Gathered, SearchingBaseline, answer_from, search_record, unanswered
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
@@ -26,13 +25,7 @@ from keqa.signatures.baselines import UNSOLVED
 
 @dataclass
 class _Chain:
-    """The queries dealt with so far.
-
-    Attributes:
-        verified: Queries with the answers that retrieval confirmed or gave.
-        tried: Every query, in normal form, those that stayed unsolved as well.
-        records: One for each query.
-    """
+    """The queries so far: all in normal form, and those with answers that passages confirmed or gave."""
 
     verified: list[tuple[str, str]] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
@@ -45,16 +38,10 @@ class SearChain(SearchingBaseline):
     A round plans what is left of the chain (section 3.1, Chain-of-Query) and goes through it node by node: an unsolved
     query is completed from passages, an answer that the passages contradict is corrected (section 3.2), and the
     language model then plans again from there, which grows another branch of the tree (section 3.3). A plan that stands
-    as it is ends the search.
-
-    As in the paper: the chain of queries with answers, verification and completion node by node, and the branch that a
-    correction grows. Otherwise than in the paper: Xu et al. read with a trained extractive reader and trust it where
-    its score exceeds a threshold. Here the task LM reads, and answers from memory where the passages say nothing, and a
-    judge compares the two answers. The answer is concluded from the chain by KEQA's summary.
+    as it is ends the search. The task LM reads, and plans from memory; a judge, the consistency LM, compares the two
+    answers. The answer is concluded from the chain by KEQA's summary.
 
     Attributes:
-        lms: An argument only: of which the task role plans, reads and answers, and the consistency role compares.
-        top_k: Passages to search for with each query.
         max_rounds: r, plans at most.
         max_queries: Queries of one plan that are gone through at most.
     """
@@ -90,9 +77,7 @@ class SearChain(SearchingBaseline):
         if not chain.verified:
             note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
             hits = await self.search(asked.question, 0)
-            found = Collected()
-            found.add(hits)
-            await answer_from(self.answer, asked, found.hits, story)
+            await answer_from(self.answer, asked, Gathered().add(hits), story)
             story.answer_source = "fallback"
             return
         with unanswered("summarize"):

@@ -10,8 +10,7 @@ import dspy
 
 from keqa.data.question import Question
 from keqa.programs.arguments import TopK, Weight
-from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import Reply, from_passages, unread
+from keqa.programs.baselines.base import ExaminingBaseline, Reply, from_passages, unread
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, gather, note
@@ -31,11 +30,7 @@ _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
 class Critique:
     """What the LM said of an answer and its passage, as the numbers that section 3.3 adds up.
 
-    Attributes:
-        relevance: ISREL: 1 or 0.
-        support: ISSUP: 1, 0.5 or 0.
-        usefulness: ISUSE: from -1 to 1.
-        score: Their weighted sum, S(Critique).
+    ISREL is 1 or 0, ISSUP 1, 0.5 or 0, and ISUSE from -1 to 1; the score is their weighted sum, S(Critique).
     """
 
     relevance: float
@@ -58,14 +53,9 @@ class Reflection(Stage):
         self.weights = weights
 
     async def run(self, question: str, answered: Sequence[tuple[str, str]]) -> list[Critique]:
-        """Criticise answers.
+        """A critique of each passage with the answer that was written from it, in their order.
 
-        Args:
-            question: Its text.
-            answered: Passages, each with the answer that was written from it.
-
-        Returns:
-            A critique for each, in their order. A token that cannot be had counts 0, and a degradation says why.
+        A token that cannot be had counts 0, and a degradation says why.
         """
         count, answers = len(answered), list(dict.fromkeys(answer for _, answer in answered))
         pairs = [{"passage": passage, "question": question, "answer": answer} for passage, answer in answered]
@@ -100,20 +90,14 @@ class SelfRAG(ExaminingBaseline):
     """Decides whether to retrieve, answers from each passage, and keeps the answer that its own critique ranks first.
 
     Algorithm 1 and section 3.3 of "Self-RAG: Learning to Retrieve, Generate, and Critique through Self-Reflection"
-    (ICLR 2024).
-
-    As in the paper: retrieval on demand, an answer from each passage, the three critiques and their weighted score, and
-    the defaults (section 4.3). Otherwise than in the paper, which trains a language model to write reflection tokens
-    (Retrieve, ISREL, ISSUP, ISUSE; its table 1): here prompting replaces the trained model, and each token is a
-    question of its own to the same LM. A prompt gives a verdict and no probabilities, so a token counts 1 where it was
-    said; the probability of the answer is left out of the score, and retrieval has no threshold. Reasoning and answer
+    (ICLR 2024), with the defaults of section 4.3. Prompting replaces the model that is trained to write reflection
+    tokens, each a question of its own. A prompt gives a verdict and no probabilities, so a token counts 1 where it was
+    said, the probability of the answer is left out of the score, and retrieval has no threshold. Reasoning and answer
     are one segment, so there is no beam over segments. An answer from memory has no rivals and is not criticised.
 
     Attributes:
         top_k: Passages to search for; each takes up to four calls.
-        relevance_weight: w of ISREL in the score of section 3.3.
-        support_weight: w of ISSUP.
-        usefulness_weight: w of ISUSE.
+        relevance_weight: w of ISREL in the score of section 3.3; the others are those of ISSUP and ISUSE.
     """
 
     method: ClassVar[str] = "self-rag"

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from keqa.data.question import Question, clean
 from keqa.programs.arguments import Steps
-from keqa.programs.baselines.base import ExaminingBaseline
-from keqa.programs.baselines.reading import Collected, from_memory, unread, verdicts
+from keqa.programs.baselines.base import ExaminingBaseline, Gathered, from_memory, unread, verdicts
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import gather, note
@@ -23,13 +22,9 @@ class SlimPLM(ExaminingBaseline):
     """Judges by a small model's answer whether the large one knows, and searches for the claims that it does not.
 
     "Small Models, Big Insights: Leveraging Slim Proxy Models To Decide When and What to Retrieve for LLMs" (ACL 2024,
-    section 3): heuristic answer, retrieval necessity judgement, query rewriting with a filter on claims, and the
-    answer, from memory or from passages. The proxy is the language model of role ``consistency``.
-
-    As in the paper: those steps, their order, and the filter, by which a query is judged by the heuristic answer as the
-    question is and left out where its answer is known. Otherwise than in the paper: it fine-tunes two further models
-    for the judgement and for the rewriting, and here prompts to the proxy replace both. The proxy always reasons
-    step by step.
+    section 3): heuristic answer, retrieval necessity judgement, query rewriting, a filter by which a query is judged by
+    the heuristic answer as the question is and left out where its answer is known, and the answer, from memory or from
+    passages. The proxy is the language model of role ``consistency``, and always reasons step by step.
 
     Attributes:
         top_k: Passages to search for with each query, and to answer from in all.
@@ -59,9 +54,7 @@ class SlimPLM(ExaminingBaseline):
         known = heuristic is not None and await self._known(asked.question, heuristic)
         queries = [] if known else await self._queries(asked, heuristic)
         found = await gather([self.search(query, 1) for query in queries])
-        collected = Collected(self.top_k)
-        collected.add_in_turn(found)
-        hits = collected.hits
+        hits = Gathered(self.top_k).add_in_turn(found)
         reply = await self.answered(asked, hits)
         source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
         passages = _verdicts(hits, reply.read, queries, found) if reply.read else unread(hits)

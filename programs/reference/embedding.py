@@ -73,14 +73,7 @@ class HashingEmbedder:
     """
 
     def __init__(self, dimension: int = _DIMENSION) -> None:
-        """Set up.
-
-        Args:
-            dimension: Length of the vectors, at most 16,384.
-
-        Raises:
-            ConfigurationError: No vector has that length.
-        """
+        """Set up for vectors of a length from 1 to 16,384."""
         if type(dimension) is not int or not 1 <= dimension <= _MAX_DIMENSION:
             raise ConfigurationError(
                 f"hashed vectors have a length from 1 to {_MAX_DIMENSION:,}, not {dimension!r:.20}"
@@ -132,15 +125,9 @@ def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class Remembering:
-    """An embedder that remembers the texts it met last."""
+    """An embedder that remembers the texts it met last, so many of them."""
 
     def __init__(self, embedder: Embedder, size: int = 2048) -> None:
-        """Set up.
-
-        Args:
-            embedder: Makes the vectors.
-            size: How many texts to remember.
-        """
         self.embedder, self.size = embedder, size
         self._rows: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = threading.Lock()

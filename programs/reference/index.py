@@ -30,14 +30,12 @@ Scored = tuple[float, int]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A passage whose utility to a quiz is known.
+    """A passage, as the judge reads it, whose utility to a quiz is known.
 
     Attributes:
         root: Id of the training question.
-        quiz: The question, or a quiz of it.
-        passage: As the judge reads it.
         helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
-        question: The `keqa.data.question.question_digest` of the training question; empty in older references.
+        question: The `keqa.data.question.question_digest` of the training question; may be empty.
         date: When the passage's document was last changed, as it says itself; empty where it does not.
     """
 
@@ -55,11 +53,7 @@ def entry_values(entry: Entry) -> dict[str, Any]:
 
 
 def entry_from(value: Any, where: str) -> Entry:
-    """An entry from its JSON value, which may come from a stranger.
-
-    Args:
-        value: What `entry_values` made of an entry.
-        where: What messages call it.
+    """An entry from its JSON value, which may come from a stranger; messages say where it is.
 
     Raises:
         ConfigurationError: It is none.
@@ -83,20 +77,13 @@ class ReferenceIndex:
     """Entries and their embeddings. It never changes, so copies of a reference and threads share it.
 
     Attributes:
-        entries: What it was made from.
-        demonstrations: What they show, in the order of first appearance.
+        demonstrations: What the entries show, in the order of first appearance.
     """
 
     def __init__(
         self, entries: Sequence[Entry], embedder: Embedder, vectors: Vectors | None = None, form: Form = "apart"
     ) -> None:
-        """Embed and index.
-
-        Args:
-            entries: The entries.
-            embedder: Makes the vectors.
-            vectors: What `vectors` gave for the same entries, embedder and form.
-            form: How pairs are embedded.
+        """Embed and index; `vectors` are what the method of that name gave for the same entries, embedder and form.
 
         Raises:
             ConfigurationError: The vectors belong to other entries or another embedder.
@@ -118,7 +105,6 @@ class ReferenceIndex:
             self._places[shown.helpful].append(position)
         self._flat: dict[bool, Any] = {}
         if self.demonstrations:
-            _refuse_too_many(self.demonstrations, embedder, form)
             rows = _rows(self.demonstrations, embedder, form, vectors)
             self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
 
@@ -135,11 +121,7 @@ class ReferenceIndex:
         return set().union(*(self._of_root.get(root, ()) for root in roots))
 
     def roots_of(self, question: str) -> AbstractSet[str]:
-        """The ids of the training questions that are the same as a question.
-
-        Args:
-            question: What `question_digest` gave of it.
-        """
+        """The ids of the training questions that are the same as a question, by its `question_digest`."""
         return self._of_question.get(question, frozenset())
 
     def nearest(self, vector: Vectors, k: int, out: AbstractSet[int]) -> list[Scored]:
@@ -190,28 +172,19 @@ def embedded_pairs(pairs: Sequence[tuple[str, str]], embedder: Embedder, form: F
     return side_by_side
 
 
-def _embedded(shown: Sequence[Demonstration], embedder: Embedder, form: Form) -> Vectors:
-    return embedded_pairs([(one.quiz, one.passage) for one in shown], embedder, form)
-
-
-def _refuse_too_many(shown: Sequence[Demonstration], embedder: Embedder, form: Form) -> None:
-    """Refuse what would fill the memory, before it does."""
-    if len(shown) <= _FEW:
-        return
-    width = _embedded(shown[:1], embedder, form).shape[1]
-    if len(shown) * width > _MOST_NUMBERS:
-        raise ConfigurationError(
-            f"a utility reference of {len(shown):,} demonstrations with vectors of {width:,} numbers is too large: at "
-            f"most {_MOST_NUMBERS // width:,} fit"
-        )
-
-
 def _rows(shown: Sequence[Demonstration], embedder: Embedder, form: Form, vectors: Vectors | None) -> Vectors:
     """The embeddings; of vectors that were made earlier one is made again to see that they belong here."""
-    if vectors is None:
-        return _embedded(shown, embedder, form)
-    first = _embedded(shown[:1], embedder, form)
-    if vectors.shape != (len(shown), first.shape[1]) or not np.allclose(vectors[:1], first, atol=1e-3):
+    pairs = [(one.quiz, one.passage) for one in shown]
+    first = embedded_pairs(pairs[:1], embedder, form) if vectors is not None or len(pairs) > _FEW else None
+    if first is not None and len(pairs) * first.shape[1] > _MOST_NUMBERS:
+        # Refused before it fills the memory.
+        raise ConfigurationError(
+            f"a utility reference of {len(pairs):,} demonstrations with vectors of {first.shape[1]:,} numbers is too "
+            f"large: at most {_MOST_NUMBERS // first.shape[1]:,} fit"
+        )
+    if vectors is None or first is None:
+        return embedded_pairs(pairs, embedder, form)
+    if vectors.shape != (len(pairs), first.shape[1]) or not np.allclose(vectors[:1], first, atol=1e-3):
         raise ConfigurationError(
             f"the vectors are not those of these entries and of the embedder {embedder.name!r}; without them they "
             "are made again"

@@ -28,14 +28,7 @@ def source_of(passage: str) -> str | None:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """What is known of a source.
-
-    Attributes:
-        name: Of the source.
-        helped: How many of its labelled passages helped.
-        labelled: How many there are.
-        unreliable: Whether they helped less often than those of the other sources, beyond chance.
-    """
+    """How many labelled passages of a source helped, and whether that is less than of the others beyond chance."""
 
     name: str
     helped: int
@@ -62,46 +55,28 @@ class Reliability:
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Count.
-
-        Args:
-            entries: Of a utility reference.
-        """
         entries = list(entries)
         dates = sorted(date for entry in entries if (date := _day(entry.date)))
         # Where all have one date there is no older half.
         self._cut = dates[len(dates) // 2] if dates else ""
-        self._sources = _Counts((entry, source_of(entry.passage)) for entry in entries)
-        self._ages = _Counts((entry, self._age(entry.date)) for entry in entries)
+        self._sources = _Counts(((entry, source_of(entry.passage)) for entry in entries), SourceRecord)
+        self._ages = _Counts(((entry, self._age(entry.date)) for entry in entries), AgeRecord)
 
     def unreliable(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels, the least helpful first."""
-        found = [*self._sources.all(SourceRecord), *self._ages.all(AgeRecord)]
-        return sorted((one for one in found if one.unreliable), key=lambda one: one.helped / one.labelled)
+        found = [one for one in (*self._sources.all(), *self._ages.all()) if one.unreliable]
+        return sorted(found, key=lambda one: one.helped / one.labelled)
 
     def of(self, passage: str, without: Iterable[str] = ()) -> SourceRecord | None:
-        """What is known of a passage's source.
+        """What is known of a passage's source, by other labels than those of some training questions.
 
-        Args:
-            passage: As the judge reads it.
-            without: Ids of training questions whose labels do not count.
-
-        Returns:
-            None where it names none, or one that no label is of.
+        None where it names none, or one that no label is of.
         """
-        return self._sources.of(source_of(passage), without, SourceRecord)
+        return self._sources.of(source_of(passage), without)
 
     def of_date(self, date: str, without: Iterable[str] = ()) -> SourceRecord | None:
-        """What is known of passages as old as one.
-
-        Args:
-            date: Of the passage, such as ``2024-05-31``.
-            without: As in `of`.
-
-        Returns:
-            None where it has none, or no label is of a passage so old.
-        """
-        return self._ages.of(self._age(date), without, AgeRecord)
+        """What is known of passages as old as one, likewise."""
+        return self._ages.of(self._age(date), without)
 
     def _age(self, date: str) -> str | None:
         day = _day(date)
@@ -113,19 +88,22 @@ class Reliability:
 class _Counts:
     """How many labels of each name there are, and how many of them say that the passage helped."""
 
-    def __init__(self, named: Iterable[tuple[Entry, str | None]]) -> None:
+    def __init__(self, named: Iterable[tuple[Entry, str | None]], kind: type[SourceRecord]) -> None:
+        self._kind = kind
         self._counts: dict[str, tuple[int, int]] = {}
         self._of_roots: dict[str, dict[str, tuple[int, int]]] = {}
         for entry, name in named:
-            if name is not None:
-                _add(self._counts, name, entry.helpful)
-                _add(self._of_roots.setdefault(entry.root, {}), name, entry.helpful)
+            if name is None:
+                continue
+            for counts in (self._counts, self._of_roots.setdefault(entry.root, {})):
+                helped, labelled = counts.get(name, (0, 0))
+                counts[name] = helped + entry.helpful, labelled + 1
 
-    def all(self, kind: type[SourceRecord]) -> list[SourceRecord]:
+    def all(self) -> list[SourceRecord]:
         """What is known of each name."""
-        return [kind(name, *counted, _unreliable(name, self._counts)) for name, counted in self._counts.items()]
+        return [self._record(name, self._counts) for name in self._counts]
 
-    def of(self, name: str | None, without: Iterable[str], kind: type[SourceRecord]) -> SourceRecord | None:
+    def of(self, name: str | None, without: Iterable[str]) -> SourceRecord | None:
         """What is known of a name; None where no label is left of it."""
         if name is None or name not in self._counts:
             return None
@@ -133,27 +111,21 @@ class _Counts:
         for root in without:
             for other, (helped, labelled) in self._of_roots.get(root, {}).items():
                 counts[other] = counts[other][0] - helped, counts[other][1] - labelled
+        return self._record(name, counts) if counts[name][1] else None
+
+    def _record(self, name: str, counts: Mapping[str, tuple[int, int]]) -> SourceRecord:
+        """Unreliable helps three quarters as often as the others at most, and so seldom hardly by chance."""
+        from scipy.stats import binom
+
         helped, labelled = counts[name]
-        return kind(name, helped, labelled, _unreliable(name, counts)) if labelled else None
+        others = [count for other, count in counts.items() if other != name]
+        seen = sum(labelled for _, labelled in others)
+        share = sum(helped for helped, _ in others) / seen if seen else 0.0
+        seldom = helped <= _LOWEST * share * labelled and float(binom.cdf(helped, labelled, share)) < _CHANCE
+        return self._kind(name, helped, labelled, seldom)
 
 
 def _day(date: str) -> str:
     """The day of a date as documents write it, or as much of ``2024-05-31`` as is there; may be empty."""
     found = _DATE.match(date)
     return "" if found is None else found[0]
-
-
-def _add(counts: dict[str, tuple[int, int]], name: str, helpful: bool) -> None:
-    helped, labelled = counts.get(name, (0, 0))
-    counts[name] = helped + helpful, labelled + 1
-
-
-def _unreliable(name: str, counts: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether a source helps three quarters as often as the others at most, and so seldom hardly by chance."""
-    from scipy.stats import binom
-
-    helped, labelled = counts[name]
-    others = [count for other, count in counts.items() if other != name]
-    seen = sum(labelled for _, labelled in others)
-    share = sum(helped for helped, _ in others) / seen if seen else 0.0
-    return helped <= _LOWEST * share * labelled and float(binom.cdf(helped, labelled, share)) < _CHANCE

@@ -37,6 +37,8 @@ from keqa.programs.reference.reliability import Reliability, SourceRecord
 
 __all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
 
+_OPTIONAL = ("question", "date")
+
 Variant = Literal["similar", "random", "none"]
 
 
@@ -116,15 +118,8 @@ class UtilityReference(Parameter):
             ConfigurationError: The vectors belong to other entries or another embedder.
         """
         taken = [
-            Entry(
-                entry.root,
-                entry.quiz,
-                entry.passage,
-                bool(entry.helpful),
-                getattr(entry, "question", ""),
-                getattr(entry, "date", ""),
-            )
-            for entry in entries
+            Entry(one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, name, "") for name in _OPTIONAL))
+            for one in entries
         ]
         key = (self._embedder.name, self.form, _signature(taken), _digest(entry.question for entry in taken))
         index = self._built.get(key) or ReferenceIndex(taken, self.embedder, vectors, self.form)
@@ -175,25 +170,14 @@ class UtilityReference(Parameter):
     def source_of(self, passage: str) -> SourceRecord | None:
         """What the labels say of a passage's source; those of the question in work do not count.
 
-        Args:
-            passage: As the judge reads it.
-
-        Returns:
-            None where it names no source, or one of which nothing is known, and where nothing is shown of the labels.
+        None where it names no source, or one of which nothing is known, and where nothing is shown of the labels.
         """
         if self.variant == "none":
             return None
         return self._sources().of(passage, context().left_out | self._index.roots_of(context().asked))
 
     def age_of(self, date: str) -> SourceRecord | None:
-        """What the labels say of passages as old as one, likewise.
-
-        Args:
-            date: When its document was last changed, such as ``2024-05-31``.
-
-        Returns:
-            None where there is no date, or too few labels have one to say what is old.
-        """
+        """What the labels say of passages as old as one, likewise; None too where too few labels have a date."""
         if self.variant == "none" or not date:
             return None
         return self._sources().of_date(date, context().left_out | self._index.roots_of(context().asked))
@@ -226,10 +210,7 @@ class UtilityReference(Parameter):
         }
 
     def load_state(self, state: Mapping[str, Any]) -> UtilityReference:
-        """Become what was saved.
-
-        Args:
-            state: What `dump_state` gave. The embedder that it names is one of the built-in ones, or this reference's.
+        """Become what `dump_state` saved; the embedder that it names is a built-in one, or this reference's.
 
         Raises:
             ConfigurationError: It is not the state of a reference, or it names another embedder.

@@ -27,13 +27,7 @@ class FollowUp(Stage):
     rewrite: dspy.Predict
 
     async def run(self, question: str, history: Sequence[str], max_chars: int) -> str:
-        """The question alone.
-
-        Args:
-            question: Its text.
-            history: The earlier questions in their order, each with its answer.
-            max_chars: The most characters of a question.
-        """
+        """The question alone, in so many characters at most; earlier ones come in their order, each with its answer."""
         as_it_stands = "asked the question as it stands"
         try:
             # No part of the program that optimizers know of, so that its calls are none of the traces that they read.
@@ -56,11 +50,7 @@ def is_the_question(quiz: str, question: str) -> bool:
 
 
 class Decomposition(Stage):
-    """Breaks a question into the quizzes that settle it (KEQA, section 3.3, GenQ).
-
-    Attributes:
-        max_quizzes: Further quizzes are left out.
-    """
+    """Breaks a question into the quizzes that settle it (KEQA, section 3.3, GenQ); further ones are left out."""
 
     roles: ClassVar[Mapping[str, str]] = {"decompose": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
@@ -73,14 +63,10 @@ class Decomposition(Stage):
         self.max_quizzes = max_quizzes
 
     async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
-        """Decompose a question; where that fails, it is its own quiz.
+        """At least one quiz; where a question cannot be decomposed, it is its own.
 
-        Args:
-            question: Its text.
-            own: Whether quizzes that were copied from a demonstration are refused.
-
-        Returns:
-            At least one quiz. One that is the question has no references: a "#1" in it is the user's own.
+        One that is the question has no references: a "#1" in it is the user's own. With `own`, quizzes that were copied
+        from a demonstration are refused.
         """
         whole, single = [Quiz(1, question)], "took the question for the single quiz"
         copies = Copies(self.decompose, [question], "quizzes") if own else None
@@ -109,11 +95,7 @@ class Generation(Stage):
     write: dspy.Predict
 
     async def run(self, question: str) -> tuple[str, str]:
-        """Its title, which may be empty, and its text.
-
-        Raises:
-            CallError: There is no document.
-        """
+        """Its title, which may be empty, and its text; a CallError where there is none."""
         from keqa.lms.adapter import adapter
 
         with dspy.context(adapter=dspy.settings.adapter or adapter()):
@@ -146,17 +128,9 @@ class Answering(Stage):
         number: int | None = None,
         predictor: dspy.Predict | None = None,
     ) -> str:
-        """Answer.
+        """Answer from passages as the language model reads them, best first, and selected sentences and triples.
 
-        Args:
-            question: Quiz or question, resolved.
-            passages: As the language model reads them, best first; of too many the better half is read.
-            answer_type: What kind of answer it wants.
-            choices: The options of a choice.
-            evidence: Selected sentences.
-            triples: Constructed triples.
-            number: The quiz's number, for degradations.
-            predictor: Asks; the stage's own where None.
+        Of too many passages the better half is read. The predictor is the stage's own where None.
 
         Raises:
             CallError: There is no answer.
@@ -194,17 +168,7 @@ class Summarizing(Stage):
         answer_type: AnswerType = "short",
         choices: Sequence[str] = (),
     ) -> tuple[str, str]:
-        """Explanation and answer.
-
-        Args:
-            question: Its text.
-            answered: Resolved quizzes with their answers.
-            answer_type: What kind of answer the question wants.
-            choices: The options of a choice.
-
-        Raises:
-            CallError: There is no answer.
-        """
+        """Explanation and answer, from resolved quizzes with their answers; a CallError where there is none."""
         prediction = await ask(
             self.summarize,
             "summarize",

@@ -65,19 +65,9 @@ class OwnDocuments(Stage):
         """Whether passages carry an answer: they have its words, or else the judge of utility says so, in one call.
 
         Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-        seen to agree with whatever they are shown. Passages of another language than the question's lack any.
-
-        Args:
-            question: Quiz or question, resolved.
-            answer: What was drawn from the passages.
-            passages: As the language model read them.
-            answer_type: What kind of answer is wanted; whether a yes or a choice is in passages, words do not tell.
-            choices: The options of a choice.
-            number: The quiz's number, for degradations.
-
-        Returns:
-            Whether they do, None where the judge could not be asked; and by what that was found. Where it was asked and
-            its replies are of no use, words alone decide.
+        seen to agree with whatever they are shown. Passages of another language than the question's lack any, and
+        whether a yes or a choice is in passages, words do not tell. Where the judge's replies are of no use, words
+        alone decide; it is None where it could not be asked. With it comes by what that was found.
         """
         lacking: list[str] = []
         if answer_type == "short" and not choices:
@@ -105,9 +95,7 @@ class OwnDocuments(Stage):
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
     """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms.
 
-    Args:
-        answer: A short answer; a yes or a no has words of its own.
-        passages: What it was drawn from.
+    A yes or a no has words of its own.
     """
     there = {_AS_DIGITS.get(word, word) for text in passages for word in words_of(text)}
     lacking = [word for word in _words(answer) if not _stands_there(_AS_DIGITS.get(word, word), there)]

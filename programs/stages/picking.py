@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any, ClassVar
+
+import dspy
 
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError, typed_error
 from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import PassageVerdict, Verdict
-from keqa.programs.stages.listwise import Listwise
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit, Passage
-from keqa.signatures import JudgeUtility
+from keqa.signatures import JudgeUtilities, JudgeUtility
 
 Reference = Callable[[str, str], Sequence[Any]]
 """The utility reference: from a quiz and a passage as the judge reads it, to demonstrations for judging them."""
@@ -26,6 +27,8 @@ _WHY = {
     "failed": "could not be judged",
     "unjudged": "not judged, since more reliable passages help",
 }
+_MOST_SHOWN = 20
+"""So many passages the demonstrations of a listwise call show at most; with those to be judged they have to fit."""
 
 
 def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
@@ -54,6 +57,62 @@ def with_kept(verdicts: Sequence[PassageVerdict], position: int, why: str) -> li
     return kept
 
 
+class Listwise(Stage):
+    """Judges passages one beside the other; what its reply says nothing of is left to whoever judges one by one."""
+
+    roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"judge": JudgeUtilities}
+
+    judge: dspy.Predict
+
+    async def run(
+        self,
+        quiz: str,
+        passages: Sequence[str],
+        number: int | None = None,
+        *,
+        demos: Callable[[], Iterable[Any]] | None = None,
+    ) -> list[Verdict | None]:
+        """A verdict for each passage, None where the reply holds none that can be read.
+
+        `demos` finds demonstrations of single passages, which are shown as lists in the place of the predictor's own;
+        where it finds none, these are.
+        """
+        listed = dict(enumerate(passages, 1))
+        shown = None if demos is None else lambda: as_lists(demos()) or self.judge.demos
+        try:
+            prediction = await ask(self.judge, "judge_utility", number, demos=shown, quiz=quiz, passages=listed)
+        except CallError as error:
+            action = "judged each passage by itself"
+            note("judge_utility", error.cause, error.message, action, number, harmless=True)
+            return [None] * len(passages)
+        said: dict[str, Verdict] = {}
+        for key, helpful in dict(prediction.helpful or {}).items():
+            said[str(key)] = "helpful" if helpful else "not helpful"
+        found = [said.get(str(place)) for place in listed]
+        missing = found.count(None)
+        if missing:
+            message = f"the reply says nothing of {missing} of {len(found)} passages"
+            note("judge_utility", "NoVerdict", message, "judged these by themselves", number, harmless=True)
+        return found
+
+
+def as_lists(demos: Iterable[Any]) -> list[dspy.Example]:
+    """Demonstrations of single passages, each once, as lists: those of one quiz together, the longest lists last."""
+    by_quiz: dict[str, dict[str, bool]] = {}
+    for demo in demos:
+        by_quiz.setdefault(demo["quiz"], {}).setdefault(demo["passage"], bool(demo["helpful"]))
+    chosen: list[dspy.Example] = []
+    shown = 0
+    for quiz, judged in sorted(by_quiz.items(), key=lambda item: -len(item[1])):
+        if chosen and shown + len(judged) > _MOST_SHOWN:
+            break
+        shown += len(judged)
+        passages, verdicts = dict(enumerate(judged, 1)), dict(enumerate(judged.values(), 1))
+        chosen.append(dspy.Example(quiz=quiz, passages=passages, helpful=verdicts))
+    return chosen[::-1]
+
+
 class Picking(Stage):
     """Judges passages with demonstrations from the utility reference: each by itself, side by side, or all in one call.
 
@@ -77,13 +136,6 @@ class Picking(Stage):
     def __init__(
         self, reference: Reference | None = None, bound: CallLimiter | None = None, listwise: bool = False
     ) -> None:
-        """Set up.
-
-        Args:
-            reference: See above.
-            bound: How many calls may be in flight.
-            listwise: Whether all are judged in one call.
-        """
         super().__init__(bound)
         self.judge = Predictor(JudgeUtility)
         self.together: Listwise | None = Listwise(bound) if listwise else None
@@ -97,23 +149,21 @@ class Picking(Stage):
         number: int | None = None,
         shown: Callable[[Passage], str] = attrgetter("rendered"),
     ) -> list[PassageVerdict]:
-        """Judge the passages found for a quiz.
+        """A verdict for each passage found for a quiz, in their order.
 
-        Args:
-            quiz: Resolved text.
-            hits: Passages, best first.
-            number: The quiz's number, for degradations.
-            shown: A passage as the judge reads it; the reference knows them as rendered.
-
-        Returns:
-            A verdict for each, in their order. Where no passage was judged helpful and some could not be judged, the
-            best of the latter is kept; where all were judged not helpful, none is.
+        Where no passage was judged helpful and some could not be judged, the best of the latter is kept; where all were
+        judged not helpful, none is. `shown` is a passage as the judge reads it; the reference knows them as rendered.
         """
         await self._prepare(quiz, hits, number)
-        found = await self._judged(quiz, hits, number, shown)
-        judged = zip(hits, found, strict=True)
-        verdicts = [_verdict(hit, verdict, verdict == "helpful", _WHY[verdict]) for hit, verdict in judged]
-        verdicts = self._by_source(hits, verdicts)
+        known = [self._known_of(hit) for hit in hits]
+        doubted = [self.prefer_reliable and any(one.unreliable for one in records) for records in known]
+        found = await self._judged(quiz, hits, number, shown, doubted)
+        others = any(verdict == "helpful" and not doubt for verdict, doubt in zip(found, doubted, strict=True))
+        verdicts = []
+        for hit, verdict, records, doubt in zip(hits, found, known, doubted, strict=True):
+            left = others and doubt and verdict == "helpful"
+            why = "; ".join([_WHY[verdict], *map(str, records)]) + (", and others are preferred" if left else "")
+            verdicts.append(_verdict(hit, verdict, verdict == "helpful" and not left, why))
         if "helpful" not in found and "failed" in found:
             best = found.index("failed")
             message = f"no passage was judged helpful, {found.count('failed')} could not be judged"
@@ -139,7 +189,12 @@ class Picking(Stage):
         return made
 
     async def _judged(
-        self, quiz: str, hits: Sequence[Hit], number: int | None, shown: Callable[[Passage], str]
+        self,
+        quiz: str,
+        hits: Sequence[Hit],
+        number: int | None,
+        shown: Callable[[Passage], str],
+        doubted: Sequence[bool],
     ) -> list[Verdict]:
         """A verdict for each passage, in one call where that is wanted and there are several."""
         found: list[Verdict | None] = [None] * len(hits)
@@ -151,50 +206,17 @@ class Picking(Stage):
                 demos = lambda: [demo for text in texts for demo in reference(quiz, text) or ()]  # noqa: E731
             read = [shown(hit.passage) for hit in hits]
             found = await self.together.acall(quiz, read, number, demos=demos)
-        places = [place for place, verdict in enumerate(found) if verdict is None]
-        for some in self._in_turn(hits, places):
-            if self._has_reliable(hits, found) and all(self._is_doubted(hits[place]) for place in some):
-                # They would be left out whatever the judge said of them.
+        left = [place for place, verdict in enumerate(found) if verdict is None]
+        for last in (False, True):
+            reliable = (verdict for verdict, doubt in zip(found, doubted, strict=True) if not doubt)
+            if last and "helpful" in reliable:
+                # The others would be left out whatever the judge said of them.
                 break
-            asked = [self._judge(quiz, hits[place], number, shown) for place in some]
-            judged = await gather(asked)
-            for place, verdict in zip(some, judged, strict=True):
+            places = [place for place in left if doubted[place] is last]
+            judged = await gather([self._judge(quiz, hits[place], number, shown) for place in places])
+            for place, verdict in zip(places, judged, strict=True):
                 found[place] = verdict
         return ["unjudged" if verdict is None else verdict for verdict in found]
-
-    def _has_reliable(self, hits: Sequence[Hit], found: Sequence[Verdict | None]) -> bool:
-        """Whether a passage that makes those of unreliable sources needless was judged helpful."""
-        pairs = zip(hits, found, strict=True)
-        helpful = (hit for hit, verdict in pairs if verdict == "helpful")
-        return self.prefer_reliable and any(not self._is_doubted(hit) for hit in helpful)
-
-    def _in_turn(self, hits: Sequence[Hit], places: list[int]) -> list[list[int]]:
-        """The places of passages to judge at once; where sources matter, those of unreliable ones come last."""
-        if not self.prefer_reliable:
-            return [places]
-        last = [place for place in places if self._is_doubted(hits[place])]
-        return [some for some in ([place for place in places if place not in last], last) if some]
-
-    def _by_source(self, hits: Sequence[Hit], verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
-        """The verdicts with what is known of the sources, and without unreliable ones where others are preferred."""
-        known = [self._known_of(hit) for hit in hits]
-        doubted = [self._is_doubted(hit) for hit in hits]
-        pairs = zip(verdicts, doubted, strict=True)
-        others = self.prefer_reliable and any(verdict.kept and not doubt for verdict, doubt in pairs)
-
-        def noted(verdict: PassageVerdict, records: list[Any], doubt: bool) -> PassageVerdict:
-            if not records:
-                return verdict
-            left = others and doubt and verdict.kept
-            said = [verdict.why, *map(str, records)]
-            why = f"{'; '.join(said)}{', and others are preferred' if left else ''}"
-            return verdict.model_copy(update={"why": why, "kept": verdict.kept and not left})
-
-        return [noted(*one) for one in zip(verdicts, known, doubted, strict=True)]
-
-    def _is_doubted(self, hit: Hit) -> bool:
-        """Whether a passage is of a source or an age that seldom helped."""
-        return any(one.unreliable for one in self._known_of(hit))
 
     def _known_of(self, hit: Hit) -> list[Any]:
         """What the reference knows of a passage's source and of its age."""

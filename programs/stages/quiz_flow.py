@@ -15,7 +15,6 @@ from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import PassagesKept, QuizAnswered, QuizExamined
 from keqa.programs.calls.session import note, report
-from keqa.programs.contradicting import OTHER_WORDS, disagreements, newer, without_older
 from keqa.programs.gates import VoteGate
 from keqa.programs.records import (
     ClusterRecord,
@@ -26,6 +25,7 @@ from keqa.programs.records import (
     SampleRecord,
     UnansweredKind,
 )
+from keqa.programs.sentences import OTHER_WORDS, disagreements, newer, without_older
 from keqa.programs.sources import source_of
 from keqa.programs.stages.assessment import Assessment
 from keqa.programs.stages.documents import UNREADABLE, words_lacking

@@ -1,12 +1,22 @@
-"""Sentences of passages: those closest to constructed triples (KS-LLM, sections 3.1 and 3.2), or to the quiz itself."""
+"""Sentences nearest to constructed triples (KS-LLM, section 3, equations 2 and 3), or to a quiz or question itself.
+
+The paper embeds triples and sentences with BERT, takes the triples together as one text (q = Bert(T)), and selects the
+sentences at the smallest Euclidean distance. KEQA compares by one score a sentence, a `Similarity`; the method KS-LLM
+by a `DistanceMeter`, which measures each triple by itself. Both select alike: see `nearest`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import tokens
@@ -15,23 +25,28 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, NoCopy, in_thread, note
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import PassageVerdict
-from keqa.programs.reference.embedding import Remembering, open_embedder
+from keqa.programs.reference.embedding import Embedder, Remembering, open_embedder
+from keqa.programs.sentences import sentences_of
 from keqa.programs.stages.stage import Stage
-from keqa.programs.supporting import sentences_of
 from keqa.retrievers.base import Hit
+from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures import ConstructTriples
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[float]]
 """From triples and sentences to one score a sentence; higher is closer."""
 
+Distance = Literal["euclidean", "cosine"]
+"""How far two embeddings are from each other: by Euclid, as in the paper, or 1 minus their cosine."""
+
+Distances: TypeAlias = NDArray[np.float64]
+"""A row for each text that is looked for, a column for each sentence."""
+
+_LEAST = 1e-12
+
 
 def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
-    """Cosine of word counts, rare words among the candidates weighing more.
-
-    KS-LLM measures the distance of BERT embeddings; this needs no model. `EmbeddingSimilarity` measures as the paper
-    does.
-    """
+    """Cosine of word counts, rare words among the candidates weighing more; it needs no model."""
     bags = [Counter(tokens(candidate)) for candidate in candidates]
     spread = Counter(word for bag in bags for word in bag)
     weight = {word: math.log((1 + len(bags)) / count) for word, count in spread.items()}
@@ -48,32 +63,16 @@ def lexical_similarity(triples: Sequence[str], candidates: Sequence[str]) -> lis
 
 
 class EmbeddingSimilarity:
-    """Compares triples, or a quiz, with sentences by the inner product of their embeddings.
+    """Compares triples, or a quiz, with sentences by the inner product of their embeddings, in many threads at once.
 
-    The paper takes the sentences at the smallest Euclidean distance from the triples, which are embedded together as
-    one text (q = Bert(T)). Embedders give rows of length 1, for which ‖k_i − q‖² = 2 − 2 k_i·q: the smallest distance
-    is the greatest inner product, which is the cosine. Safe to call from many threads at once.
-
-    Attributes:
-        name: Of the embedder; see `keqa.programs.reference.embedding.open_embedder`.
+    Embedders give rows of length 1, for which ‖k_i − q‖² = 2 − 2 k_i·q: the smallest distance is the greatest inner
+    product, which is the cosine. The name is the embedder's.
     """
 
     def __init__(self, name: str) -> None:
-        """Open the embedder.
-
-        Args:
-            name: Such as ``local/minilm`` or ``hashing``.
-
-        Raises:
-            ConfigurationError: There is no such model.
-            MissingExtraError: A package is missing that the model needs.
-        """
         self.name = name
-        try:
-            # Quizzes of one question find the same passages, so their sentences come again.
-            self._embedder = Remembering(open_embedder(name))
-        except ConfigurationError as error:
-            raise ConfigurationError(f"similarity={name}: {error}") from error
+        # Quizzes of one question find the same passages, so their sentences come again.
+        self._embedder = Remembering(_opened(name))
 
     def __call__(self, triples: Sequence[str], candidates: Sequence[str]) -> list[float]:
         """One score a sentence, all embedded in one batch; higher is closer."""
@@ -81,32 +80,111 @@ class EmbeddingSimilarity:
         return [float(row @ wanted) for row in rows]
 
 
+def _opened(name: str) -> Embedder:
+    try:
+        return open_embedder(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"similarity={name}: {error}") from error
+
+
 def similarity_of(given: Similarity | str | None) -> Similarity:
-    """What compares triples with sentences.
-
-    Args:
-        given: A function; the name of an embedder for `keqa.programs.reference.embedding.open_embedder`, whose
-            vectors are compared; or None for words.
-
-    Raises:
-        ConfigurationError: There is no such embedder.
-        MissingExtraError: A package is missing that it needs.
-    """
+    """What compares triples with sentences: a function, the vectors of an embedder by its name, or words where None."""
     return EmbeddingSimilarity(given) if isinstance(given, str) else given or lexical_similarity
 
 
-def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similarity: Similarity) -> list[str]:
-    """The sentences closest to what is wanted, in the order of the text (KS-LLM, equation 3).
+class DistanceMeter:
+    """Measures how far sentences are from triples or a question. Safe to call from many threads at once.
 
-    Args:
-        wanted: Triples, or a quiz.
-        candidates: Sentences.
-        keep: How many to select, the paper's k.
-        similarity: Compares them.
+    Embeddings are taken as the model pools them, and are not scaled to length 1: where all rows have one length, Euclid
+    and cosine order sentences alike, and the choice between them is none. Without a model, rows are counts of words,
+    rare ones weighing more, and of length 1.
     """
-    scores = similarity(wanted, candidates)
-    chosen = sorted(range(len(candidates)), key=lambda position: -scores[position])[:keep]
-    return [candidates[position] for position in sorted(chosen)]
+
+    def __init__(
+        self, embedder: str | None = None, distance: Distance = "euclidean", pooling: Pooling | None = None
+    ) -> None:
+        """Set up with the name or folder of an embedding model, a plain BERT included; by words where None.
+
+        Tokens are pooled as the model itself says where `pooling` is None.
+
+        Raises:
+            ConfigurationError: There is no such model, or it has no tokens to pool.
+            MissingExtraError: A package is missing that the model needs.
+        """
+        self.distance: Distance = distance
+        self._embedder: Remembering | None = None
+        if embedder is None:
+            if pooling is not None:
+                raise ConfigurationError(f"pooling={pooling} is of an embedding model: name one with similarity=MODEL")
+            return
+        model = _opened(embedder)
+        raw = getattr(model, "embed_raw", None)
+        if pooling is not None and raw is None:
+            raise ConfigurationError(f"similarity={embedder} has no tokens to pool: leave pooling={pooling} out")
+        # Methods and questions that are compared select from the same sentences.
+        unscaled: Any = None if raw is None else SimpleNamespace(name=embedder, embed=partial(raw, pooling=pooling))
+        self._embedder = Remembering(unscaled or model)
+
+    def measure(self, wanted: Sequence[str], candidates: Sequence[str], distance: Distance | None = None) -> Distances:
+        """The distance of every sentence from every text that is looked for, by the meter's distance or another."""
+        distance = distance or self.distance
+        if self._embedder is None:
+            cosines = np.array([lexical_similarity([one], candidates) for one in wanted], np.float64)
+            return 1 - cosines if distance == "cosine" else np.sqrt(np.maximum(0, 2 - 2 * cosines))
+        rows = self._embedder.embed([*wanted, *candidates]).astype(np.float64)
+        first, second = rows[: len(wanted)], rows[len(wanted) :]
+        products = first @ second.T
+        lengths = [np.linalg.norm(one, axis=1) for one in (first, second)]
+        if distance == "cosine":
+            cosine: Distances = 1 - products / np.maximum(np.outer(*lengths), _LEAST)
+            return cosine
+        euclid: Distances = np.sqrt(np.maximum(0, lengths[0][:, None] ** 2 + lengths[1][None] ** 2 - 2 * products))
+        return euclid
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A selected sentence, by its position, and how far it is from the nearest of what was wanted, by place."""
+
+    position: int
+    wanted: int
+    distance: float
+
+
+def nearest(measured: Distances, keep: int, subjects: Sequence[str] | None = None) -> list[Nearest]:
+    """The `keep` sentences (the paper's k) at the least distance, in the order of the text (equation 3).
+
+    A sentence is as far as the nearest triple of a subject is. Where triples are about several subjects, these choose
+    in turn, so that a question on two people does not find sentences on one of them only. `subjects` has that of each
+    triple; all have one where None.
+    """
+    if not measured.size:
+        return []
+    places: dict[str, list[int]] = {}
+    for place in range(len(measured)):
+        places.setdefault("" if subjects is None else subjects[place], []).append(place)
+    queues = []
+    for rows in places.values():
+        of_subject = measured[rows]
+        closest = of_subject.argmin(axis=0)
+        queue = [
+            Nearest(position, rows[closest[position]], float(of_subject[closest[position], position]))
+            for position in range(measured.shape[1])
+        ]
+        queues.append(sorted(queue, key=lambda one: one.distance))
+    queues.sort(key=lambda queue: queue[0].distance)
+    chosen: dict[int, Nearest] = {}
+    while len(chosen) < min(keep, measured.shape[1]):
+        for queue in queues:
+            if len(chosen) < keep and (left := next((one for one in queue if one.position not in chosen), None)):
+                chosen[left.position] = left
+    return [chosen[position] for position in sorted(chosen)]
+
+
+def closest(wanted: Sequence[str], candidates: Sequence[str], keep: int, similarity: Similarity) -> list[str]:
+    """The sentences that are most similar to triples or a quiz, all taken together, in the order of the text."""
+    scores = np.array([similarity(wanted, candidates)], np.float64)
+    return [candidates[one.position] for one in nearest(-scores, keep)]
 
 
 def with_key_sentences(
@@ -115,17 +193,7 @@ def with_key_sentences(
     """Cut the passages that were kept down to the sentences closest to the quiz (KEQA, section 4.2, the variant w SE).
 
     The judge of utility reads whole passages, as without it, so that the variant differs in what is answered from
-    alone.
-
-    Args:
-        quiz: Resolved text.
-        hits: The passages, best first.
-        verdicts: What became of each, in their order.
-        keep: How many sentences of each to keep.
-        similarity: Compares the quiz with sentences.
-
-    Returns:
-        Both again; a passage that was left out, or has no more sentences, is the same.
+    alone. A passage that was left out, or has no more sentences, stays the same.
     """
 
     def shortened(hit: Hit) -> Hit:
@@ -141,7 +209,7 @@ def with_key_sentences(
 
 
 class Selection(Stage):
-    """Constructs triples for a quiz and selects the sentences closest to them."""
+    """Constructs triples for a quiz and selects the sentences closest to them, 2 in the paper."""
 
     roles: ClassVar[Mapping[str, str]] = {"construct": "task"}
     follows = ("evidence_sentences", "similarity")
@@ -149,13 +217,6 @@ class Selection(Stage):
     def __init__(
         self, evidence_sentences: int = 2, similarity: Similarity | str | None = None, bound: CallLimiter | None = None
     ) -> None:
-        """Set up.
-
-        Args:
-            evidence_sentences: How many sentences to select; 2 in the paper.
-            similarity: Compares triples with sentences; see `similarity_of`.
-            bound: How many calls may be in flight.
-        """
         super().__init__(bound)
         self.construct = Predictor(ConstructTriples)
         self.evidence_sentences = evidence_sentences
@@ -173,15 +234,7 @@ class Selection(Stage):
     async def run(
         self, question: str, passages: Sequence[str], number: int | None = None
     ) -> tuple[list[str], list[str]]:
-        """Select evidence.
-
-        Args:
-            question: Quiz or question, resolved.
-            passages: As the language model reads them.
-            number: The quiz's number, for degradations.
-
-        Returns:
-            Triples, and sentences in the order of the text; both empty where no triple could be constructed.
+        """Triples, and sentences in the order of the text; both empty where no triple could be constructed.
 
         Raises:
             CallError: No triple could be constructed, and there are no passages to read instead.
@@ -194,17 +247,9 @@ class Selection(Stage):
             note("select", error.cause, error.message, "answered from whole passages", number)
             return [], []
         triples = [str(triple) for triple in prediction.triples or []]
-        return triples, await self.evidence(triples, passages)
-
-    async def evidence(self, wanted: Sequence[str], passages: Sequence[str]) -> list[str]:
-        """The sentences of the passages that are closest to triples, or to a question.
-
-        Args:
-            wanted: What they are to be close to.
-            passages: As the language model reads them.
-        """
         candidates = list(dict.fromkeys(sentence for passage in passages for sentence in stripped_sentences(passage)))
-        if not wanted or not candidates:
-            return []
+        if not triples or not candidates:
+            return triples, []
+        keep, similarity = self.evidence_sentences, self.similarity
         # An embedding model takes its time, in which other questions' calls shall not wait.
-        return await in_thread(lambda: closest(wanted, candidates, self.evidence_sentences, self.similarity))
+        return triples, await in_thread(lambda: closest(triples, candidates, keep, similarity))

@@ -37,7 +37,6 @@ class Stage(dspy.Module):
     follows: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
-        """Set up."""
         super().__init__()
         self.bound = bound or CallLimiter(16)
         for name, signature in self.signatures.items():

@@ -27,7 +27,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from keqa.errors import InputError, KeqaError, RetrievalError
-from keqa.retrievers.base import FileEntry
 from keqa.retrievers.elasticsearch.address import Address
 from keqa.retrievers.elasticsearch.client import blocked, problem, server_errors, timeout
 from keqa.retrievers.elasticsearch.mapping import (
@@ -336,22 +335,21 @@ class Generations:
             )
         return answer
 
-    def files(self, data: str, tops: Sequence[str] | None = None) -> dict[str, FileEntry]:
-        """The files that the passages of a generation come from, by their paths; all, or those at or below some."""
+    def files(self, data: str, tops: Sequence[str] | None = None) -> dict[str, tuple[str, int]]:
+        """The files that passages come from, by path with digest and number of passages; all, or those below some."""
         query = None
         if tops is not None and len(tops) <= _PAGE:
             below = [{"prefix": {FILE: top.rstrip(os.sep) + os.sep}} for top in tops]
             query = {"bool": {"filter": [{"bool": {"should": [{"terms": {FILE: list(tops)}}, *below]}}]}}
         names = [{name: {"terms": {"field": name}}} for name in (FILE, DIGEST)]
         composite: dict[str, Any] = {"size": _FILES_PAGE, "sources": names}
-        found: dict[str, FileEntry] = {}
+        found: dict[str, tuple[str, int]] = {}
         while True:
             answer = self.search(data, size=0, query=query, aggs={"files": {"composite": composite}})["aggregations"]
             for bucket in answer["files"]["buckets"]:
                 path, count = bucket["key"][FILE], bucket["doc_count"]
                 # A path twice is that of a file that was given twice.
-                before = found.get(path)
-                found[path] = FileEntry(bucket["key"][DIGEST], count + (before.passages if before else 0))
+                found[path] = bucket["key"][DIGEST], count + (found[path][1] if path in found else 0)
             if len(answer["files"]["buckets"]) < _FILES_PAGE:
                 return found
             composite["after"] = answer["files"]["after_key"]

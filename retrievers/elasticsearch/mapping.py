@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -80,9 +79,7 @@ class VectorManifest(TextManifest):
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
         yield from TextManifest.problems(self)
-        yield from self.encoder.problems()
-        if len(self.probe) != self.encoder.dimension or not all(map(math.isfinite, self.probe)):
-            yield f"probe must be {self.encoder.dimension} numbers"
+        yield from self.encoder.problems(self.probe)
 
     @property
     def without_vectors(self) -> Manifest:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from keqa.errors import InputError, KeqaError, RetrievalError
-from keqa.retrievers.base import FileEntry, Hit, SharedRetriever, checked_k
+from keqa.retrievers.base import Hit, SharedRetriever, checked_k
 from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, parse_address
 from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
 from keqa.retrievers.elasticsearch.generation import Generations
@@ -175,8 +175,8 @@ class ElasticsearchRetriever(SharedRetriever):
         """Ask the cluster about the index."""
         return self._generations.facts(self._manifest.data)
 
-    def files(self) -> dict[str, FileEntry]:
-        """The files that the passages come from, by their paths."""
+    def files(self) -> dict[str, tuple[str, int]]:
+        """The files that the passages come from, by path with digest and number of passages."""
         return self._generations.files(self._manifest.data)
 
     def close(self) -> None:
@@ -187,8 +187,8 @@ class ElasticsearchRetriever(SharedRetriever):
 class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     """Passages by the likeness of their vectors to a question's, found by approximate kNN (HNSW).
 
-    A hit's score is the cosine or inner product, as that of a dense index in a folder. Safe to use from many threads;
-    see `ElasticsearchRetriever` for what happens when the index is replaced.
+    A hit's score is the cosine or inner product, as that of a dense index in a folder; see also
+    `ElasticsearchRetriever`.
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest, model: str | None = None) -> None:

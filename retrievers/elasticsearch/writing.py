@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers.base import FileChange, FileEntry, Notice, Origin, Passage, default_notice
+from keqa.retrievers.base import Notice, Origin, Passage, default_notice
 from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, is_dense, parse_address
 from keqa.retrievers.elasticsearch.client import connect
 from keqa.retrievers.elasticsearch.generation import BATCH, CHANGE, LOAD, Generations, meta_of
@@ -37,11 +37,10 @@ from keqa.retrievers.elasticsearch.mapping import (
     with_vectors,
 )
 from keqa.retrievers.embedding import Encoder, same_weights
-from keqa.retrievers.intake import HEAD, Intake
+from keqa.retrievers.intake import Intake
 from keqa.retrievers.manifest import Change, Manifest, manifest_after
 from keqa.retrievers.text import language_of
 
-_HEAD = HEAD
 # Of so many bytes of text the price is reported, as how many there are is known at the end only.
 _PRICED = 1_000_000
 # What a passage that is there already is answered with, by a request whose first answer got lost; and one that is not
@@ -87,7 +86,7 @@ def load_index(
         raise InputError(f"{' and '.join(given)} say how a model encodes: name the model as well")
     with connect(target) as client:
         encoder = None if model is None else _chosen_encoder(model, given)
-        intake = Intake(passages, language, head=_HEAD, languages=LANGUAGES)
+        intake = Intake(passages, language, LANGUAGES)
         generations = Generations(client, target)
         generations.refuse_foreign(None if overwrite else sources)
         data, created, resumed = _begun(generations, target.name, intake, encoder, shards, report)
@@ -96,7 +95,7 @@ def load_index(
         actions = _passages(generations, intake, encoder, data if resumed else None, progress)
         generations.write(f"{data}-{LOAD}", actions, passing=_THERE)
         fixed: dict[str, Any] = {"name": target.name, "created": created, "data": data}
-        fixed |= {"analyzer": analyzer_settings(str(intake.language)), **intake.entries(sources)}
+        fixed |= {"analyzer": analyzer_settings(intake.language), **intake.entries(sources)}
         if encoder is not None:
             fixed |= {"encoder": encoder.settings, "probe": tuple(encoder.query_probe().tolist())}
         manifest = TextManifest(**fixed) if encoder is None else VectorManifest(**fixed)
@@ -132,7 +131,7 @@ def _begun(
     """The generation of a load, when it was begun, and whether that was by an interrupted one of the same passages."""
     first = Intake(intake.head)
     deque(first, maxlen=0)
-    analyzer, settings = analyzer_settings(str(intake.language)), encoder and encoder.settings
+    analyzer, settings = analyzer_settings(intake.language), encoder and encoder.settings
     plan = [dataclasses.asdict(analyzer), shards, first.source_hash.hexdigest()]
     data, state, others = generations.of_plan([*plan, dataclasses.asdict(settings)] if settings else plan)
     for begun in others:
@@ -209,8 +208,8 @@ class _ElasticsearchChanger:
     def manifest(self) -> Manifest:
         return self._manifest
 
-    def files(self, tops: Sequence[str] | None = None) -> dict[str, FileEntry]:
-        return self._generations.files(self._manifest.data, tops)
+    def files(self, tops: Sequence[str] | None = None) -> dict[str, str]:
+        return {path: digest for path, (digest, _) in self._generations.files(self._manifest.data, tops).items()}
 
     def ids_of(self, path: str) -> list[str]:
         return self._generations.ids(self._manifest.data, {"term": {FILE: path}})
@@ -268,8 +267,7 @@ class _ElasticsearchChanger:
 
 def _changes(change: Change, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
     """What a change writes; passages that stay keep their vectors."""
-    files = ((path, file) for path, file in change.files.items() if isinstance(file, FileChange))
-    origins = {one: Origin(path, file.digest) for path, file in files for one in file.ids}
+    origins = {one: Origin(path, file.digest) for path, file in change.files.items() if file for one in file.ids}
     for passage_id in change.gone:
         yield {"_op_type": "delete", "_id": passage_id}
     # What stays as it is has the digest of its file beside it, which is another.

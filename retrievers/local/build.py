@@ -1,25 +1,7 @@
-"""The folder of an index: what is in it, how it changes at once, and who may change it.
+"""Writing an index in a folder: who may, and that each build and each change is one commit, whole or not at all.
 
-::
-
-    index/
-      lock                 held by the process that builds or changes
-      data/
-        meta.json, …       the engine's files: one commit is the whole index
-        manifest-7.json    what the first commit after the stamp 7 says about itself, and the digests of its files
-        checksums.json     by which a byte that a disk has changed is found
-        vectors-3f2a….*    of a dense index, the vectors of its passages by what was encoded
-
-A manifest is written before its commit, and is true once the engine has replaced ``meta.json``: a process killed at any
-moment leaves the index as it was or as it should be, complete. The engine counts what it does in stamps that only rise,
-so the manifest of a commit is the one with the highest number below the stamp of the commit.
-
-Writing the embedded index: each build and each change is one commit, with deletions, additions and the manifest.
-
-Checksums of the files of an index, by which a byte that a disk has changed is found: an engine may not notice.
-
-They lie beside the engine's files, whose names are never used again for other content, so a change computes those of
-new files only; its own record and the manifest are replaced. What is missing is reported where an index is opened.
+Checksums lie beside the engine's files, by which a byte that a disk has changed is found: an engine may not notice. The
+names of those files are never used again for other content, so a change computes those of new files only.
 """
 
 from __future__ import annotations
@@ -36,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from keqa.errors import InputError, RetrievalError
-from keqa.retrievers.base import FileEntry, Notice, Passage, cleaned, default_notice
+from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers.base import Notice, Passage, default_notice
 from keqa.retrievers.intake import Intake, refuse_other_sources
 from keqa.retrievers.local.index import (
-    _MANIFEST,
     DATA,
     LOCK,
+    MANIFEST_FILE,
     META,
     VECTORS,
     AnyManifest,
@@ -50,61 +32,93 @@ from keqa.retrievers.local.index import (
     engine_errors,
     make_document,
     make_schema,
-    manifest_name,
     open_checked,
     stamp_of,
     state_of,
     stored_passage,
 )
 from keqa.retrievers.manifest import DENSE, Change, DenseManifest, Manifest, manifest_after, parse, read_lines
-from keqa.retrievers.text import clean_text, language_of, settings_for
-from keqa.storage.files import new_file, open_locked, private_folder, sync_folder
+from keqa.retrievers.text import language_of, settings_for
+from keqa.storage.files import atomic_write, open_locked, private_folder
 from keqa.storage.untrusted import MissingFileError, open_regular, read_json
 
 if TYPE_CHECKING:
     import tantivy
 
+CHECKSUMS: Final = "checksums.json"
+_LARGEST: Final = 16 << 20
+# What is written again under its name: the engine's record, manifests, and vectors, which are added to.
+_REPLACED: Final = (".json", ".rows", ".keys")
+_PROGRESS_EVERY = 1000
+_BUILD = (512_000_000, 2)
+_UPDATE = (64_000_000, 1)
 
-def remove_manifests(data: Path, but: str) -> None:
-    """Remove the manifests of other states: of earlier ones, and of changes that were killed."""
-    for path in data.iterdir():
-        if _MANIFEST.fullmatch(path.name) and path.name != but:
-            path.unlink(missing_ok=True)
+_M = TypeVar("_M", Manifest, DenseManifest)
 
+Row = tuple[Passage, str]
+"""A passage and the file that it comes from."""
 
-@contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the system raises while something is written into an error that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise cannot_be_written(path, error) from error
-
-
-def cannot_be_written(path: Path, error: Exception) -> RetrievalError:
-    """The error of what could not be written, from that of the system or of a library that knows its words only."""
-    full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
-    hint = "; free space and run the same again" if full else ""
-    return RetrievalError(f"{path} cannot be written: {error}{hint}")
+Key = Callable[[Passage], int | None]
+"""By what the vector of a passage is known; nothing where an index has no vectors."""
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that, whatever happens, either the old or the new content is there."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with disk_errors(path):
-        try:
-            with new_file(temporary) as stream:
-                stream.write(text.encode())
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
+def build_index(
+    passages: Iterable[Any],
+    out: Path | str,
+    *,
+    language: str = "auto",
+    progress: Callable[[int], None] | None = None,
+    notice: Notice | None = None,
+    sources: Sequence[str] = (),
+    name: str | None = None,
+    overwrite: bool = False,
+) -> Manifest:
+    """Build an index, and publish it only when it is finished.
+
+    An index that is already there stays in place, and can be searched, until the new one is complete. A repeated id
+    is made unique by a suffix (``7``, ``7~2``, ``7~3``) and counted in the manifest.
+
+    Args:
+        passages: Read once and never held in memory: `Passage`, or texts and mappings with ``text`` and, where wanted,
+            ``title``, ``id``, ``file``, ``page``, ``heading`` and ``date``.
+        out: Folder of the index; new, empty, or an index to be replaced.
+        language: Of passages that do not say it themselves: ``"en"``, ``"zh"``, the code of another language that has
+            a Snowball stemmer, such as ``"de"``, or ``"auto"`` to decide by the first passages.
+        progress: Called with the number of passages so far, now and then and at the end.
+        notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
+        sources: Where the passages come from, for the manifest.
+        name: Name of the index; the folder's name by default.
+        overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
+
+    Returns:
+        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
+        of the sources is not in it.
+
+    Raises:
+        InputError: There are no passages, one has no id, or ``out`` cannot be written to or holds something that is not
+            an index, or one of other sources.
+        RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
+    """
+    # An unknown language is refused before anything is read or made.
+    language_of(language, ())
+    folder, report = Path(out), notice or default_notice
+    with building(folder, sources, overwrite=overwrite) as data:
+        if (data / META).exists() and not _is_finished(folder):
+            report(f"an earlier build of {folder} was interrupted: building again")
+        intake = Intake(passages, language)
+
+        def manifest() -> Manifest:
+            return Manifest(analyzer=settings_for(intake.language), **entries(folder, name, intake, sources))
+
+        rows = ((passage, intake.origin.path if intake.origin else "") for passage in intake)
+        built = write_whole(folder, rows, intake.language, manifest, intake.files, progress=progress)
+        for unused in data.glob(f"{VECTORS}*"):
+            unused.unlink(missing_ok=True)
+        intake.report(report)
+    return built
 
 
-def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = False) -> None:
+def check_place(folder: Path, sources: Sequence[str], *, overwrite: bool) -> None:
     """Make sure, before anything is done, that an index of some sources can be built in a folder; nothing is created.
 
     An index that was made of other sources may be replaced with ``overwrite`` only.
@@ -127,11 +141,11 @@ def check_place(folder: Path, sources: Sequence[str] = (), *, overwrite: bool = 
     if folder != there:
         return
     try:
-        entries = {entry.name for entry in folder.iterdir()}
+        there_already = {entry.name for entry in folder.iterdir()}
     except OSError as error:
         raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
     # The lock is made before anything else.
-    if entries - {LOCK, DATA} or entries == {DATA}:
+    if there_already - {LOCK, DATA} or there_already == {DATA}:
         raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
     earlier: object = None
     with suppress(RetrievalError):
@@ -177,17 +191,24 @@ def _clear_away(folder: Path) -> None:
     if any(one.name.startswith(VECTORS) for one in data.iterdir()) or ((data / META).exists() and stamp_of(data)):
         return
     with suppress(OSError):
-        remove_engine(data)
+        _remove_engine(data)
         data.rmdir()
         (folder / LOCK).unlink(missing_ok=True)
         folder.rmdir()
 
 
-def remove_engine(data: Path) -> None:
+def _remove_engine(data: Path) -> None:
     """Remove all but the vectors: nothing that is there can be opened."""
     for path in data.iterdir():
         if not path.name.startswith(VECTORS):
             path.unlink()
+
+
+def _is_finished(folder: Path) -> bool:
+    with suppress(RetrievalError):
+        open_checked(folder)
+        return True
+    return False
 
 
 @contextmanager
@@ -202,92 +223,26 @@ def exclusive(folder: Path) -> Iterator[None]:
         yield
 
 
-_PROGRESS_EVERY = 1000
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what the system raises while something is written into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
 
 
-_BUILD = (512_000_000, 2)
+def cannot_be_written(path: Path, error: Exception) -> RetrievalError:
+    """The error of what could not be written, from that of the system or of a library that knows its words only."""
+    full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
+    hint = "; free space and run the same again" if full else ""
+    return RetrievalError(f"{path} cannot be written: {error}{hint}")
 
 
-_UPDATE = (64_000_000, 1)
-
-
-Key = Callable[[Passage], int | None]
-"""By what the vector of a passage is known; nothing where an index has no vectors."""
-
-
-_M = TypeVar("_M", Manifest, DenseManifest)
-
-
-Row = tuple[Passage, str]
-"""A passage and the file that it comes from."""
-
-
-def no_key(passage: Passage) -> None:
-    """The `Key` of an index without vectors."""
-
-
-def build_index(
-    passages: Iterable[Any],
-    out: Path | str,
-    *,
-    language: str = "auto",
-    progress: Callable[[int], None] | None = None,
-    notice: Notice | None = None,
-    sources: Sequence[str] = (),
-    name: str | None = None,
-    overwrite: bool = False,
-) -> Manifest:
-    """Build an index, and publish it only when it is finished.
-
-    An index that is already there stays in place, and can be searched, until the new one is complete. A repeated id
-    is made unique by a suffix (``7``, ``7~2``, ``7~3``) and counted in the manifest.
-
-    Args:
-        passages: Read once and never held in memory: `Passage`, or texts and mappings with ``text`` and, where wanted,
-            ``title``, ``id``, ``file``, ``page``, ``heading`` and ``date``.
-        out: Folder of the index; new, empty, or an index to be replaced.
-        language: Of passages that do not say it themselves: ``"en"``, ``"zh"``, the code of another language that has
-            a Snowball stemmer, such as ``"de"``, or ``"auto"`` to decide by the first passages.
-        progress: Called with the number of passages so far, now and then and at the end.
-        notice: Called with what the user should know, such as an interrupted earlier build; logged by default.
-        sources: Where the passages come from, for the manifest.
-        name: Name of the index; the folder's name by default.
-        overwrite: Whether an index of other ``sources`` may be replaced; one of the same always is.
-
-    Returns:
-        The manifest of the finished index. Where the passages are those of `read_corpus`, its ``left_out`` says what
-        of the sources is not in it.
-
-    Raises:
-        InputError: There are no passages, one has no id, or ``out`` cannot be written to or holds something that is not
-            an index, or one of other sources.
-        RetrievalError: Another process works on the index, it cannot be written, or the engine failed.
-    """
-    # An unknown language is refused before anything is read or made.
-    language_of(language, ())
-    folder, report = Path(out), notice or default_notice
-    with building(folder, sources, overwrite=overwrite) as data:
-        if (data / META).exists() and not is_finished(folder):
-            report(f"an earlier build of {folder} was interrupted: building again")
-        intake = Intake(passages, language)
-
-        def manifest() -> Manifest:
-            return Manifest(analyzer=settings_for(str(intake.language)), **entries(folder, name, intake, sources))
-
-        rows = ((passage, intake.origin.path if intake.origin else "") for passage in intake)
-        built = write_whole(folder, rows, str(intake.language), manifest, intake.files, progress=progress)
-        for unused in data.glob(f"{VECTORS}*"):
-            unused.unlink(missing_ok=True)
-        intake.report(report)
-    return built
-
-
-def is_finished(folder: Path) -> bool:
-    """Whether there is an index that can be opened."""
-    with suppress(RetrievalError):
-        open_checked(folder)
-        return True
-    return False
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that, whatever happens, either the old or the new content is there."""
+    with disk_errors(path):
+        atomic_write(path, text.encode())
 
 
 def entries(folder: Path, name: str | None, intake: Intake, sources: Sequence[str]) -> dict[str, Any]:
@@ -303,15 +258,15 @@ def write_whole(
     manifest: Callable[[], _M],
     files: Mapping[str, str],
     *,
-    key: Key = no_key,
+    key: Key = lambda passage: None,
     progress: Callable[[int], None] | None = None,
 ) -> _M:
     """Put passages in the place of all that an index has; the manifest is asked for when they have been read."""
     from tantivy import Index
 
     data = folder / DATA
-    if (data / META).exists() and not is_finished(folder):
-        remove_engine(data)
+    if (data / META).exists() and not _is_finished(folder):
+        _remove_engine(data)
     with engine_errors(f"the index in {folder} could not be begun"):
         index = Index(make_schema(), path=str(data))
     with _writing(index, folder, _BUILD) as writer:
@@ -366,7 +321,7 @@ def _add(
 
 def _publish(writer: tantivy.IndexWriter, data: Path, manifest: AnyManifest, files: Mapping[str, str]) -> None:
     """Write the manifest that will be true after the commit, with the files of the index, and commit."""
-    write_atomically(data / manifest_name(writer.commit_opstamp), f"{manifest.to_json()}\n{json.dumps(files)}\n")
+    write_text(data / f"manifest-{writer.commit_opstamp}.json", f"{manifest.to_json()}\n{json.dumps(files)}\n")
     _commit(writer)
 
 
@@ -376,10 +331,12 @@ def _commit(writer: tantivy.IndexWriter) -> None:
 
 
 def _settled(folder: Path) -> Opened:
-    """An index as it is now, with all of its checksums and without what a change left."""
-    opened = open_checked(folder)
-    note(folder / DATA)
-    remove_manifests(folder / DATA, but=opened.state.manifest)
+    """An index as it is now, with all of its checksums and without the manifests of earlier and of killed changes."""
+    opened, data = open_checked(folder), folder / DATA
+    _note_checksums(data)
+    for path in data.iterdir():
+        if MANIFEST_FILE.fullmatch(path.name) and path.name != opened.state.manifest:
+            path.unlink(missing_ok=True)
     return opened
 
 
@@ -396,9 +353,9 @@ class TantivyChanger:
         """What the index says about itself."""
         return self._opened.manifest
 
-    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, FileEntry]:
-        """All files that its passages come from, whichever are asked for."""
-        return {path: FileEntry(digest) for path, digest in self._opened.files.items()}
+    def files(self, tops: Sequence[str] | None = None) -> Mapping[str, str]:
+        """The digests of all files that its passages come from."""
+        return self._opened.files
 
     def ids_of(self, path: str) -> list[str]:
         """The ids of the passages of a file."""
@@ -426,6 +383,11 @@ class TantivyChanger:
 
     def prepared(self, change: Change, after: AnyManifest) -> AnyManifest:
         """The manifest of the index after a change, when all that the commit needs beside it is on the disk."""
+        if after.ENGINE == DENSE:
+            raise ConfigurationError(
+                f"the index {self._folder} has vectors, which change with its text: change it as {self._folder}, or as "
+                f"{self._folder}@MODEL where MODEL, which made them, does not come as a package"
+            )
         return after
 
     def apply(self, change: Change) -> AnyManifest:
@@ -437,8 +399,8 @@ class TantivyChanger:
         after = manifest_after(before, change, replaced, leaving, deleted=before.deleted + len(leaving))
         rewriting = after.is_worn
         after = self.prepared(change, dataclasses.replace(after, deleted=0) if rewriting else after)
-        files = {path: one.digest for path, one in change.files.items() if one is not None}
-        files = {path: one for path, one in opened.files.items() if path not in change.files} | files
+        files = {path: one for path, one in opened.files.items() if path not in change.files}
+        files |= {path: one.digest for path, one in change.files.items() if one is not None}
         of = {one: path for path, file in change.files.items() if file is not None for one in file.ids}
         rows: Iterable[Row] = [(one, of.get(one.id, "")) for one in change.new]
         with _writing(opened.index, self._folder, _UPDATE) as writer:
@@ -448,7 +410,7 @@ class TantivyChanger:
             # Nothing has an empty id; a commit without any deletion or addition would not have a stamp of its own.
             for passage_id in () if rewriting else gone or {""}:
                 writer.delete_documents_by_term("doc_id", passage_id)
-            _add(writer, opened.schema, rows, after.main_language, self.key)
+            _add(writer, opened.schema, rows, after.language, self.key)
             _publish(writer, data, after, files)
         self._opened = _settled(self._folder)
         return self.manifest
@@ -461,100 +423,22 @@ class TantivyChanger:
 
 
 @contextmanager
-def changing(path: Path | str) -> Iterator[TantivyChanger]:
+def changing(folder: str) -> Iterator[TantivyChanger]:
     """Open an index to change it, and clear away first what a killed process left."""
-    folder = Path(path)
+    path = Path(folder)
     # Before a lock is made where there is no index.
-    state_of(folder)
-    with exclusive(folder):
-        yield TantivyChanger(folder)
-
-
-@contextmanager
-def _words_only(path: Path | str) -> Iterator[TantivyChanger]:
-    with changing(path) as changer:
-        if changer.manifest.ENGINE == DENSE:
-            raise RetrievalError(
-                f"the index in {path} has vectors: change it with keqa.add_files and keqa.remove_files"
-            )
-        yield changer
-
-
-def add_passages(path: Path | str, passages: Iterable[Passage], *, replace: bool = False) -> AnyManifest:
-    """Add passages to a finished index. Either all of them are in it afterwards or, after any failure, none.
-
-    A passage takes the place of the one that has its id where ``replace`` says so. A retriever that is open shows the
-    change after its ``reload``.
-    """
-    new: dict[str, Passage] = {}
-    for given in passages:
-        passage = cleaned(given)
-        if passage.id in new:
-            raise InputError(f"passage id {passage.id!r} is given twice")
-        new[passage.id] = passage
-    with _words_only(path) as changer:
-        before = changer.manifest
-        if (known := sorted(changer.held(list(new)))) and not replace:
-            raise InputError(f"passage id {known[0]!r} is in the index already; replace it, or delete it first")
-        if not new:
-            return before
-        return changer.apply(Change(list(new.values()), sources=before.sources, left_out=before.left_out))
-
-
-def delete_passages(path: Path | str, ids: Iterable[str]) -> AnyManifest:
-    """Delete passages, or whole documents by their id without ``#n``: all of them, or after any failure none."""
-    with _words_only(path) as changer:
-        before = changer.manifest
-        gone: dict[str, None] = {}
-        for wanted in map(clean_text, ids):
-            found = [wanted] if changer.held([wanted]) else changer.pieces(wanted)
-            if not found:
-                raise InputError(f"there is no passage or document {wanted!r} in the index {path}")
-            gone.update(dict.fromkeys(found))
-        if len(gone) >= before.passages:
-            raise InputError(f"nothing would be left in the index: remove the folder {path} instead")
-        if not gone:
-            return before
-        return changer.apply(Change(gone=list(gone), sources=before.sources, left_out=before.left_out))
-
-
-CHECKSUMS: Final = "checksums.json"
-
-
-_LARGEST: Final = 16 << 20
-
-
-# What is written again under its name: the engine's record, manifests, and vectors, which are added to.
-_REPLACED: Final = (".json", ".rows", ".keys")
+    state_of(path)
+    with exclusive(path):
+        yield TantivyChanger(path)
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a comparison of an index with its checksums has found.
-
-    Attributes:
-        files: How many files are as they were written.
-        damaged: Those that are not.
-        unknown: Those without a checksum, where a process was killed; the next change writes it.
-    """
+    """How many files are as they were written, which are not, and which have no checksum since a process was killed."""
 
     files: int
     damaged: tuple[str, ...]
     unknown: tuple[str, ...]
-
-
-def note(data: Path) -> None:
-    """Write down the checksums of an index; of what may have been replaced only where a commit was made since."""
-    known, stamp, now = *_noted(data), stamp_of(data)
-    found = {}
-    for path in _files(data):
-        old = known.get(path.name)
-        # What is only added to has a size beside its checksum.
-        kept = old is not None and (not path.name.endswith(_REPLACED) or stamp == now)
-        size = path.stat().st_size
-        found[path.name] = old if kept and old is not None and old[1] == size else [_digest(path, size), size]
-    if (found, now) != (known, stamp):
-        write_atomically(data / CHECKSUMS, json.dumps({"stamp": now, "files": found}) + "\n")
 
 
 def verify(folder: Path) -> Verified:
@@ -562,7 +446,7 @@ def verify(folder: Path) -> Verified:
     data = folder / DATA
     known, stamp = _noted(data)
     # A process was killed between its commit and the checksums, or right before the one.
-    changed = (data / manifest_name(stamp)).exists()
+    changed = (data / f"manifest-{stamp}.json").exists()
     good, damaged, unknown = 0, [], []
     for path in _files(data):
         expected = known.get(path.name)
@@ -573,6 +457,20 @@ def verify(folder: Path) -> Verified:
         else:
             damaged.append(path.name)
     return Verified(good, tuple(damaged), tuple(unknown))
+
+
+def _note_checksums(data: Path) -> None:
+    """Write down the checksums of an index; of what may have been replaced only where a commit was made since."""
+    (known, stamp), now = _noted(data), stamp_of(data)
+    found = {}
+    for path in _files(data):
+        old = known.get(path.name)
+        # What is only added to has a size beside its checksum.
+        kept = old is not None and (not path.name.endswith(_REPLACED) or stamp == now)
+        size = path.stat().st_size
+        found[path.name] = old if kept and old is not None and old[1] == size else [_digest(path, size), size]
+    if (found, now) != (known, stamp):
+        write_text(data / CHECKSUMS, json.dumps({"stamp": now, "files": found}) + "\n")
 
 
 def _files(data: Path) -> list[Path]:

@@ -49,16 +49,10 @@ SHARD = 2048
 
 # Progress is reported after so many, which share the longest text of their own.
 _PIECE = 256
-
-
 # So many vectors more than are wanted are looked at first, as some of them may be of no passage any more.
 _SPARE = 16
-
-
 # Where more of the vectors than this are of no passage, those are thrown away.
 _UNUSED, _UNUSED_SHARE = 100, 1.25
-
-
 Progress = Callable[[int, int], None]
 """How many passages are encoded, and of how many."""
 
@@ -78,10 +72,7 @@ class DenseRetriever(SharedRetriever):
 
     @classmethod
     def open(cls, path: Path | str, model: str | None = None) -> DenseRetriever:
-        """Open a finished index and the model that encodes questions.
-
-        The model is named where it is not the one that comes as a package, as an index may come from anyone.
-        """
+        """Open a finished index and the model of questions; see `keqa.retrievers.embedding.Encoder.recognised`."""
         folder = Path(path)
         return cls(folder, _opened(folder, model), model)
 
@@ -192,30 +183,14 @@ def build_dense(
     An index that is already there stays in place until then. The same call after a kill or a failure encodes only what
     was not encoded yet, where settings and model are the same.
 
-    Args:
-        passages: See `keqa.retrievers.build_index`.
-        out: Likewise.
-        model: See `keqa.retrievers.embedding.Encoder.choose`.
-        query_model: Likewise.
-        passage_prefix: Likewise.
-        query_prefix: Likewise.
-        separator: Likewise.
-        similarity: Likewise.
-        flat_limit: Above so many passages, vectors are searched by lists of 8-bit ones.
-        shard: Passages encoded between two writes.
-        progress: Called with how many passages are encoded, and of how many.
-        notice: See `keqa.retrievers.build_index`, as for all that follow.
-        sources: Likewise.
-        name: Likewise.
-        overwrite: Likewise.
-
-    Returns:
-        The manifest of the finished index.
+    ``model`` encodes passages, and questions where no ``query_model`` does; prefixes are put before either, the models'
+    own by default, and ``separator`` between title and text. ``similarity`` is ``"cosine"`` or ``"dot"``, by default
+    dot for a pair of models and for one what it says. Above ``flat_limit`` passages, vectors are searched by lists of
+    8-bit ones; ``shard`` of them are encoded between two writes. ``progress`` is called with how many are encoded, and
+    of how many; the other arguments are those of `keqa.build_index`.
 
     Raises:
-        InputError: See `keqa.retrievers.build_index`.
         ConfigurationError: A model cannot be opened, or the two are no pair.
-        RetrievalError: Another process works on the index, or it cannot be written.
         MissingExtraError: A package is missing.
     """
     if shard < 1:
@@ -250,7 +225,7 @@ def build_dense(
 
         def manifest() -> DenseManifest:
             return DenseManifest(
-                language=intake.main,
+                language=intake.language,
                 encoder=encoder.settings,
                 probe=tuple(encoder.query_probe().tolist()),
                 vectors=settings,
@@ -259,7 +234,7 @@ def build_dense(
                 **entries(folder, name, intake, sources) | {"data": store.name},
             )
 
-        built = write_whole(folder, _spooled(spool), intake.main, manifest, intake.files, key=key_of)
+        built = write_whole(folder, _spooled(spool), intake.language, manifest, intake.files, key=key_of)
         remove_others(data, {store.name})
     return built
 
@@ -320,10 +295,9 @@ def _encode(
 
 
 class DenseChanger(TantivyChanger):
-    """A dense index that is open to be changed; see `keqa.retrievers.manifest.Changer`. Only what is new is encoded."""
+    """A dense index that is open to be changed; only what is new is encoded."""
 
     def __init__(self, folder: Path, model: str | None) -> None:
-        """Use `changing`."""
         super().__init__(folder)
         self._model, self._store = model, open_files(folder)[1]
         self._data = folder / DATA
@@ -375,10 +349,7 @@ class DenseChanger(TantivyChanger):
 
 @contextmanager
 def changing(folder: str, model: str | None) -> Iterator[DenseChanger]:
-    """Open an index to change it, and clear away first what a killed process left.
-
-    The model of its passages is named where it is not the one that comes as a package.
-    """
+    """Open an index to change it, with the model of its passages where it is not the one that comes as a package."""
     path = Path(folder)
     state_of(path)
     with exclusive(path):

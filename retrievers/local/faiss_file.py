@@ -16,14 +16,8 @@ from keqa.errors import RetrievalError
 from keqa.storage.untrusted import open_regular
 
 _INNER_PRODUCT = 0
-
-
 _EIGHT_BITS = 0
-
-
 _NUMBERS = "the numbers in centroids"
-
-
 # A table of the sizes of the lists is read at once.
 _MOST_LISTS = 1 << 22
 

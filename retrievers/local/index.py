@@ -1,4 +1,4 @@
-"""The folder of an index: what is in it, how it changes at once, and who may change it.
+"""An index in a folder, as one commit has it: BM25 over passages in Tantivy, on disk and memory-mapped.
 
 ::
 
@@ -13,8 +13,6 @@
 A manifest is written before its commit, and is true once the engine has replaced ``meta.json``: a process killed at any
 moment leaves the index as it was or as it should be, complete. The engine counts what it does in stamps that only rise,
 so the manifest of a commit is the one with the highest number below the stamp of the commit.
-
-The embedded index: passages in Tantivy, on disk and memory-mapped, with the manifest that describes the commit.
 """
 
 from __future__ import annotations
@@ -41,35 +39,19 @@ if TYPE_CHECKING:
     import tantivy
 
 LOCK: Final = "lock"
-
-
 DATA: Final = "data"
-
-
 META: Final = "meta.json"
-
-
 VECTORS: Final = "vectors-"
-
-
-_MANIFEST: Final = re.compile(r"manifest-([0-9]{1,18})\.json")
-
-
+MANIFEST_FILE: Final = re.compile(r"manifest-([0-9]{1,18})\.json")
 # An entry for each segment; an index has dozens.
 _LARGEST_META: Final = 16 << 20
 
 
 class State(NamedTuple):
-    """What is published in the folder of an index.
+    """What is published in the folder of an index: the file that describes the engine's commit."""
 
-    Attributes:
-        stamp: Of the engine's commit.
-        manifest: Name of the file that describes it.
-        files: What differs when the engine's record or the manifest is another file.
-    """
-
-    stamp: int
     manifest: str
+    # What differs when the engine's record or the manifest is another file.
     files: tuple[tuple[int, int], ...]
 
 
@@ -88,13 +70,15 @@ def state_of(folder: Path) -> State:
     if odd := next((name for name, regular in there.items() if not regular), None):
         raise RetrievalError(f"{data} holds {odd!r}, which is no regular file: the index is not opened")
     stamp = stamp_of(data) if META in there else 0
-    before = {int(found[1]): name for name in there if (found := _MANIFEST.fullmatch(name)) and int(found[1]) < stamp}
+    before = {
+        int(found[1]): name for name in there if (found := MANIFEST_FILE.fullmatch(name)) and int(found[1]) < stamp
+    }
     if not before:
         raise _no_index(folder)
     name = before[max(before)]
     with suppress(OSError):
         stats = [os.stat(data / one) for one in (META, name)]
-        return State(stamp, name, tuple((one.st_ino, one.st_mtime_ns) for one in stats))
+        return State(name, tuple((one.st_ino, one.st_mtime_ns) for one in stats))
     raise RetrievalError(f"the index in {folder} is being changed")
 
 
@@ -160,34 +144,18 @@ def _no_index(folder: Path) -> RetrievalError:
 
 
 AnyManifest = Manifest | DenseManifest
-
-
 _T = TypeVar("_T")
-
-
 _LOCK = ".tantivy-meta.lock"
-
-
 # A change under way may be over the next moment.
 _ATTEMPTS = 20
-
-
 _PAUSE = 0.05
-
-
 # Where the last hit and the one after it have the same score, so many more are looked at, to put those of equal score
 # into an order that does not depend on how the index was written. Always to do so would cost a third of the time.
 _TIES = 32
-
-
 # So many documents have the same value, mostly.
 _FEW = 4
-
-
 # Title and text as they are; no character of theirs is the one between them.
 _WRITTEN = "written"
-
-
 _BETWEEN = "\0"
 
 
@@ -407,12 +375,12 @@ class TantivyRetriever(SharedRetriever):
         checked_k(k)
         opened = self._opened
         manifest, searcher = opened.manifest, opened.searcher
-        terms = query_terms(query, *(manifest.languages or [manifest.main_language]))
+        terms = query_terms(query, *(manifest.languages or [manifest.language]))
         if not terms:
             return []
         opened.lengths.check()
         with engine_errors(f"searching the index in {self._folder} failed"):
-            wanted = _query(opened.schema, terms, settings_for(manifest.main_language).title_weight)
+            wanted = _query(opened.schema, terms, settings_for(manifest.language).title_weight)
             k = min(k, manifest.passages)
             found = searcher.search(wanted, k + 1, count=False).hits
             if len(found) > k and found[k][0] == found[k - 1][0]:

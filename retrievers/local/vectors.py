@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from keqa.errors import KeqaError, RetrievalError
 from keqa.retrievers.embedding import Encoder, Vectors, is_hosted, same_weights
-from keqa.retrievers.local.build import cannot_be_written, disk_errors, write_atomically
+from keqa.retrievers.local.build import cannot_be_written, disk_errors, write_text
 from keqa.retrievers.local.faiss_file import check_file
 from keqa.retrievers.local.index import VECTORS
 from keqa.retrievers.manifest import FLAT, IVF, EncoderSettings, VectorSettings
@@ -33,19 +33,13 @@ FLAT_LIMIT = 100_000
 
 
 Keys = NDArray[np.int64]
-
-
 Found = tuple[Vectors, Keys]
 """Scores and keys, best first, of one row a question; key -1 where there are no more."""
 
 
 _LARGEST_NOTE = 4 << 20
-
-
 # FAISS warns below 39 training vectors a list; more than this many no longer move the centroids.
 _SAMPLE = 64
-
-
 _BLOCK = 65_536
 
 
@@ -165,7 +159,7 @@ def begin(data: Path, note: object) -> str:
     with disk_errors(data / name):
         for suffix in (".rows", ".keys"):
             (data / f"{name}{suffix}").touch(mode=0o600)
-    write_atomically(data / f"{name}.json", json.dumps(note) + "\n")
+    write_text(data / f"{name}.json", json.dumps(note) + "\n")
     return name
 
 

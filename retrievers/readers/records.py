@@ -24,7 +24,7 @@ from keqa.retrievers.readers.common import (
     read_whole,
     record_passages,
 )
-from keqa.storage.terminal import visible_line
+from keqa.storage.redaction import visible_line
 
 TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
 """What published corpora call the text of a record, in order of preference."""

@@ -17,7 +17,7 @@ from servers.openai_server import HTTPFault, OpenAIServer, markers
 
 from keqa.cli.console import results
 from keqa.retrievers import Passage, build_index
-from keqa.storage.terminal import GuardedStream, json_text, visible, visible_line
+from keqa.storage.redaction import GuardedStream, json_text, visible, visible_line
 
 pytestmark = pytest.mark.server
 

@@ -11,7 +11,7 @@ from keqa.errors import InputError
 from keqa.evaluation.configuration import demonstrations_of, describe
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.records import RunHeader
-from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook, evidence
+from keqa.programs.baselines import KSLLM, AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
@@ -42,8 +42,7 @@ def test_that_kept_passages_are_cut_is_among_the_settings():
 
 @pytest.mark.parametrize("method", [KEQA, KSLLM])
 def test_what_compares_sentences_is_described_by_name(method, monkeypatch):
-    for module in (selection, evidence):
-        monkeypatch.setattr(module, "open_embedder", lambda name: HashingEmbedder())
+    monkeypatch.setattr(selection, "open_embedder", lambda name: HashingEmbedder())
     programs = [method(None, similarity=name) for name in (None, "hashing", "/a/b/mini")]
     assert [describe(program)["settings"]["similarity"] for program in programs] == [None, "hashing", "mini"]
 

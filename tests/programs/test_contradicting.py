@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keqa
-from keqa.programs.contradicting import contradictions, differing_value, newer
 from keqa.programs.keqa import KEQA
+from keqa.programs.sentences import contradictions, differing_value, newer
 from keqa.programs.sources import disagreements_of
 from keqa.retrievers.base import Passage, Place
 

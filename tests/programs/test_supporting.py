@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.programs.supporting import supporting_sentences
+from keqa.programs.sentences import supporting_sentences
 
 TEXT = (
     "Carmouth lies at the sea. Its mayor is Heidi Fenman, who\nwas born in 1950. Heidi Fenman likes tea. "

@@ -44,31 +44,12 @@ def ids(folder, query="here", k=10_000):
     return [hit.passage.id for hit in opened(folder).search(query, k)]
 
 
-def test_the_manifest_says_all_and_is_the_same_opened(build, tmp_path):
-    manifest = build(words(30), tmp_path / "a" / "name", sources=["x.tsv"])
-    assert (manifest.passages, manifest.name, manifest.sources) == (30, "name", ("x.tsv",))
-    assert opened(tmp_path / "a" / "name").manifest == manifest
-    assert type(manifest).from_json(manifest.to_json(), "it") == manifest
-    assert sorted(entry.name for entry in (tmp_path / "a" / "name").iterdir()) == ["data", "lock"]
-    assert len(ids(tmp_path / "a" / "name")) == 30
-    assert manifest.source_hash == build_index(words(30), tmp_path / "other").source_hash
-    assert manifest.source_hash != build(words(29), tmp_path / "less").source_hash
-
-
 def test_progress_is_reported(library, tmp_path):
     seen = []
     build_index(words(2500), tmp_path / "i", progress=seen.append)
     assert seen == [1000, 2000, 2500]
     build_dense(words(50), tmp_path / "j", model=MODEL, shard=10, progress=lambda *now: seen.append(now))
     assert seen[3:] == [(done, 50) for done in range(0, 60, 10)]
-
-
-def test_repeated_ids_get_a_suffix(build, tmp_path):
-    notices = []
-    given = [Passage(one, "", f"here {n}") for n, one in enumerate(["7", "7", "7~2", "7"])]
-    assert build(given, notice=notices.append).renamed == 3
-    assert "got a suffix" in notices[0]
-    assert sorted(ids(tmp_path / "i")) == ["7", "7~2", "7~2~2", "7~3"]
 
 
 @pytest.mark.parametrize(
@@ -188,22 +169,6 @@ def test_engines_take_each_others_place_and_one_folder_serves_words_and_vectors(
     assert words[0] == words[1]
     both = open_index(f"{tmp_path / 'i'},bm25:{tmp_path / 'i'}", model=MODEL)
     assert [type(one).__name__ for one in both.retrievers] == ["DenseRetriever", "TantivyRetriever"]
-
-
-def test_what_is_no_index_is_not_opened(tmp_path):
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "old").mkdir()
-    for name in ("manifest.json", "lock"):
-        (tmp_path / "old" / name).write_text("{}")
-    messages = {
-        "missing": "there is no index at",
-        "": "is not an index",
-        "file": "is not an index",
-        "old": "of an earlier version",
-    }
-    for place, message in messages.items():
-        with pytest.raises(RetrievalError, match=message):
-            open_index(tmp_path / place)
 
 
 @pytest.mark.slow
@@ -401,14 +366,6 @@ def test_any_byte_of_any_file_counts(build, tmp_path, passages):
         path.write_bytes(whole)
     (copy / "data" / "checksums.json").unlink()
     assert len(verify(copy).unknown) == len(names)
-
-
-def test_equal_scores_below_better_ones_are_ordered_by_id_at_every_k(tmp_path):
-    better = [Passage(f"b{n}", "", "text " * (2 + n)) for n in range(3)]
-    build_index([Passage(f"{n:02}", "", "text and more") for n in reversed(range(9))] + better, tmp_path / "i")
-    whole = ids(tmp_path / "i", "text", 12)
-    assert whole == ["b2", "b1", "b0", *(f"{n:02}" for n in range(9))]
-    assert [ids(tmp_path / "i", "text", k) for k in range(1, 14)] == [whole[:k] for k in range(1, 14)]
 
 
 @pytest.mark.slow

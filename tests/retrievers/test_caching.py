@@ -11,7 +11,6 @@ from keqa.retrievers import (
     HybridRetriever,
     Passage,
     Retriever,
-    add_passages,
     build_index,
     open_index,
 )
@@ -89,13 +88,6 @@ def test_an_index_that_is_built_again_is_searched_again(cache, index, tmp_path, 
     build_index(passages, tmp_path / "index")
     index.index.reload()
     assert cache.search("zebra")[0].passage == passages[3]
-
-
-def test_an_index_that_passages_are_added_to_is_searched_again(cache, index, tmp_path):
-    cache.search("quagga")
-    add_passages(tmp_path / "index", [Passage("p5", "Quagga", "An extinct zebra.")])
-    index.index.reload()
-    assert cache.search("quagga")[0].passage.id == "p5"
 
 
 def test_what_is_found_while_the_index_changes_is_not_kept(cache, index, tmp_path, passages):

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers import Passage
-from keqa.retrievers.base import cleaned
 from keqa.retrievers.intake import Intake, SeenIds
 from keqa.retrievers.manifest import SourceHash
 
@@ -28,20 +27,6 @@ def test_the_same_passages_have_the_same_hash_however_dirty():
     left, right = Intake([Passage("a", " Title", "text\x00")]), Intake([Passage("a ", "Title", "text")])
     assert list(left) == list(right)
     assert left.source_hash.hexdigest() == right.source_hash.hexdigest() != SourceHash().hexdigest()
-
-
-def test_renamed_passages_are_reported():
-    reported = []
-    intake = Intake([Passage("a", "", ""), Passage("a", "", "")])
-    intake.report(reported.append)
-    assert [passage.id for passage in intake] == ["a", "a~2"]
-    intake.report(reported.append)
-    assert reported == ["1 passages had an id that was taken and got a suffix such as ~2"]
-
-
-def test_a_passage_needs_an_id():
-    with pytest.raises(InputError, match="has no id"):
-        cleaned(Passage(" \x00", "T", "x"))
 
 
 def test_texts_and_mappings_are_passages_too():

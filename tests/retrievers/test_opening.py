@@ -1,28 +1,10 @@
+"""Which indexes an address names, and what is said of them."""
+
 import pytest
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import HybridRetriever, TantivyRetriever, build_index, open_index
-from keqa.retrievers.engines import facts_of, parts_of
-
-
-@pytest.fixture
-def two(tmp_path, passages):
-    build_index(passages, tmp_path / "one", name="one")
-    build_index(passages, tmp_path / "two", name="two")
-    return tmp_path
-
-
-def test_a_folder_is_an_address(two):
-    assert isinstance(open_index(two / "one"), TantivyRetriever)
-    assert isinstance(open_index(str(two / "one")), TantivyRetriever)
-    assert facts_of(two / "one")[0]["engine"] == "embedded"
-
-
-def test_addresses_that_a_comma_joins_are_a_hybrid(two):
-    hybrid = open_index(f"{two / 'one'},{two / 'two'}")
-    assert isinstance(hybrid, HybridRetriever)
-    assert hybrid.manifest.name == "one + two"
-    assert hybrid.search("zebra")[0].passage.title == "Zebra"
+from keqa.retrievers.engines import facts_of, folder_and_model, parts_of
 
 
 @pytest.mark.parametrize(
@@ -41,24 +23,70 @@ def test_where_one_address_ends(address, parts):
     assert parts_of(address) == parts
 
 
-def test_a_folder_that_is_there_is_one_address_whatever_its_name(tmp_path, passages):
+def test_folders_and_what_a_comma_joins(tmp_path, passages):
+    build_index(passages, tmp_path / "one", name="one", sources=["corpus.json"])
+    build_index(passages[:2], tmp_path / "two", name="two")
+    both = f"{tmp_path / 'one'},{tmp_path / 'two'}"
+    assert [type(open_index(one)) for one in (tmp_path / "one", str(tmp_path / "one"))] == [TantivyRetriever] * 2
+    hybrid = open_index(both)
+    assert (type(hybrid), hybrid.manifest.name) == (HybridRetriever, "one + two")
+    one, two = facts_of(both)
+    assert (one["engine"], one["name"], one["passages"], one["sources"]) == ("embedded", "one", 4, ("corpus.json",))
+    assert (one["analyzer"]["language"], one["bytes"] > 1000) == ("en", True)
+    assert (two["address"], two["passages"]) == (str(tmp_path / "two"), 2)
+    assert not {"data", "commit", "schema_version"} & one.keys()
+    with pytest.raises(RetrievalError, match=r"there is no index at .*three"):
+        open_index(f"{tmp_path / 'one'},{tmp_path / 'three'}")
+    # A folder that is there is one address, whatever its name.
     build_index(passages, tmp_path / "a,b")
     assert isinstance(open_index(str(tmp_path / "a,b")), TantivyRetriever)
     assert parts_of(tmp_path / "never,built") == [str(tmp_path / "never,built")]
 
 
-@pytest.mark.parametrize("address", ["", "a,", ",a", "a,,b", "a,a", "elasticsearch://me:secret@h/n,,a"])
-def test_what_is_no_address_is_refused_and_not_repeated(address):
-    with pytest.raises(InputError) as refused:
-        open_index(address)
+def test_folders_with_an_at_sign(tmp_path, monkeypatch):
+    (tmp_path / "a@b").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert [str(one) for one in folder_and_model("a@b")] == ["a@b", "None"]
+    assert [str(one) for one in folder_and_model("a@b@org/model")] == ["a@b", "org/model"]
+    assert [str(one) for one in folder_and_model("none@org/model")] == ["none@org/model", "None"]
+
+
+OF_SERVER = r"Set ELASTICSEARCH_API_KEY.*write elasticsearch://host"
+
+
+@pytest.mark.parametrize("ask", [facts_of, open_index])
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        *((one, "named by its folder") for one in ("", "a,", ",a", "a,,b", "elasticsearch://me:secret@h/n,,a")),
+        ("a,a", "named twice"),
+        ("http://localhost:9200/wiki", "'http://localhost:9200/wiki' is not the address of an index in Elastic"),
+        ("https://elastic:secret@localhost:9200/wiki", OF_SERVER),
+        ("https://elastic:se,secret@localhost:9200/wiki", OF_SERVER),
+        ("http://elastic:secret@localhost:9200", OF_SERVER),
+        ("a,https://elastic:secret@localhost/wiki", OF_SERVER),
+    ],
+)
+def test_what_is_no_address_is_refused_and_no_password_repeated(tmp_path, passages, monkeypatch, ask, address, message):
+    build_index(passages, tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message) as refused:
+        ask(address)
     assert "secret" not in str(refused.value)
 
 
-def test_another_kind_of_address_is_refused():
-    with pytest.raises(InputError, match="elasticsearch://host:9200/name"):
-        open_index("http://host:9200/name")
-
-
-def test_a_part_that_is_missing_is_named(two):
-    with pytest.raises(RetrievalError, match=r"there is no index at .*three"):
-        open_index(f"{two / 'one'},{two / 'three'}")
+@pytest.mark.parametrize("ask", [facts_of, open_index])
+def test_what_is_no_index_is_not_opened(tmp_path, ask):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "old").mkdir()
+    for name in ("manifest.json", "lock"):
+        (tmp_path / "old" / name).write_text("{}")
+    messages = {
+        "missing": "there is no index at",
+        "": "is not an index",
+        "file": "is not an index",
+        "old": "of an earlier version",
+    }
+    for place, message in messages.items():
+        with pytest.raises(RetrievalError, match=message):
+            ask(tmp_path / place)

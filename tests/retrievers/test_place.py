@@ -1,4 +1,3 @@
-import dataclasses
 import datetime
 import json
 from types import SimpleNamespace
@@ -8,13 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.retrievers import CachingRetriever, Passage, add_passages, build_index, delete_passages, open_index
 from keqa.retrievers.base import NOWHERE, Place, place_beside, placed, unpacked
-from keqa.retrievers.elasticsearch.mapping import document, field_mappings, passage_of
-from keqa.retrievers.manifest import SourceHash
 
 PLACE = Place("sub/Bericht ß.pdf", 3, "Ergebnisse", "2024-05-31")
-PASSAGES = [Passage("a", "T", "the harbour wall", PLACE), Passage("b", "U", "the mill")]
 
 
 @given(st.builds(Place, st.sampled_from(["", "a.pdf"]), st.none() | st.integers(1, 99), st.sampled_from(["", "Über"])))
@@ -41,54 +36,6 @@ def test_in_words():
     assert str(PLACE) == "sub/Bericht ß.pdf, page 3, Ergebnisse"
     assert str(Place("a.pptx", 2)) == "a.pptx, slide 2"
     assert str(NOWHERE) == ""
-
-
-def test_every_engine_keeps_the_place(tmp_path):
-    build_index(PASSAGES, tmp_path / "index")
-    found = open_index(tmp_path / "index")
-    assert [found.search(query, 1)[0].passage.place for query in ("harbour", "mill")] == [PLACE, NOWHERE]
-    with CachingRetriever(found, tmp_path / "cache.sqlite") as caching:
-        for _ in range(2):
-            assert {hit.passage.id: hit.passage.place for hit in caching.search("harbour mill", 2)} == {
-                "a": PLACE,
-                "b": NOWHERE,
-            }
-        assert caching.hits == 1
-    assert [passage_of(document(one)).place for one in PASSAGES] == [PLACE, NOWHERE]
-    assert document(PASSAGES[1]).keys() == {"doc_id", "title", "text"}
-    assert field_mappings()["properties"]["place"] == {"type": "keyword", "index": False, "doc_values": False}
-
-
-def test_a_change_counts_the_languages(tmp_path):
-    texts = {"a": "The harbour is old.", "b": "Der Hafen ist alt und liegt in der Stadt.", "c": "港口很旧。"}
-    build_index([Passage(one, "", text) for one, text in texts.items()], tmp_path / "i")
-    more = [Passage("c", "", "The wall is new."), Passage("d", "", "Порт старый, и он не в городе.")]
-    assert add_passages(tmp_path / "i", more, replace=True).languages == {"en": 2, "de": 1, "ru": 1}
-    assert delete_passages(tmp_path / "i", ["b"]).languages == {"en": 2, "ru": 1}
-    assert [hit.passage.id for hit in open_index(tmp_path / "i").search("старые порты", 1)] == ["d"]
-
-
-def test_a_place_makes_no_other_passage_and_another_source():
-    moved = dataclasses.replace(PASSAGES[0], place=Place("other.pdf"))
-    assert moved == PASSAGES[0]
-    hashes = []
-    for passage in (PASSAGES[0], moved, dataclasses.replace(moved, place=NOWHERE)):
-        source = SourceHash()
-        source.add(passage)
-        hashes.append(source.hexdigest())
-    assert len(set(hashes)) == 3
-
-
-def test_an_index_in_german_finds_what_is_written_otherwise(tmp_path):
-    notices = []
-    texts = ["Die Straße ist nach den Gebrüdern Müller benannt und wurde für sie gebaut.", "Das Schloß ist alt."]
-    passages = [Passage(str(number), "", text) for number, text in enumerate(texts)]
-    manifest = build_index(passages, tmp_path / "index", notice=notices.append)
-    assert (manifest.language, len(notices)) == ("de", 1)
-    assert notices == ["languages of the passages: German 2"]
-    found = open_index(tmp_path / "index")
-    assert [hit.passage.id for hit in found.search("strasse mullers")] == ["0"]
-    assert [hit.passage.id for hit in found.search("Wem gehört das Schloss?")] == ["1"]
 
 
 ANYTHING = st.recursive(

@@ -209,7 +209,7 @@ def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(index, tm
 def test_a_place_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match=r"cannot be created: .*file is a file"):
-        check_place(tmp_path / "file" / "index")
+        check_place(tmp_path / "file" / "index", (), overwrite=False)
 
 
 @pytest.mark.parametrize("name", ["documents:idx", "documents:idx/new", Path("documents:idx")])

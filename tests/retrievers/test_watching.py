@@ -8,12 +8,11 @@ import pytest
 
 from keqa.errors import RetrievalError
 from keqa.programs.fingerprint import retriever_spec
-from keqa.retrievers import Hit, Passage, add_passages, build_index, delete_passages, open_index
+from keqa.retrievers import Hit, Passage, add_files, build_index, open_index, remove_files
 from keqa.retrievers.base import SharedRetriever
 from keqa.retrievers.watching import WatchedRetriever
 
 FIRST = Passage("1", "Harbour", "The harbour of Varn is old.")
-SECOND = Passage("2", "Lamp", "The lamp of the harbour burns.")
 
 
 @pytest.fixture
@@ -27,28 +26,21 @@ def watched(folder):
     return WatchedRetriever(folder, open_index(folder))
 
 
+@pytest.fixture
+def lamp(tmp_path):
+    (tmp_path / "lamp.txt").write_text("The lamp of the harbour burns.")
+    return tmp_path / "lamp.txt"
+
+
 def found(retriever, query="harbour"):
     return sorted(hit.passage.id for hit in retriever.search(query))
 
 
-def test_a_question_sees_one_state_and_the_next_one_what_is_new(watched, folder):
-    with watched.one_state():
-        assert found(watched) == ["1"]
-        add_passages(folder, [SECOND])
-        assert watched.refresh()
-        assert (found(watched), watched.manifest.passages) == (["1"], 1)
-        with watched.one_state():
-            assert found(watched) == ["1", "2"]
-        assert found(watched) == ["1"]
-    assert (found(watched), watched.manifest.passages) == (["1", "2"], 2)
-    assert not watched.refresh()
-
-
-def test_what_was_deleted_or_built_again_is_seen(watched, folder):
-    add_passages(folder, [SECOND])
-    delete_passages(folder, ["1"])
+def test_what_was_deleted_or_built_again_is_seen(watched, folder, lamp):
+    add_files(folder, lamp)
+    remove_files(folder, ["1"])
     assert watched.refresh()
-    assert found(watched) == ["2"]
+    assert found(watched) == ["lamp.txt#1"]
     build_index([FIRST, Passage("3", "", "Another harbour.")], folder, overwrite=True)
     assert watched.refresh()
     assert found(watched) == ["1", "3"]
@@ -70,14 +62,14 @@ def test_an_index_that_cannot_be_opened_stays_as_it_was(watched, folder):
         watched.refresh()
 
 
-def test_each_part_of_a_hybrid_is_watched(watched, folder, tmp_path):
+def test_each_part_of_a_hybrid_is_watched(watched, folder, lamp, tmp_path):
     build_index([FIRST], tmp_path / "other")
     address = f"{folder},{tmp_path / 'other'}"
     both = WatchedRetriever(address, open_index(address))
     assert not both.refresh()
-    add_passages(tmp_path / "other", [SECOND])
+    add_files(tmp_path / "other", lamp)
     assert both.refresh()
-    assert found(both) == ["1", "2"]
+    assert found(both) == ["1", "lamp.txt#1"]
     assert retriever_spec(both) == retriever_spec(open_index(address))
 
 

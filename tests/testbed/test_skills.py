@@ -10,7 +10,7 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from keqa.programs.baselines.reading import concluded, first_sentence
+from keqa.programs.baselines.base import concluded, first_sentence
 from keqa.signatures import AnswerFromTrajectory, ChooseAction
 from keqa.signatures.baselines import UNSOLVED
 from keqa.signatures.react import written_trajectory

@@ -10,7 +10,6 @@ import pytest
 import keqa
 from keqa.errors import InputError
 from keqa.programs.records import QuestionRecord
-from keqa.retrievers import add_passages
 from keqa.retrievers.watching import WatchedRetriever
 from keqa.server import watching
 from keqa.server.answers import Answers
@@ -52,7 +51,7 @@ async def test_a_question_in_work_keeps_its_state_and_the_next_sees_the_new_one(
     asking = asyncio.create_task(answers.ask(answers.check("oak")))
     while not program.waits.is_set():
         await asyncio.sleep(0.01)
-    add_passages(index, [keqa.Passage("2", "Oak", "Another oak.")])
+    keqa.build_index([keqa.Passage("1", "Oak", "The oak is old."), keqa.Passage("2", "Oak", "Another oak.")], index)
     assert len(await answers.search("oak", 10)) == 2
     program.may_go_on.set()
     assert (await asking).answer == "[1, 1]"

@@ -12,7 +12,7 @@ from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Row, number,
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.render import Rendered, to_csv, to_latex, to_markdown
 from keqa.evaluation.reports.rows import entries_of
-from keqa.storage.terminal import visible
+from keqa.storage.redaction import visible
 
 GRID = Grid(
     "table1",

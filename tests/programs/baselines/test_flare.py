@@ -13,10 +13,10 @@ from servers.openai_server import OpenAIServer, markers
 from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
 from keqa.programs import UnansweredError
-from keqa.programs.baselines import flare
-from keqa.programs.baselines.flare import masked
+from keqa.programs.baselines import chains
+from keqa.programs.baselines.chains import masked
 
-FLARE = partial(flare.FLARE, first_retrieval=False)
+FLARE = partial(chains.FLARE, first_retrieval=False)
 QUESTION = "Where was the author of It born?"
 CHAIN = ["Ann wrote It.", "Ann was born in Oslo.", "So the answer is Oslo."]
 
@@ -145,7 +145,7 @@ def test_the_first_sentence_is_written_from_what_the_question_finds(retriever):
     left = iter(thoughts(*CHAIN))
     with OpenAIServer(reply=lambda messages, n, body: [next(left)], probability=lambda token: 0.95) as server:
         searched = retriever("It is by Ann.", "Ann is from Oslo.", "Other.")
-        program = flare.FLARE(searched)
+        program = chains.FLARE(searched)
         program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
         record = program(QUESTION).record
     assert (searched.queries, record.cost.retrievals, record.cost.calls) == ([QUESTION], 1, 3)
@@ -160,7 +160,7 @@ def test_where_the_question_finds_nothing_the_first_sentence_is_tried_from_memor
     left = iter(CHAIN)
     lm, engine = scripted(lambda name, inputs, config: {"thought": next(left)})
     engine.probability = 0.95
-    program = flare.FLARE(retriever(found={}))
+    program = chains.FLARE(retriever(found={}))
     program.set_lm(lm)
     record = program(QUESTION).record
     assert (record.answer, record.answer_source, engine.count) == ("Oslo", "closed_book", {"ExtendReasoning": 3})

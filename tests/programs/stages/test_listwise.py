@@ -9,7 +9,7 @@ import pytest
 
 import keqa
 from keqa.programs import KEQA
-from keqa.programs.stages.listwise import as_lists
+from keqa.programs.stages.picking import as_lists
 
 PASSAGES = ("Ann leads.", "Bob likes to sail.", "Ann was elected.")
 

@@ -9,7 +9,7 @@ import pytest
 from keqa.errors import ConfigurationError, RetrievalError
 from keqa.retrievers import build_dense, build_index, open_index
 from keqa.retrievers.embedding import open_model
-from keqa.retrievers.engines import facts_of, folder_and_model
+from keqa.retrievers.engines import facts_of
 
 
 @pytest.fixture
@@ -56,19 +56,6 @@ def test_a_model_is_named_in_the_call_or_in_the_address(index, tmp_path, passage
     ):
         assert retriever.search("zebra stripes", 1)[0].passage.id == "p4"
     assert open_index(f"{index}@some/model").reload().passages == 4
-
-
-def test_another_model_than_the_indexs_is_found_out(index):
-    with pytest.raises(RetrievalError, match="'other/model' is not the one"):
-        open_index(index, model="other/model")
-
-
-def test_folders_with_an_at_sign(tmp_path, monkeypatch):
-    (tmp_path / "a@b").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert [str(one) for one in folder_and_model("a@b")] == ["a@b", "None"]
-    assert [str(one) for one in folder_and_model("a@b@org/model")] == ["a@b", "org/model"]
-    assert [str(one) for one in folder_and_model("none@org/model")] == ["none@org/model", "None"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from servers.openai_server import OpenAIServer
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
-from keqa.retrievers import HybridRetriever, Passage, build_dense, open_index
+from keqa.retrievers import Passage, build_dense, open_index
 from keqa.retrievers.elasticsearch import (
     ElasticsearchDenseRetriever,
     ElasticsearchRetriever,
@@ -60,24 +60,6 @@ def test_the_text_is_searched_as_without_vectors(library, address):
     # A cache of retrievals takes what the manifest says for what is searched.
     assert type(with_vectors.manifest) is type(manifest)
     assert with_vectors.manifest.analyzer == manifest.analyzer
-
-
-def test_text_and_vectors_of_one_index_are_a_hybrid(library, address, dense):
-    load_index(MANY, address, model=MODEL)
-    hybrid = open_index(f"{address},{dense}@{MODEL}")
-    assert isinstance(hybrid, HybridRetriever)
-    assert hybrid.manifest.source_hash == hybrid.retrievers[0].manifest.source_hash
-    assert hybrid.search("Title 17: word17 and word3", 1)[0].passage.id == "17"
-
-
-def test_a_model_is_opened_only_where_it_is_named_and_only_the_one_of_the_index(library, address, dense):
-    load_index(MANY[:5], address, model=MODEL)
-    with pytest.raises(ConfigurationError, match="opened only where you name it") as unnamed:
-        open_index(dense)
-    assert f"write the index as {dense}@{MODEL} " in str(unnamed.value)
-    with pytest.raises(RetrievalError, match=r"'other/model' is not the one that the index in .* was built with"):
-        open_index(f"{dense}@other/model")
-    assert open_index(dense, model=MODEL).search("word3", 1)
 
 
 def test_what_a_stranger_wrote_into_the_manifest_is_refused(library, address, dense, client):

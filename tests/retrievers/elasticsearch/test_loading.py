@@ -18,7 +18,7 @@ GONE = {"error": {"type": "gone", "reason": "the answer got lost"}, "status": 50
 @pytest.fixture
 def small(monkeypatch):
     """Small steps, so that few passages show what happens to many."""
-    monkeypatch.setattr(writing, "_HEAD", 50)
+    monkeypatch.setattr("keqa.retrievers.intake.HEAD", 50)
     monkeypatch.setattr(writing, "BATCH", 100)
     monkeypatch.setattr(generation, "BATCH", 100)
     monkeypatch.setattr(generation, "_FIRST_PAUSE", 0.01)
@@ -28,8 +28,9 @@ def small(monkeypatch):
 def run_killed(killed):
     """Loads in another process until it kills itself."""
     preamble = """
+        from keqa.retrievers import intake
         from keqa.retrievers.elasticsearch import generation, load_index, writing
-        writing._HEAD, writing.BATCH, generation.BATCH = 50, 100, 100
+        intake.HEAD, writing.BATCH, generation.BATCH = 50, 100, 100
         """
     return lambda body: killed(preamble, body)
 

@@ -5,7 +5,7 @@ import random
 import office_files as files
 import pytest
 
-from keqa.programs.supporting import supporting_sentences
+from keqa.programs.sentences import supporting_sentences
 from keqa.retrievers import build_index, open_index, read_corpus
 from keqa.retrievers.base import Place
 

@@ -1,4 +1,14 @@
-"""Sentences that say different things of the same, by their words alone, and which of them is the newer.
+"""What sentences of passages say: which of them carried an answer, and which say different things of the same.
+
+Which sentence an LM drew an answer from, nobody can look up; asking it once more would cost a call and could be made
+up. So it is found in the text, by rules that anyone can check:
+
+1. where sentences were selected as evidence (KS-LLM), those of the passage;
+2. else the sentences that hold the answer, those that share most of their words with the question;
+3. else, where the answer is in other words (a yes, a number that was counted), the sentence that shares most words with
+   the question and the answer, where it shares any.
+
+Words are compared without function words, and the rarer a word is in the passage, the more it counts.
 
 Two sentences contradict each other where one value, a name or a number, stands in the place of another and nearly all
 else is the same. Where two such places differ, they speak of two things: of two projects each has its own head. So do
@@ -7,23 +17,34 @@ they where what differs is what was asked about.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from keqa.metrics.accuracy import in_one_piece
+from keqa.metrics.answers import tokens
 from keqa.programs.records import PassageVerdict
 from keqa.programs.subjects import content_words, names_of, stands_in, words_of
-from keqa.programs.supporting import as_written, sentences_of
-from keqa.retrievers.stopwords import CHINESE
+from keqa.retrievers.splitting import stripped_sentences
+from keqa.retrievers.stopwords import CHINESE, ENGLISH
+from keqa.retrievers.text import one_line
+
+_MOST = 3
+# A sentence that holds the answer is passed over where another one that does shares twice as much with the question.
+_NEARLY = 0.5
+# Passages are a hundred words long; records of a corpus may be books.
+_LONGEST, _SENTENCES = 20_000, 40
+_HEADINGS = re.compile(r"^#{1,6} [^\n]*(?:\n|\Z)", re.MULTILINE)
+_FUNCTION_WORDS = ENGLISH | CHINESE
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff"
 _TOKEN = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[.,:'’-][^\W_{_CJK}]+)*")
 _IS_CJK = re.compile(f"[{_CJK}]")
 _CJK_GAP = re.compile(rf"(?<=[{_CJK}]) (?=[{_CJK}])")
 _CJK_FUNCTION = CHINESE | set("为由在于和与")
-# Passages are a hundred words long; records of a corpus may be books.
-_SENTENCES = 40
 OTHER_WORDS = 4
 """How many other words than a number two sentences may differ in."""
 # What of the question's words they must share.
@@ -34,29 +55,75 @@ _GROUPS = re.compile(r"(?<=\d)[,.'’](?=\d{3}\b)")
 _DATE = re.compile(r"\d{4}(?:-\d{2}){0,2}")
 
 
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a passage on one line each, without the headings above them, unless these are all."""
+    text = text[:_LONGEST]
+    return stripped_sentences(_HEADINGS.sub("\n\n", text)) or stripped_sentences(text)
+
+
+def as_written(text: str, sentence: str) -> str:
+    """A sentence with the white space that it has in the text."""
+    found = re.search(r"\s+".join(map(re.escape, sentence.split())), text)
+    return found.group() if found else sentence
+
+
+def supporting_sentences(text: str, question: str, answer: str | None, evidence: Sequence[str] = ()) -> list[str]:
+    """The sentences of a passage that carried an answer, as they stand there in their order; three at most.
+
+    Evidence are sentences that were selected of all passages; they decide where any is of this one.
+    """
+    parts = sentences_of(text)
+    chosen = {one_line(sentence) for sentence in evidence}
+    if selected := [part for part in parts if any(part in one or one in part for one in chosen)]:
+        return [as_written(text, part) for part in selected[:_MOST]]
+    bags = [_words(part) for part in parts]
+    spread = Counter(word for bag in bags for word in bag)
+    weight = {word: math.log(1 + len(bags) / count) for word, count in spread.items()}
+
+    def shared(bag: set[str], wanted: Iterable[str]) -> float:
+        return math.fsum(weight[word] for word in bag.intersection(wanted))
+
+    asked, said = _words(question), tokens(answer or "")
+    holding = [place for place, part in enumerate(parts) if in_one_piece(said, tokens(part))]
+    if holding:
+        near = {place: shared(bags[place], asked) for place in holding}
+        best = max(near.values())
+        ranked = sorted(near, key=lambda place: (-near[place], place))
+        kept = sorted(place for place in ranked[:_MOST] if near[place] >= _NEARLY * best)
+        return [as_written(text, parts[place]) for place in kept]
+    scores = [shared(bag, asked | _words(answer or "")) for bag in bags]
+    best = max(scores, default=0.0)
+    return [as_written(text, parts[scores.index(best)])] if best > 0 else []
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in tokens(text) if word not in _FUNCTION_WORDS}
+
+
 @dataclass(frozen=True)
 class Contradiction:
-    """What two texts say otherwise.
-
-    Attributes:
-        first: A sentence of the one, as it is written there.
-        second: The sentence of the other that says otherwise.
-        value: What stands in the first where the other has something else.
-    """
+    """A sentence of one text and that of another which says otherwise, as written; the value is the first one's."""
 
     first: str
     second: str
     value: str
 
 
+def disagreements(
+    first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
+) -> Iterator[Contradiction]:
+    """Where two passages contradict each other on what was asked; nowhere where only one has a name of it."""
+    about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
+    for name in names_of(asked):
+        if all(stands_in(word, about[0]) for word in name) != all(stands_in(word, about[1]) for word in name):
+            return
+    yield from contradictions(first.text, second.text, asked, other_words)
+
+
 def contradictions(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> Iterator[Contradiction]:
     """Where two texts contradict each other on what was asked.
 
-    Args:
-        first: A passage.
-        second: Another.
-        asked: The quiz.
-        other_words: How many words beside a number sentences may differ in: with any, one may hold for managers only.
+    Beside a number sentences may differ in so many other words: with any, one may hold for managers only.
     """
     others = sentences_of(second)[:_SENTENCES]
     for one in sentences_of(first)[:_SENTENCES]:
@@ -67,14 +134,7 @@ def contradictions(first: str, second: str, asked: str, other_words: int = OTHER
 
 
 def differing_value(first: str, second: str, asked: str, other_words: int = OTHER_WORDS) -> str:
-    """The one value of a sentence in whose place another sentence has another; empty where they do not differ so.
-
-    Args:
-        first: The sentence whose value is wanted.
-        second: The other.
-        asked: What both are to tell.
-        other_words: As for `contradictions`.
-    """
+    """The one value of a sentence in whose place another sentence has another; empty where they do not differ so."""
     one, other = _TOKEN.findall(first), _TOKEN.findall(second)
     left, right = ({word.casefold() for word in words} for words in (one, other))
     if left == right or len(left & right) < _LEAST_WORDS:
@@ -166,31 +226,8 @@ def newer(first: str, second: str) -> bool | None:
     return None if first[:size] == second[:size] else first[:size] > second[:size]
 
 
-def disagreements(
-    first: PassageVerdict, second: PassageVerdict, asked: str, other_words: int = OTHER_WORDS
-) -> Iterator[Contradiction]:
-    """Where two passages contradict each other on what was asked; nowhere where only one has a name of it.
-
-    Args:
-        first: A passage.
-        second: Another.
-        asked: The quiz.
-        other_words: As for `contradictions`.
-    """
-    about = [set(words_of(" ".join((one.title, one.heading, one.file, one.text)))) for one in (first, second)]
-    for name in names_of(asked):
-        if all(stands_in(word, about[0]) for word in name) != all(stands_in(word, about[1]) for word in name):
-            return
-    yield from contradictions(first.text, second.text, asked, other_words)
-
-
 def without_older(quiz: str, verdicts: Sequence[PassageVerdict]) -> list[PassageVerdict]:
-    """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place.
-
-    Args:
-        quiz: Resolved text.
-        verdicts: As picked.
-    """
+    """The verdicts without passages that a newer one contradicts on the quiz; that one is kept in their place."""
     found = list(verdicts)
     for place, older in enumerate(verdicts):
         if not older.kept:

@@ -13,15 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.question import Question
-from keqa.programs.baselines.reading import (
-    Collected,
+from keqa.programs.baselines.base import (
+    Gathered,
     Reply,
-    concluded,
-    first_sentence,
     from_memory,
     from_passages,
     search_record,
 )
+from keqa.programs.baselines.chains import concluded, first_sentence
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session
 from keqa.retrievers.base import Hit, Passage
@@ -32,28 +31,32 @@ def hits(*names):
     return [Hit(Passage(name, "", f"text of {name}"), 1.0) for name in names]
 
 
+def ids(found):
+    return [hit.passage.id for hit in found]
+
+
 def test_passages_add_up_without_doubles_to_the_limit():
-    collected = Collected(3)
-    collected.add(hits("a", "b"))
-    collected.add(hits("b", "c", "d"))
-    assert [hit.passage.id for hit in collected.hits] == ["a", "b", "c"]
+    gathered = Gathered(3)
+    gathered.add(hits("a", "b"))
+    assert ids(gathered.add(hits("b", "c", "d"))) == ids(gathered.hits) == ["a", "b", "c"]
+    assert ids(Gathered(4).add_in_turn([hits("a", "b"), hits("c"), hits("a", "d", "e")])) == ["a", "c", "b", "d"]
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), max_size=6), st.integers(0, 7))
-def test_what_was_collected_stays_in_its_place(rounds, most):
-    collected, before = Collected(most), []
+def test_what_was_gathered_stays_in_its_place(rounds, most):
+    gathered, before = Gathered(most), []
     for names in rounds:
-        collected.add(hits(*names))
-        now = [hit.passage.id for hit in collected.hits]
+        now = ids(gathered.add(hits(*names)))
         assert now[: len(before)] == before
         assert len(now) == len(set(now)) <= most
         before = now
-    assert Collected().hits == []
 
 
 @pytest.mark.parametrize(
     ("text", "first"),
     [
+        ("It rose by 3.5 percent.", "It rose by 3.5 percent."),
+        ("", ""),
         ("Ann wrote it. So the answer is Ann.", "Ann wrote it."),
         ("Dr. J. Smith was born in St. Ives. He died.", "Dr. J. Smith was born in St. Ives."),
         ("One line\nanother", "One line"),
@@ -61,11 +64,6 @@ def test_what_was_collected_stays_in_its_place(rounds, most):
 )
 def test_only_the_first_sentence_counts(text, first):
     assert first_sentence(text) == first
-
-
-@pytest.mark.parametrize("text", ["It rose by 3.5 percent.", "No end", ""])
-def test_what_is_one_sentence_stays_whole(text):
-    assert first_sentence(text) == text
 
 
 @pytest.mark.parametrize(
@@ -84,13 +82,8 @@ def test_what_a_thought_concludes(thought, answer):
 
 def test_a_search_is_recorded_with_what_was_drawn_from_it():
     record = search_record(2, "Who?", hits("a"), "Ann wrote it.")
-    assert (record.index, record.text, record.answer, record.source, record.retrieved) == (
-        2,
-        "Who?",
-        "Ann wrote it.",
-        "passages",
-        True,
-    )
+    told = (record.index, record.text, record.answer, record.source, record.retrieved)
+    assert told == (2, "Who?", "Ann wrote it.", "passages", True)
     assert [passage.kept for passage in record.passages] == [True]
     assert search_record(1, "Who?", [], "Ann wrote it.").source == "closed_book"
     assert search_record(1, "Who?", hits("a"), None).source == "failed"
