@@ -16,6 +16,7 @@ from typing import Any
 
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
+from pydantic import NonNegativeInt
 
 from keqa.data.example import Answered
 from keqa.data.question import question_digest
@@ -24,15 +25,17 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.scoring import score_of
 from keqa.programs.calls.batch import ask, in_parallel
+from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
-from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
+from keqa.programs.records import CallCost, QuestionRecord, Record, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.storage.journal import Journal
+from keqa.storage.redaction import without_secrets
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
@@ -125,6 +128,45 @@ def state_of(program: Program) -> str:
     return program_fingerprint(bare)
 
 
+class _Failed(Record):
+    """A call that failed in a way that no other attempt would mend."""
+
+    cause: str
+    message: str
+    overflow: bool
+    unusable: bool
+    spoilt: NonNegativeInt
+    reply: str | None
+    served: bool
+    tokens: tuple[NonNegativeInt, NonNegativeInt]
+    samples: NonNegativeInt
+
+
+class Calls(SharedDraws):
+    """Calls by what is asked; those whose failure would not pass are kept as well, and not paid again."""
+
+    def _kept(self, key: str) -> Any:
+        made = super()._kept(key)
+        if made is None and key not in self._failed and isinstance(self._store, Journal):
+            told = self._store.get_as(f"failed {key}", _Failed.model_validate)
+            if told is not None:
+                error = CallError(told.cause, told.message, overflow=told.overflow, unusable=told.unusable)
+                error.spoilt, error.reply, error.served = told.spoilt, told.reply, told.served
+                self._failed[key] = error, told.tokens, told.samples
+        return made
+
+    async def _make(self, key: str, predictor: dspy.Predict, arguments: dict[str, Any]) -> dspy.Prediction:
+        try:
+            return await super()._make(key, predictor, arguments)
+        except CallError as error:
+            if self._store is not None and not is_transient(error.cause):
+                _, tokens, samples = self._failed.get(key, (error, (0, 0), 0))
+                told = {name: getattr(error, name) for name in _Failed.model_fields if hasattr(error, name)}
+                told["message"] = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
+                self._store.put(f"failed {key}", {**told, "tokens": list(tokens), "samples": samples})
+            raise
+
+
 @dataclass
 class Asking:
     """What the steps of a compilation have in common; its calls are kept in the journal."""
@@ -137,7 +179,7 @@ class Asking:
     origins: Origins = field(default_factory=Origins)
 
     def __post_init__(self) -> None:
-        self.calls = SharedDraws(store=self.journal)
+        self.calls = Calls(store=self.journal)
 
     def score(self, example: Answered, record: QuestionRecord | None) -> float:
         """How correct an answer is; 0 where there is none, and where nobody said what is right."""

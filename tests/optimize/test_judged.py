@@ -43,66 +43,52 @@ QUIZ = {"quiz": "When was Torman born?"}
 PASSAGE = "Torman was born on 1 September 1926."
 
 
+SAILS = "Torman sails."
+READ = {"question": QUIZ["quiz"], "passages": ["Nothing.", PASSAGE]}
+BLIND = {"question": QUIZ["quiz"], "passages": []}
+BACK = ["Who governs Marton?", "When was he born?"]
+GIVES = "Judging True was wrong: the answer is '1 September 1926', and only the first answer gives it."
+
+
+def pair(first, second):
+    return QUIZ | {"first_answer": first, "second_answer": second}
+
+
 @pytest.mark.parametrize(
-    ("name", "inputs", "outputs", "told"),
+    ("name", "inputs", "said", "told"),
     [
-        ("examination.quiz", QUIZ, {"answer": "1 September 1926"}, "is right."),
-        ("examination.quiz", QUIZ, {"answer": "September 1926"}, "must be written '1 September 1926'"),
-        ("examination.quiz", QUIZ, {"answer": "1915"}, "'1915' is wrong, the answer is '1 September 1926'"),
-        ("examination.quiz", QUIZ, {"answer": "unknown"}, "It said that it does not know"),
-        ("examination.quiz", {"quiz": "Another?"}, {"answer": "1915"}, ""),
-        (
-            "answering.answer",
-            {"question": QUIZ["quiz"], "passages": ["Nothing.", PASSAGE]},
-            {"answer": "1915"},
-            f"and this passage tells it: {PASSAGE}",
-        ),
-        ("answering.answer", {"question": QUIZ["quiz"], "passages": []}, {"answer": "1915"}, "No passage tells it"),
-        ("answering.answer", {"question": QUIZ["quiz"], "passages": []}, {"answer": "1926"}, "must be written"),
-        (
-            "examination.same",
-            QUIZ | {"first_answer": "1926", "second_answer": "1915"},
-            {"same": True},
-            "Judging True was wrong: the answer is '1 September 1926', and only the first answer gives it.",
-        ),
-        (
-            "examination.same",
-            QUIZ | {"first_answer": "1926", "second_answer": "September 1926"},
-            {"same": True},
-            "Judging True was right",
-        ),
-        (
-            "examination.same",
-            QUIZ | {"first_answer": "1930", "second_answer": "1915"},
-            {"same": False},
-            "Both answers are wrong",
-        ),
-        ("picking.judge", QUIZ | {"passage": PASSAGE}, {"helpful": True}, "Judging True fits"),
-        ("picking.judge", QUIZ | {"passage": PASSAGE}, {"helpful": False}, "was judged not helpful"),
-        ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": True}, "does not hold the answer"),
-        ("picking.judge", QUIZ | {"passage": "Torman sails."}, {"helpful": False}, "does not hold."),
-        (
-            "decomposition.decompose",
-            {},
-            {"quizzes": ["Who?"]},
-            "takes 2 quizzes, not 1. A good decomposition is: 1. Who",
-        ),
-        ("decomposition.decompose", {}, {"quizzes": ["Who governs Marton?", "When was he born?"]}, "must write #1"),
-        ("summarizing.summarize", {}, {"answer": "1915"}, "misled by wrong answers to quizzes: When was Torman born?"),
-        ("summarizing.summarize", {}, {"answer": "1926"}, "right by luck: it was concluded from wrong answers"),
-        ("selection.construct", {}, {"triples": []}, ""),
+        ("examination.quiz", QUIZ, "1 September 1926", "is right."),
+        ("examination.quiz", QUIZ, "September 1926", "must be written '1 September 1926'"),
+        ("examination.quiz", QUIZ, "1915", "'1915' is wrong, the answer is '1 September 1926'"),
+        ("examination.quiz", QUIZ, "unknown", "It said that it does not know"),
+        ("examination.quiz", {"quiz": "Another?"}, "1915", ""),
+        ("answering.answer", READ, "1915", f"and this passage tells it: {PASSAGE}"),
+        ("answering.answer", BLIND, "1915", "No passage tells it"),
+        ("answering.answer", BLIND, "1926", "must be written"),
+        ("examination.same", pair("1926", "1915"), True, GIVES),
+        ("examination.same", pair("1926", "September 1926"), True, "Judging True was right"),
+        ("examination.same", pair("1930", "1915"), False, "Both answers are wrong"),
+        ("picking.judge", QUIZ | {"passage": PASSAGE}, True, "Judging True fits"),
+        ("picking.judge", QUIZ | {"passage": PASSAGE}, False, "was judged not helpful"),
+        ("picking.judge", QUIZ | {"passage": SAILS}, True, "does not hold the answer"),
+        ("picking.judge", QUIZ | {"passage": SAILS}, False, "does not hold."),
+        ("decomposition.decompose", {}, ["Who?"], "takes 2 quizzes, not 1. A good decomposition is: 1. Who"),
+        ("decomposition.decompose", {}, BACK, "must write #1"),
+        ("summarizing.summarize", {}, "1915", "misled by wrong answers to quizzes: When was Torman born?"),
+        ("summarizing.summarize", {}, "1926", "right by luck: it was concluded from wrong answers"),
+        ("selection.construct", {}, [], ""),
     ],
 )
-def test_feedback_tells_what_the_call_should_have_given(name, inputs, outputs, told):
-    said = feedback_on(name, MARTON, RECORD, inputs, outputs)
-    assert told in said
-    assert bool(told) == bool(said)
+def test_feedback_tells_what_the_call_should_have_given(name, inputs, said, told):
+    written = {"examination.same": "same", "picking.judge": "helpful", "decomposition.decompose": "quizzes"}
+    found = feedback_on(name, MARTON, RECORD, inputs, {written.get(name, "answer"): said})
+    assert told in found
+    assert bool(told) == bool(found)
 
 
 def test_a_summary_that_does_not_follow_is_told_the_facts():
-    right = RECORD.model_copy(
-        update={"quizzes": [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]}
-    )
+    quizzes = [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]
+    right = RECORD.model_copy(update={"quizzes": quizzes})
     form = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1926"})
     assert "must be written '1 September 1926'" in form
     told = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1915"})
@@ -112,13 +98,9 @@ def test_a_summary_that_does_not_follow_is_told_the_facts():
 
 
 def test_a_yes_from_wrong_answers_is_not_praised():
-    example = Example(
-        "y", "Are A and B of one town?", ("yes",), "yes/no", (), ("Where is A?", "Where is B?"), ("Oslo", "Oslo")
-    )
-    quizzes = [
-        QuizRecord(index=number, text=text, resolved=text, answer="Bergen")
-        for number, text in enumerate(example.quizzes, start=1)
-    ]
+    parts = ("Where is A?", "Where is B?"), ("Oslo", "Oslo")
+    example = Example("y", "Are A and B of one town?", ("yes",), "yes/no", (), *parts)
+    quizzes = [QuizRecord(index=n, text=text, resolved=text, answer="Bergen") for n, text in enumerate(parts[0], 1)]
     record = RECORD.model_copy(update={"answer_type": "yes/no", "quizzes": quizzes, "answer": "yes"})
     told = feedback_on("summarizing.summarize", example, record, {}, {"answer": "yes"})
     assert told == (

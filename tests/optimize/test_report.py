@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
@@ -154,7 +155,8 @@ def test_what_a_program_is_compiled_from(setting):
     # How many are in work at once changes no result.
     assert changed(options=Options(in_flight=2)) == set()
     reflecting = [Options(optimizer="gepa", reflection_lm=world.lm.copy(temperature=one)) for one in (0.1, 0.2)]
-    assert len({sources_of(program, parts, one, f1)["how it is compiled"] for one in reflecting}) == 2
+    own = [Options(optimizer=dspy.BootstrapFewShot(max_bootstrapped_demos=count)) for count in (1, 2)]
+    assert len({sources_of(program, parts, one, f1)["how it is compiled"] for one in (*reflecting, *own)}) == 4
     named = [sources_of(program, parts, Options(embedder=one), f1) for one in (HashingEmbedder(), "hashing")]
     assert named[0] == named[1]
 

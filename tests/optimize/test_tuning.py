@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 
 import dspy
 import pytest
@@ -15,7 +14,7 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.tuning import GRID, has_tunable_threshold, own_choice, tune, values_to_try
+from keqa.optimize.tuning import BOUNDARY, GRID, has_tunable_threshold, own_choice, tune, values_to_try
 from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
@@ -24,24 +23,22 @@ from keqa.programs.reference.index import Entry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
+BOTH = (False, True)
 SWITCHES = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
 
 
-def grid_of(*drawn, switches=SWITCHES, **others):
-    """Values to try: those of how tries are drawn in their order, and which switches are tried."""
-    made = dict(zip(("threshold", "tries", "top_k", "temperature", "top_p"), drawn, strict=False))
-    return made | {name: () for name in SWITCHES if name not in switches} | others
+NOTHING = {name: () for name in GRID if name != BOUNDARY}
+
+
+def only(**values):
+    """Values to try, of these settings alone."""
+    return NOTHING | values
 
 
 def choice(threshold, tries, top_k, temperature, top_p, **others):
     own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
     off = dict.fromkeys((*SWITCHES, "boundary"), False)
     return own | off | {"on_nothing_helpful": "largest_cluster"} | others
-
-
-# The values that the first compilations had.
-plain = partial(grid_of, switches=(), on_nothing_helpful=())
-NOTHING = plain(threshold=(), tries=(), top_k=(), temperature=(), top_p=())
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ def tuned(journal):
 
 def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tuned):
     world = setting(val=2)
-    grid = plain(threshold=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_k=(), temperature=(), top_p=())
+    grid = only(threshold=("0.4", "0.6", "0.8", "1"), tries=(2, 5))
     found = tuned(world, grid=grid)
     # α of 2/3, 2/5, 3/5, 4/5 and 1, each with N of 3, 2 and 5, over two questions of two quizzes: 5 draws a quiz.
     assert len(found.curve) == 15
@@ -67,7 +64,7 @@ def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tun
 
 def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
+    found = tuned(world, grid=only(threshold=("1",), tries=(5,), top_k=(1,)))
     for point in found.curve:
         settings = point.settings
         again = setting(
@@ -80,7 +77,7 @@ def test_each_point_is_what_the_program_itself_does_with_these_settings(setting,
 @pytest.mark.slow
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
-        grid = plain(threshold=("1/5",), tries=(), top_k=(), temperature=(), top_p=())
+        grid = only(threshold=("1/5",))
         return tuned(setting(tries=5, threshold="4/5"), grid=grid, cost_per_retrieval=cost).best
 
     # The spouse is not known: from memory a guess that is wrong, from passages the surname.
@@ -91,7 +88,7 @@ def test_lambda_decides_whether_to_retrieve(setting, tuned):
 
 def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     world = setting()
-    found = tuned(world, grid=plain(threshold=("0.6",), tries=(3,), top_k=(3,), temperature=(0.5,), top_p=()))
+    found = tuned(world, grid=only(threshold=("0.6",), tries=(3,), top_k=(3,), temperature=(0.5,)))
     assert found.best.settings == choice("2/3", 3, 2, 1.0, None)
     assert found.program.examination.gate.threshold == world.program.examination.gate.threshold
     assert type(found.program.examination) is type(world.program.examination)
@@ -128,7 +125,7 @@ class Strict(VoteGate):
 
 def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
     world = setting(gate=plain_gate("4/5"))
-    found = tuned(world, grid=plain(threshold=("0.5",), tries=(5,), top_k=(), temperature=(), top_p=()))
+    found = tuned(world, grid=only(threshold=("0.5",), tries=(5,)))
     assert [(point.settings["threshold"], point.settings["tries"]) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
 
@@ -136,12 +133,12 @@ def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting
 def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
     world = setting(gate=Strict())
     with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
-        tuned(world, grid=plain(threshold=("0.5",)))
+        tuned(world, grid=only(threshold=("0.5",)))
     assert world.engine.calls == []
     assert tuned(world, grid=NOTHING).best.settings["threshold"] == "4/5"
 
 
-ALPHAS = plain(threshold=("1/4", "1/2"), tries=(5,), top_k=(), temperature=(), top_p=())
+ALPHAS = only(threshold=("1/4", "1/2"), tries=(5,))
 
 
 def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
@@ -181,10 +178,10 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
 @pytest.mark.parametrize(
     "options",
     [
-        {"grid": plain(threshold=("2",))},
-        {"grid": plain(tries=(0,))},
-        {"grid": plain(temperature=(0.0,))},
-        {"grid": plain(top_p=(1.5,))},
+        {"grid": only(threshold=("2",))},
+        {"grid": only(tries=(0,))},
+        {"grid": only(temperature=(0.0,))},
+        {"grid": only(top_p=(1.5,))},
     ],
 )
 def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
@@ -207,7 +204,7 @@ def test_tuning_stops_where_the_server_is_down(setting, tuned):
 @pytest.mark.slow
 def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
+    found = tuned(world, grid=only(threshold=("1",), tries=(5,), top_k=(1,)))
     for point in found.curve:
         chosen = point.settings
         again = setting(val=3, **{name: chosen[name] for name in ("tries", "threshold", "top_k")})
@@ -215,7 +212,7 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
         assert point.calls == sum(record.cost.samples for record in records) / 3
 
     def tries(cost):
-        grid = plain(threshold=(), tries=(5,), top_k=(), temperature=(), top_p=())
+        grid = only(tries=(5,))
         return tuned(setting(tries=3, threshold="4/5"), grid=grid, cost_per_call=cost)
 
     dear = tries(0.01)
@@ -224,7 +221,7 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
 
 
 def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
-    grid = grid_of((), (), (), (), ())
+    grid = only(**dict.fromkeys(SWITCHES, BOTH), on_nothing_helpful=("closed_book",))
     found = tuned(setting(val=1), grid=grid)
     tried = [tuple(one.settings[name] for name in SWITCHES[:3]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
@@ -248,7 +245,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
         return reply(name, inputs, config)
 
     world.engine.reply = whole
-    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=()))
+    found = tuned(world, grid=only(**dict.fromkeys(SWITCHES, BOTH)))
     assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
     assert found.program.summarize_single
     assert not world.program.summarize_single
@@ -256,7 +253,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
 
 def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
     world = setting(val=2)
-    grid = grid_of((), (), (), (), (), switches=("listwise",), on_nothing_helpful=())
+    grid = only(listwise=BOTH)
     found = tuned(world, grid=grid, cost_per_call=0.01)
     own, listed = found.curve
     assert (listed.score, listed.retrievals, own.calls - listed.calls) == (own.score, own.retrievals, 1.0)
@@ -294,7 +291,7 @@ def labelled(herald, atlas):
 def test_reliable_sources_are_preferred_where_that_scores_better(setting, tuned, listwise):
     world = setting(val=2, reference=labelled(2, 30), listwise=listwise)
     world.program.bind_retriever(TwoPapers())
-    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=(), switches=("prefer_reliable",)))
+    found = tuned(world, grid=only(prefer_reliable=BOTH))
     own, preferred = found.curve
     assert [one.settings["prefer_reliable"] for one in found.curve] == [False, True]
     assert (own.score, preferred.score) == (pytest.approx(0.0), pytest.approx(2 / 3))
@@ -324,7 +321,7 @@ class Mayors:
 def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probability):
     world = setting(val=3)
     world.engine.probability = probability
-    grid = plain((), (), (), (), (), boundary_threshold=("0.7", "0.8"))
+    grid = only(boundary_threshold=("0.7", "0.8"))
     found = tuned(world, grid=grid, cost_per_call=0.01, boundary=Mayors())
     own, known, unknown = found.curve
     assert [(one.settings["boundary"], one.settings["threshold"]) for one in found.curve] == [
@@ -341,15 +338,6 @@ def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probabili
     assert (gate.name, gate.threshold) == ("boundary model", Fraction(7, 10))
     again = found.program.answer_many([one.question for one in world.val])
     assert known.calls == sum(outcome.record.cost.samples for outcome in again) / 3
-
-
-WALK = grid_of(
-    *(("1",), (5,), (4,), (0.5,), (0.9,)),
-    switches=("summarize_single",),
-    on_nothing_helpful=("closed_book",),
-    boundary_threshold=("0.5", "0.9"),
-)
-LARGEST, CLOSED = "largest_cluster", "closed_book"
 
 
 SOME = {"threshold": ("0.5", "4/5", "1"), "tries": (2, 3), "top_k": (1, 2), "temperature": (0.5, 1.0)}
