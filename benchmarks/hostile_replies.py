@@ -46,7 +46,7 @@ from keqa.programs.baselines import (
     SlimPLM,
 )
 from keqa.programs.calls.errors import CallError
-from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
+from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
 from keqa.retrievers import Hit, Passage
 
 SLOWEST = 0.1

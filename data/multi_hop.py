@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_text, usable, whole
-from keqa.data.example import ContextPassage, Example, SupportingFact, Triple
-from keqa.data.loading import Converted, LeftOut
-from keqa.data.rows import Row, json_lines, json_list
+from keqa.data.example import ContextPassage, Example, PassageRole, SupportingFact, Triple
+from keqa.data.loading import Converted, NotAsked
+from keqa.data.rows import SourceRow, json_lines, json_list
 from keqa.errors import InputError
 
 # The file of 2WikiMultihopQA with the aliases of each answer's Wikidata id; it is used where it lies beside.
@@ -33,14 +33,14 @@ def _two_wiki(record: Mapping[str, Any]) -> Example:
     return _hop(record, triples, record.get("answer_aliases") or ())
 
 
-def _two_wiki_rows(path: Path) -> Iterator[Row]:
+def _two_wiki_rows(path: Path) -> Iterator[SourceRow]:
     """The records of 2WikiMultihopQA, with the aliases of their answers where the file of aliases lies beside."""
     beside = path.parent / _ALIASES
     aliases = _aliases(beside) if beside.is_file() else {}
     for row in json_list(path):
         identity = row.value.get("answer_id") if isinstance(row.value, Mapping) else None
         found = aliases.get(identity) if isinstance(identity, str) else None
-        yield Row(row.path, row.number, {**row.value, "answer_aliases": found}, row.unit) if found else row
+        yield SourceRow(row.path, row.number, {**row.value, "answer_aliases": found}, row.unit) if found else row
 
 
 def _aliases(path: Path) -> dict[str, list[str]]:
@@ -55,16 +55,16 @@ def _aliases(path: Path) -> dict[str, list[str]]:
 
 def _hop(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
     answer = field(record, "answer", str)
-    facts = tuple(
+    facts = [
         SupportingFact(one_text(title, "a title of supporting_facts"), field({"sent_id": number}, "sent_id", int))
         for title, number in _pairs(record, "supporting_facts", "title", "sent_id")
-    )
+    ]
     titles = {fact.title for fact in facts}
     context = []
     for title, sentences in _pairs(record, "context", "title", "sentences") if record.get("context") else ():
         page = one_text(title, "a title of the context")
-        text = one_text(sentences, f"the context {page!r}")
-        context.append(ContextPassage(page, text, "supporting" if page in titles else "distractor"))
+        role: PassageRole = "supporting" if page in titles else "distractor"
+        context.append(ContextPassage(page, one_text(sentences, f"the context {page!r}"), role))
     return make(
         {
             "id": record["_id"] if "_id" in record else field(record, "id", str),
@@ -124,17 +124,15 @@ def _musique(record: Mapping[str, Any]) -> Converted:
     made from Wikidata read "#1 >> spouse".
     """
     if record.get("answerable") is False:
-        return LeftOut("unanswerable")
+        return NotAsked("unanswerable")
     hops = items(record, "question_decomposition")
-    passages = items(record, "paragraphs") if record.get("paragraphs") is not None else []
-    titles = [one_text(passage.get("title"), "the title of a paragraph") for passage in passages]
-    texts = [one_text(passage.get("paragraph_text"), "the paragraph_text of a paragraph") for passage in passages]
     facts, context = [], []
-    for place, (passage, title, text) in enumerate(zip(passages, titles, texts, strict=True)):
+    for place, passage in enumerate(items(record, "paragraphs") if record.get("paragraphs") is not None else ()):
+        title = one_text(passage.get("title"), "the title of a paragraph")
+        text = one_text(passage.get("paragraph_text"), "the paragraph_text of a paragraph")
         supporting = passage.get("is_supporting") is True
         context.append(ContextPassage(title, text, "supporting" if supporting else "distractor"))
-        if supporting:
-            facts.append(SupportingFact(title, place, text))
+        facts += [SupportingFact(title, place, text)] if supporting else []
     return make(
         {
             "id": record.get("id"),

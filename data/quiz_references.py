@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,11 +49,6 @@ def _number(digits: str) -> int:
 def plain(text: str) -> str:
     """A quiz's text, by which it is found again: spaces and case do not matter."""
     return " ".join(text.split()).casefold()
-
-
-def place_of(question: str, choices: Sequence[str], index: int) -> str:
-    """Which quiz of which question it is, whatever the answers are that it refers to."""
-    return json.dumps([question, list(choices), index])
 
 
 def parse(texts: Sequence[str]) -> list[Quiz]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,8 @@ from keqa.retrievers.readers.common import (
     MAX_LINE,
     READ_ERRORS,
     csv_delimiter,
-    csv_reader,
+    csv_rows,
+    malformed,
     open_binary,
     read_lines,
     read_whole,
@@ -29,7 +29,7 @@ _SPACE: Final = " \t\r\n"
 
 
 @dataclass(frozen=True)
-class Row:
+class SourceRow:
     """One record of a file, or the error that kept it from being read; what comes from a program has no file.
 
     Its number is that of its `unit`: ``line``, ``record``, ``question``, ``example``, from 1.
@@ -41,7 +41,7 @@ class Row:
     unit: str = "record"
 
 
-def json_list(path: Path) -> Iterator[Row]:
+def json_list(path: Path) -> Iterator[SourceRow]:
     """The records of a JSON list, or of JSON lines: many copies of a benchmark have one for the other.
 
     One record is in memory at a time; HotpotQA's train file would take gigabytes at once.
@@ -55,10 +55,10 @@ def json_list(path: Path) -> Iterator[Row]:
         yield from json_lines(path)
         return
     for number, record in enumerate(elements(path), start=1):
-        yield Row(path, number, record)
+        yield SourceRow(path, number, record)
 
 
-def json_lines(path: Path) -> Iterator[Row]:
+def json_lines(path: Path) -> Iterator[SourceRow]:
     """The objects of a file with one on each line; empty lines are passed over, a malformed one is a row's error."""
     for number, line in read_lines(path):
         if not line.strip():
@@ -67,8 +67,8 @@ def json_lines(path: Path) -> Iterator[Row]:
         try:
             value = json.loads(line.rstrip())
         except (RecursionError, ValueError) as error:
-            value = InputError(_malformed(error))
-        yield Row(path, number, value, "line")
+            value = InputError(malformed(error))
+        yield SourceRow(path, number, value, "line")
 
 
 def json_document(path: Path) -> Any:
@@ -80,14 +80,7 @@ def json_document(path: Path) -> Any:
         raise _not_utf8(path, error) from error
     except (RecursionError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(f"{path}{line}: {_malformed(error)}") from error
-
-
-def _malformed(error: Exception) -> str:
-    """What is wrong with some JSON: its form, its depth, or a number of thousands of digits."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"malformed JSON ({error.msg} at column {error.colno})"
-    return f"malformed JSON ({error})"
+        raise InputError(f"{path}{line}: {malformed(error)}") from error
 
 
 def _not_utf8(path: Path, error: UnicodeDecodeError) -> InputError:
@@ -160,7 +153,7 @@ class _Json:
                     raise self.error(f"malformed JSON ({error.msg})", self.lines + error.lineno - 1) from error
             except (RecursionError, ValueError) as error:
                 # What follows makes neither depth nor a number of thousands of digits better.
-                raise self.error(_malformed(error)) from error
+                raise self.error(malformed(error)) from error
             else:
                 # A number that the end of what was read cuts off looks complete; what follows a value decides.
                 if self.ended or self.buffer[end : end + 1] in (",", "]"):
@@ -174,40 +167,25 @@ class _Json:
 
 
 def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, list[str] | InputError]]:
-    """The cells of each row of a CSV file with the line that it begins on; blank rows are passed over.
-
-    A malformed row is its error.
-    """
+    """The cells of each row of a CSV file with the line that it begins on; a malformed row is its error."""
     lines: Iterator[str] = (line for _, line in read_lines(path))
     if delimiter is None:
         first = next(lines, "")
         delimiter, named = csv_delimiter(first)
         lines = itertools.chain(["\n" if named else first], lines)
-    reader = csv_reader(lines, delimiter, strict=True)
-    while True:
-        number = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            last = f", up to line {reader.line_num}" if reader.line_num > number else ""
-            yield number, InputError(f"malformed CSV ({error}){last}")
-            continue
-        if cells is None:
-            return
-        if any(cell.strip() for cell in cells):
-            yield number, cells
+    return csv_rows(lines, delimiter)
 
 
-def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[Row]:
+def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[SourceRow]:
     """The rows of a CSV file as mappings from column to cell."""
     names = None if header is None else list(header)
     for number, cells in csv_cells(path, ","):
         if isinstance(cells, InputError):
-            yield Row(path, number, cells, "line")
+            yield SourceRow(path, number, cells, "line")
         elif names is not None:
             wrong = InputError(f"there are {len(cells)} cells, {len(names)} are expected")
             value = dict(zip(names, cells, strict=True)) if len(cells) == len(names) else wrong
-            yield Row(path, number, value, "line")
+            yield SourceRow(path, number, value, "line")
         elif set(look_for) <= {cell.strip() for cell in cells}:
             names = [cell.strip() for cell in cells]
         elif number > 10:

@@ -35,10 +35,7 @@ def describe(program: Program) -> dict[str, Any]:
 
 
 def demonstrations_of(program: Program) -> dict[str, int]:
-    """How many demonstrations each predictor of a program is shown, by its name.
-
-    The judge of utility is shown what its reference finds for each passage, where it has one: as many at most.
-    """
+    """How many demonstrations each predictor of a program is shown, by its name."""
     found = {name: len(demos_of(predictor)) for name, predictor in program.named_predictors()}
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference) and reference.entries and reference.variant != "none":

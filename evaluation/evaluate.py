@@ -12,22 +12,26 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
 from keqa.data.question import refuse_table
-from keqa.errors import InputError
-from keqa.evaluation.ask import ask
+from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
-from keqa.evaluation.gold_quizzes import with_golds
+from keqa.evaluation.gold_quizzes import golds_within, oracle_log, with_golds
 from keqa.evaluation.overlap import learned_from, refuse_overlap
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.tally import Tally
+from keqa.metrics import hotpotqa
+from keqa.metrics.accuracy import accuracy, contains_answer
+from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.failures import FailureMonitor
+from keqa.programs.abstention import abstained
+from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.program import Program
+from keqa.programs.records import Failure, QuestionRecord, record_without_secrets
 from keqa.programs.wrapper import ModuleWrapper, program_within
-
-Progress = Callable[[Tally], None]
+from keqa.storage.redaction import without_secrets
 
 STOP_AFTER_OUTAGES = 10
 """So many questions in succession that fail for a reason that may pass end a run, unless another number is given."""
@@ -63,7 +67,7 @@ def evaluate(
     in_flight: int = 8,
     retry_failed: bool = False,
     cache: CallCache | None = None,
-    progress: Progress = lambda tally: None,
+    progress: Callable[[Tally], None] = lambda tally: None,
     stop_after_outages: int = STOP_AFTER_OUTAGES,
     before_first: Callable[[], None] = lambda: None,
     allow_overlap: bool = False,
@@ -118,6 +122,7 @@ def evaluate(
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
     path = Path(out)
+    label = label or path.stem
     if isinstance(examples, Path | str):
         examples = _of_file(examples)
     refuse_table(examples, "keqa.evaluate")
@@ -127,10 +132,10 @@ def evaluate(
     name = method or program.method
     known = learned_from(program, (example for example, _ in _questions(items)))
     if not allow_overlap:
-        refuse_overlap(known, len(asked), label or path.stem)
+        refuse_overlap(known, len(asked), label)
     header = RunHeader(
         method=name,
-        label=label or path.stem,
+        label=label,
         dataset=dataset,
         split=split,
         seed=seed,
@@ -185,11 +190,9 @@ class _Outages(FailureMonitor):
 
     def add_line(self, line: RunLine) -> None:
         """Count a question that has ended."""
-        if line.error is None:
-            self.count(None)
-        else:
-            cause = line.error.cause
-            self.count(cause, f"{cause}: {line.error.message}" if is_transient(cause) else None)
+        cause = None if line.error is None else line.error.cause
+        passing = None if line.error is None else f"{cause}: {line.error.message}"
+        self.count(cause, passing if cause is not None and is_transient(cause) else None)
 
     def _too_many(self) -> bool:
         return 0 < self._most <= self._in_succession
@@ -207,14 +210,13 @@ class _Outages(FailureMonitor):
 
 
 def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
+    """Each example with its kind, such as its shape on the testbed."""
     for number, item in enumerate(items, start=1):
         try:
-            yield (
-                as_example(item, unanswerable=True),
-                str(getattr(item, "shape", "") or getattr(item, "kind", "") or ""),
-            )
+            example = as_example(item, unanswerable=True)
         except InputError as error:
             raise InputError(f"example {number}: {error}") from error
+        yield example, str(getattr(item, "shape", "") or getattr(item, "kind", "") or "")
 
 
 def _of_file(path: Path | str) -> list[Example]:
@@ -237,3 +239,70 @@ def _contents(items: Iterable[Any]) -> dict[str, int]:
     if not found:
         raise InputError("there is no question to ask")
     return found
+
+
+def ask(program: Program, example: Example, kind: str = "") -> RunLine:
+    """Ask a method a question and score it; a question that failed has its line as well."""
+    with oracle_log(example) as log:
+        outcome = ask_program(program, 0, example)
+    # That the documents do not say it is a finding, also where the program was to raise it.
+    error = None if isinstance(outcome.error, NotInDocumentsError) else outcome.error
+    record = outcome.record and record_without_secrets(outcome.record, program.lms_asked())
+    answer = record.answer if record is not None and error is None else None
+    return RunLine(
+        id=example.id,
+        question=example.question,
+        answers=list(example.answers),
+        answer_type=example.answer_type,
+        kind=kind,
+        answer=answer,
+        scores=scores_of(answer, example, declined=answer is not None and _declines(record, example)),
+        record=record,
+        error=None if error is None else _failure(error, record, program),
+        seconds=outcome.seconds if record is None else record.cost.seconds,
+        choices=list(example.choices),
+        golds=log.answers,
+        quiz_golds=golds_within(example, record),
+    )
+
+
+def scores_of(answer: str | None, example: Example, *, declined: bool = False) -> dict[str, float]:
+    """Every score that an answer has, from 0 to 1; None, of a failed question, scores 0.
+
+    They are ``em``, ``f1`` and ``contains``, and for yes/no questions and choices ``accuracy``; by the benchmark's own
+    rule where the example says so. To decline is right exactly where the question is unanswerable, as in SQuAD 2.0,
+    whatever words the answer shares with a gold one.
+    """
+    answer_type = example.scored_as or example.answer_type
+    if example.unanswerable or declined:
+        judged = answer_type not in ("short", "hotpotqa")
+        names = ("em", "f1", "contains", *(["accuracy"] if judged else []))
+        return dict.fromkeys(names, float(declined and example.unanswerable))
+    if example.scored_as == "hotpotqa":
+        kind = "yes/no" if hotpotqa.is_verdict(example.answers) else "short"
+        return {
+            "em": hotpotqa.exact_match(answer, example.answers),
+            "f1": hotpotqa.f1(answer, example.answers),
+            "contains": float(contains_answer(answer, example.answers, kind)),
+        }
+    asked = (example.answers, answer_type, example.choices)
+    scores = {
+        "em": float(exact_match(answer, *asked)),
+        "f1": f1(answer, *asked),
+        "contains": float(contains_answer(answer, *asked)),
+    }
+    return scores if answer_type == "short" else {**scores, "accuracy": accuracy(answer, *asked)}
+
+
+def _declines(record: QuestionRecord | None, example: Example) -> bool:
+    """Whether the answer counts as none: by its type, and where no other one is right by its words, too."""
+    return record is not None and (abstained(record) if example.unanswerable else record.unanswered is not None)
+
+
+def _failure(error: KeqaError, record: QuestionRecord | None, program: Program) -> Failure:
+    if record is not None and record.failure is not None:
+        return record.failure
+    stage, cause, message = "ask", type(error).__name__, str(error)
+    if isinstance(error, StageError):
+        stage, cause, message = error.stage, error.cause, error.message
+    return Failure(stage=stage, cause=cause, message=without_secrets(message, program.lms_asked()))

@@ -102,11 +102,7 @@ def _golds_of_testbed() -> _Golds:
 
 @cache
 def known_on_testbed() -> Mapping[str, bool]:
-    """Whether the language model that ships knows the fact that a quiz of the testbed asks for, by its plain text.
-
-    It knows what it was trained on often, and neither what it never saw nor what it saw out of date. What it saw
-    sometimes is left out.
-    """
+    """Whether the language model that ships knows the fact that a quiz of the testbed asks for, by its plain text."""
     tiers = ((text, one.tiers[number - 1]) for one in _of_testbed() for text, number, _ in _gold_facts(one))
     return {text: tier == "often" for text, tier in tiers if tier != "sometimes"}
 

@@ -34,11 +34,7 @@ def refuse_overlap(found: list[str], asked: int, label: str) -> None:
 
 
 def overlap_notes(rows: Iterable[tuple[str, int, int, bool]]) -> tuple[str, ...]:
-    """What is said under a table of runs: which rows hold questions that were learned from.
-
-    For each row there are its name, how many of its questions were learned from, how many it has, and whether it is not
-    known what it learned from.
-    """
+    """What is said under a table of runs: which rows hold questions that were learned from."""
     rows = list(rows)
     marked = [f"{name.removesuffix(MARK)}: {_count(found, asked)}" for name, found, asked, _ in rows if found]
     unknown = [name for name, _, _, unsaid in rows if unsaid]

@@ -99,12 +99,7 @@ def of_name(
 def of_training(
     sources: Sequence[str], *, split: str | None = None, sample: int | None = None, seed: int = 0
 ) -> Questions:
-    """Questions of benchmarks to learn from, each marked as of one hop or several, as its data set is.
-
-    The utility reference labels the passages of each by its own rule (section 3.4 of the KEQA paper). Each source is
-    ``NAME``, from the hub, or ``NAME:PATH``; of several, the name stands before each id, so that no two questions have
-    one. The split is that of folders and of the hub, ``train`` by default; a file is one split.
-    """
+    """Questions of benchmarks to learn from, each marked as of one hop or several, as its data set is."""
     names = [source.partition(":")[0].strip().lower() for source in sources]
     for name in names:
         if name not in BENCHMARKS:

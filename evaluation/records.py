@@ -192,10 +192,7 @@ class RunLine(_Written):
 
     @property
     def impairments(self) -> list[str]:
-        """What failed on the way to its answer and decided something, by the errors' class names; none of a failed one.
-
-        An outage, or a reply that could not be used; not what another attempt with the same request mended.
-        """
+        """What failed on the way to its answer and decided something, by the errors' class names; none of a failure."""
         notes = [] if self.failed or self.record is None else self.record.degradations
         return [note.cause for note in notes if note.touches]
 

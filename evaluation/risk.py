@@ -53,22 +53,15 @@ def hold_risk(
 
 
 def outcomes_of(run_file: Path | str) -> list[Outcome]:
-    """The questions of a run that say what its program can: answered, untouched by failures, not learned from.
-
-    An answer that was withheld counts as it would have been given.
-    """
+    """The questions of a run that say what its program can: answered, untouched by failures, not learned from."""
     header = read_header(run_file)
     if header.learned_unknown:
         raise InputError(f"{run_file}: its program does not say which questions it learned from")
     if header.configuration.model_extra and "abstention" in header.configuration.model_extra:
         raise InputError(f"{run_file} was run with --risk; calibrate on a run without it")
     learned = set(header.learned_from)
-    found = {line.id: line for line in iter_lines(run_file) if line.id not in learned}
-    return [
-        Outcome(line.id, line.record, line.scores.get("em", 0.0) >= 1)
-        for line in found.values()
-        if line.record is not None and not line.touched
-    ]
+    sound = [one for one in iter_lines(run_file) if one.id not in learned and not one.touched]
+    return [Outcome(line.id, line.record, line.right) for line in sound if line.record is not None]
 
 
 def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Iterable[str]) -> None:

@@ -34,10 +34,7 @@ def read_run(path: Path | str) -> Run[RunLine]:
 
 
 def iter_lines(path: Path | str) -> Iterator[RunLine]:
-    """Read the questions of a run file one by one, in the order of the header; of two lines of one the later stands.
-
-    A last line without an end was cut off by a kill, and is left out.
-    """
+    """Read the questions of a run file one by one, in the order of the header; of two lines of one the later stands."""
     return (line for _, line in placed_lines(path))
 
 
@@ -55,7 +52,10 @@ def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
 
 
 def _scan(path: Path) -> tuple[RunHeader, dict[str, tuple[int, range]], int]:
-    """The header, by id the number and place of each question's line in the header's order, and the end of the last."""
+    """The header, by id the number and place of each question's line in the header's order, and the end of the last.
+
+    A last line without an end was cut off by a kill, and is left out.
+    """
     header, places, end = None, {}, 0
     with _reading(path), path.open("rb") as stream:
         for number, data in enumerate(stream, start=1):
@@ -103,6 +103,18 @@ def _reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path} cannot be read: {reason}") from error
 
 
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _held(path: Path) -> FileIO:
+    return open_locked(path, "another run", "name another label")
+
+
 class RunFile(Closing):
     """A run file while it is written: keeps each question's line as soon as it is there. Use `open`."""
 
@@ -135,16 +147,22 @@ class RunFile(Closing):
         return file
 
     def _read(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
+        now = self.header
         with self.path.open("rb") as stream:
             first = stream.readline()
         if not first.endswith(b"\n"):
             if not (first.startswith(_MAGIC) or _MAGIC.startswith(first)):
                 raise InputError(f"{self.path} is no run file; name another folder or label")
             self._stream.truncate(0)
-            append(self._stream, header_line(self.header))
+            append(self._stream, header_line(now))
             return
         before, _, end = _scan(self.path)
-        self._compare(before)
+        if before.fingerprint != now.fingerprint:
+            changed = "; ".join(differences(before, now)) or "it was written by another version of KEQA"
+            raise InputError(
+                f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder "
+                "or label, or delete the file to start over"
+            )
         for line in iter_lines(self.path):
             self._check(line, asked)
             if retry_failed and line.touched:
@@ -153,7 +171,6 @@ class RunFile(Closing):
                 self._done.add(line.id)
                 found(line)
         self._stream.truncate(end)
-        now = self.header
         if any(getattr(before, name) != getattr(now, name) for name in ("ids", "learned_from", "learned_unknown")):
             append(self._stream, header_line(now))
 
@@ -169,25 +186,11 @@ class RunFile(Closing):
                 "name another folder or label"
             )
 
-    def _compare(self, before: RunHeader) -> None:
-        if before.fingerprint == self.header.fingerprint:
-            return
-        changed = "; ".join(differences(before, self.header)) or "it was written by another version of KEQA"
-        raise InputError(
-            f"{self.path} was begun with another configuration ({changed}). Resume that one, name another folder or "
-            "label, or delete the file to start over"
-        )
-
     def __contains__(self, name: str) -> bool:
-        """Whether a question needs not to be asked any more."""
         return name in self._done
 
     def again(self, name: str) -> bool:
-        """Whether a question has failed before and is asked again.
-
-        One that was impaired has not: what it was answered by is sound, and no cache keeps what failed, so that only
-        that is asked again.
-        """
+        """Whether a question has failed before and is asked again; the calls of one that was impaired are sound."""
         return name in self._failed and name not in self._done
 
     def add(self, line: RunLine) -> None:
@@ -207,15 +210,3 @@ def forget_unasked(path: Path) -> None:
         with _writing(path), _held(path):
             if next(iter_lines(path), None) is None:
                 path.unlink()
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def _held(path: Path) -> FileIO:
-    return open_locked(path, "another run", "name another label")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from keqa.evaluation.records import RunLine
@@ -21,14 +21,14 @@ class Tally:
     causes: Counter[str] = field(default_factory=Counter)
     impaired: int = 0
     impairments: Counter[str] = field(default_factory=Counter)
-    scores: dict[str, float] = field(default_factory=dict)
     scored: Counter[str] = field(default_factory=Counter)
-    untouched_scores: dict[str, float] = field(default_factory=dict)
-    untouched_scored: Counter[str] = field(default_factory=Counter)
     learned_from: int = 0
     learned_unknown: bool = False
     declining: Declining = field(default_factory=Declining)
     cost: Cost = field(default_factory=Cost)
+    _sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _untouched: Counter[str] = field(default_factory=Counter)
+    _untouched_sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, line: RunLine) -> None:
         """Count a line."""
@@ -46,18 +46,18 @@ class Tally:
             found=line.unanswered,
             unanswerable=not line.answers,
         )
-        sums = [(self.scores, self.scored)]
-        sums += [] if line.touched else [(self.untouched_scores, self.untouched_scored)]
-        for scores, scored in sums:
-            for name, score in line.scores.items():
-                scores[name] = scores.get(name, 0.0) + score
-                scored[name] += 1
+        for name, score in line.scores.items():
+            self.scored[name] += 1
+            self._sums[name] += score
+            if not line.touched:
+                self._untouched[name] += 1
+                self._untouched_sums[name] += score
         if line.record is not None:
             self.cost += line.record.cost
 
     def mean(self, score: str) -> float | None:
         """The mean of a score so far; None where no question has it."""
-        return self.scores[score] / self.scored[score] if self.scored[score] else None
+        return self._sums[score] / self.scored[score] if self.scored[score] else None
 
     @property
     def untouched(self) -> int:
@@ -66,8 +66,8 @@ class Tally:
 
     def untouched_mean(self, score: str) -> float | None:
         """The mean of a score over the questions that no failure touched; None where none of them has it."""
-        count = self.untouched_scored[score]
-        return self.untouched_scores[score] / count if count else None
+        count = self._untouched[score]
+        return self._untouched_sums[score] / count if count else None
 
     def a_question(self, count: int) -> float:
         """A sum as the mean over the questions asked so far."""

@@ -38,8 +38,8 @@ from keqa.optimize.asking import Trace
 from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.judged import judged, teaching
 from keqa.programs.build import complete
+from keqa.programs.draws import leader
 from keqa.programs.fingerprint import digest
-from keqa.programs.gates import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 

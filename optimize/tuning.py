@@ -24,7 +24,7 @@ from keqa.programs.arguments import Share, fraction_text
 from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.calls.batch import Outcome, ask, in_parallel
 from keqa.programs.calls.session import within
-from keqa.programs.declared import KeqaSettings, about
+from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -34,7 +34,7 @@ BOUNDARY = "boundary_threshold"
 """What is compared with the judgement of a boundary model, where one was trained."""
 
 GRID: Mapping[str, Sequence[Any]] = {
-    **{name: one.tried for name, (_, one) in about(KeqaSettings).items() if one.tried},
+    **{name: one.tried for name, (_, one) in about(DeclaredKeqa).items() if one.tried},
     BOUNDARY: ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
 }
 """The values to try by setting, the program's own besides."""
@@ -178,9 +178,11 @@ class _Search:
         self.program, self.valset, self.asking = program, valset, asking
         self.costs, self.boundary = costs, boundary
         self.own, self.values = own_choice(program), values_to_try(program, grid)
-        wanted = boundary is not None or asks(program.gate) in ("probabilities", IF_ANY)
-        largest = max(self.values["tries"])
-        self.draws = SharedDraws(probabilities=wanted, largest=largest, by_wave=True, store=asking.journal)
+        wanted = asks(program.gate)
+        likely: Any = wanted == "probabilities"
+        if not likely and (boundary is not None or wanted == IF_ANY):
+            likely = IF_ANY
+        self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together = self.twin.picking.listwise_judge()
         self.points: dict[tuple[Any, ...], Point] = {}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keqa.programs.calls.batch import Outcome
-    from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Gate, NeverRetrieveGate, VoteGate, Votes
+    from keqa.programs.gates import AlwaysRetrieveGate, CertaintyGate, Draws, Gate, NeverRetrieveGate, Verdict, VoteGate
     from keqa.programs.keqa import KEQA
     from keqa.programs.program import Program, UnansweredError
     from keqa.programs.records import QuestionRecord, QuizRecord
@@ -14,6 +14,7 @@ __all__ = [
     "KEQA",
     "AlwaysRetrieveGate",
     "CertaintyGate",
+    "Draws",
     "Gate",
     "NeverRetrieveGate",
     "Outcome",
@@ -21,8 +22,8 @@ __all__ = [
     "QuestionRecord",
     "QuizRecord",
     "UnansweredError",
+    "Verdict",
     "VoteGate",
-    "Votes",
 ]
 
 _HOMES = {"KEQA": "keqa", "Outcome": "calls.batch", "Program": "program", "UnansweredError": "program"}

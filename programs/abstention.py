@@ -13,8 +13,7 @@ from typing import Any
 
 from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import is_abstention, same_answer, tokens
-from keqa.programs.boundary.features import masked
-from keqa.programs.boundary.light import Regression
+from keqa.programs.boundary.light import Regression, masked
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.reference.embedding import open_built_in
 

@@ -19,19 +19,18 @@ from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import QuizFound
 from keqa.programs.calls.session import NoCopy, current, joined, note, report
-from keqa.programs.declared import WaysOut
-from keqa.programs.gates import Gate, VoteGate
+from keqa.programs.examination import Examination
+from keqa.programs.gates.gate import Gate, VoteGate
 from keqa.programs.gates.registry import questions
-from keqa.programs.program import Program, RecordBuilder, UnansweredError
+from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.quizzes import QuizProgram
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.answering import Answering, Decomposition, Summarizing
 from keqa.programs.stages.documents import OwnDocuments
-from keqa.programs.stages.examination import Examination
 from keqa.programs.stages.picking import Listwise, Picking, Reference
-from keqa.programs.stages.quiz_flow import QuizFlow
 from keqa.programs.stages.selection import Selection, Similarity
 from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.programs.unanswered import unanswered_of
@@ -41,7 +40,7 @@ _FALLBACK = "answered the question itself with retrieval"
 _BLOCKED = "a quiz is blocked"
 
 
-class KEQA(Program):
+class KEQA(QuizProgram):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
 
     Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on; only what
@@ -85,7 +84,7 @@ class KEQA(Program):
         self.answering = Answering(bound)
         self.summarizing = Summarizing(bound)
         self._retriever = NoCopy(parts["retriever"])
-        self.documents: OwnDocuments | None = None
+        self.documents = None
         self.fit_documents()
         self.bind_lms(lms)
 
@@ -178,20 +177,6 @@ class KEQA(Program):
         self.documents = made
 
     @property
-    def way_out(self) -> WaysOut:
-        """What is done where the documents do not say what was asked; where that is not set, by the retriever."""
-        way: WaysOut | None = self.settings.unanswered
-        if way is not None:
-            return way
-        retriever = self.given_retriever
-        return "guess" if retriever is None or not getattr(retriever, "own_documents", True) else "say"
-
-    @property
-    def declines(self) -> bool:
-        """Whether nothing is answered that neither the language model knows nor the documents say."""
-        return self.way_out != "guess"
-
-    @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
         """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
         asked = {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
@@ -200,25 +185,24 @@ class KEQA(Program):
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
-        quizzes = [Quiz(1, asked.question)]
-        if self.decompose:
+        settings, quizzes = self.settings, [Quiz(1, asked.question)]
+        if settings.decompose:
             own = {} if self.documents is None else {"own": True}
             quizzes = await self.decomposition.acall(asked.question, **own)
             for quiz in quizzes:
                 report(QuizFound(quiz.index, quiz.text, tuple(quiz.depends_on)))
-        flow = QuizFlow(asked, self, self.examine)
         if [quiz.text for quiz in quizzes] == [asked.question]:
-            record = await flow.run(quizzes[0], asked.question, asked.answer_type, asked.choices)
+            record = await self._answer_whole(asked, quizzes[0], examine=settings.examine)
             story.quizzes = [record]
-            summarized = self.decompose and self.summarize_single and _answers([record])
+            summarized = settings.decompose and settings.summarize_single and _answers([record])
             otherwise = "took the quiz's answer for the answer"
             if not (summarized and await self._summarize(asked, story, otherwise)):
                 _conclude(asked, story, record)
             return
-        story.quizzes = await self._answer_quizzes(flow, quizzes)
+        story.quizzes = await self._answer_quizzes(asked, quizzes)
         missing = _missing(story.quizzes)
         # What the documents do not say of a part is not made good by the other parts.
-        if missing == _BLOCKED and self.summarize_known and not any(quiz.missing for quiz in story.quizzes):
+        if missing == _BLOCKED and settings.summarize_known and not any(quiz.missing for quiz in story.quizzes):
             note("references", "Unsettled", missing, "summarized the quizzes that are answered")
             if await self._summarize(asked, story, _FALLBACK, settles=False):
                 return
@@ -230,20 +214,13 @@ class KEQA(Program):
             failed = any(one.stage == "summarize" for one in current().degradations)
             await self._fall_back(asked, story, failed=failed)
 
+    async def _answer_whole(self, asked: Question, quiz: Quiz, *, examine: bool) -> QuizRecord:
+        return await self.answer_quiz(asked, quiz, asked.question, asked.answer_type, asked.choices, examine=examine)
+
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
-        """Conclude from the answered quizzes.
+        """Conclude from the answered quizzes, and say whether there is an answer; else `otherwise` is done instead.
 
-        Args:
-            asked: The question.
-            story: Takes explanation and answer.
-            otherwise: What is done instead where there is no summary.
-            settles: Whether a summary that says that it does not know is an answer as well.
-
-        Returns:
-            Whether there is an answer.
-
-        Raises:
-            UnansweredError: The language model could not be asked.
+        A summary that says that it does not know is an answer where it `settles`.
         """
         try:
             explanation, answer = await self.summarizing.acall(
@@ -262,21 +239,20 @@ class KEQA(Program):
 
     async def _fall_back(self, asked: Question, story: RecordBuilder, *, failed: bool) -> None:
         """Answer the question itself with retrieval; what failed before is not made good by an answer from memory."""
-        flow = QuizFlow(asked, self, examine=False)
-        story.fallback = await flow.run(Quiz(0, asked.question), asked.question, asked.answer_type, asked.choices)
-        if failed and self.given_retriever is not None and story.fallback.source in ("closed_book", "unanswered"):
+        story.fallback = await self._answer_whole(asked, Quiz(0, asked.question), examine=False)
+        if failed and self._retriever.value is not None and story.fallback.source in ("closed_book", "unanswered"):
             message = "a part of it failed, and no passage helped with the question itself"
             raise UnansweredError("answer", "NoPassagesError", message)
         _conclude(asked, story, story.fallback)
 
-    async def _answer_quizzes(self, flow: QuizFlow, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
+    async def _answer_quizzes(self, asked: Question, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
         """Answer each quiz as soon as those that it refers to are answered."""
         problems = check_references(quizzes)
         for problem in problems:
             action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"
             note("references", problem.cause, problem.message, action, problem.quiz)
         sound = resolvable(quizzes)
-        if any(problem.fatal for problem in problems) and not self.summarize_known:
+        if any(problem.fatal for problem in problems) and not self.settings.summarize_known:
             # The question has to be answered by itself in any case, so no quiz is worth a call.
             return [_unanswered(quiz, blocked=quiz.index not in sound) for quiz in quizzes]
         tasks: dict[int, asyncio.Task[QuizRecord]] = {}
@@ -290,7 +266,7 @@ class KEQA(Program):
                 missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)
                 return _unanswered(quiz, blocked=True)
-            return await flow.run(quiz, text)
+            return await self.answer_quiz(asked, quiz, text, examine=self.settings.examine)
 
         tasks.update((quiz.index, asyncio.ensure_future(follow(quiz))) for quiz in quizzes)
         return await joined(tasks.values())

@@ -14,8 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.programs.gates.base import NamedGate
-from keqa.programs.gates.consistency import VoteGate
+from keqa.programs.gates.gate import NamedGate, VoteGate
 from keqa.programs.gates.registry import GATES, check_gate
 from keqa.storage.redaction import without_folders
 
@@ -33,7 +32,7 @@ _CONSTANTS = {"True": True, "False": False, "None": None}
 KEQA = "keqa.programs.keqa:KEQA"
 """Where KEQA is, from which its ablations and gates are made."""
 # What makes a gate what it is, and what only code can give.
-_OF_GATES = {"name", "needs_all_draws", "golds", "correctness"}
+_OF_GATES = {"name", "golds", "correctness"}
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Settings(declared.CommonSettings, BaseModel):
         return self
 
 
-class KeqaSettings(declared.KeqaSettings, Settings):
+class KeqaSettings(declared.DeclaredKeqa, Settings):
     """The settings of KEQA."""
 
     @model_validator(mode="before")
@@ -47,7 +47,7 @@ class KeqaSettings(declared.KeqaSettings, Settings):
         """KEQA's vote gate is its threshold."""
         gate = given.get("gate")
         if gate is not None:
-            from keqa.programs.gates.consistency import VoteGate
+            from keqa.programs.gates.gate import VoteGate
 
             if isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold):
                 return {**given, "threshold": gate.threshold, "gate": None}

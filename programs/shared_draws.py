@@ -11,7 +11,7 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import dspy
 from pydantic import NonNegativeInt, ValidationError
@@ -19,7 +19,7 @@ from pydantic import NonNegativeInt, ValidationError
 from keqa.errors import ConfigurationError
 from keqa.programs.calls.ask import predict, predicted_by, rollout_of
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import Meter, NoCopy, context, current
+from keqa.programs.calls.session import CallMeter, NoCopy, context, current
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
@@ -53,33 +53,28 @@ class SharedDraws:
     next process makes it again.
 
     Attributes:
-        probabilities: Whether draws are made with the probabilities of their tokens; `ProbabilityGate` needs them.
-        largest: So many draws are made at least, of which a smaller N_c reads the first.
-        by_wave: Whether a gate is given the draws wave by wave, as the program itself would make them, and charged for
-            those alone; otherwise it is given and charged all of them.
+        probabilities: Whether draws are made with the probabilities of their tokens, which `ProbabilityGate` needs, or
+            (`keqa.programs.gates.IF_ANY`) where the language model gives them.
+        largest: Where not 0, so many draws are made at least, and a gate is given of them, and charged for, what the
+            program itself would draw, wave by wave; otherwise it is given and charged all.
     """
 
     def __init__(
-        self, *, probabilities: bool = False, largest: int = 0, by_wave: bool = False, store: DrawStore | None = None
+        self,
+        *,
+        probabilities: bool | Literal["probabilities, if any"] = False,
+        largest: int = 0,
+        store: DrawStore | None = None,
     ) -> None:
         """Start with what a store holds, and keep there what is made."""
-        self.probabilities, self.largest, self.by_wave = probabilities, largest, by_wave
-        self._store = store
+        self.probabilities, self.largest, self._store = probabilities, largest, store
         self._made: dict[str, _Made] = {}
         self._failed: dict[str, tuple[CallError, tuple[int, int], int]] = {}
         self._making: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
 
     def sharing(self, program: KEQA, gate: Gate | None = None) -> KEQA:
-        """A copy of a program that reads its tries from here.
-
-        Args:
-            program: It stays as it is.
-            gate: Instead of the program's own.
-
-        Raises:
-            ConfigurationError: The gate wants probabilities, which are not drawn.
-        """
+        """A copy of a program, with another gate where one is given, that reads its tries from here."""
         twin: KEQA = program.deepcopy()
         if gate is not None:
             twin.change(gate=gate)
@@ -96,7 +91,7 @@ class SharedDraws:
     async def predict(
         self, predictor: dspy.Predict, *, nth: int = 0, shown: str = "", **arguments: Any
     ) -> dspy.Prediction:
-        """Make a call, unless it was made before; see `keqa.programs.calls.ask.predict`.
+        """Make a call as `keqa.programs.calls.ask.predict` does, unless it was made before.
 
         Args:
             predictor: Which to call.
@@ -140,7 +135,7 @@ class SharedDraws:
         return self._made.get(key)
 
     async def _make(self, key: str, predictor: dspy.Predict, arguments: dict[str, Any]) -> dspy.Prediction:
-        meter = Meter(dspy.settings.usage_tracker)
+        meter = CallMeter(dspy.settings.usage_tracker)
         try:
             with dspy.context(usage_tracker=meter):
                 prediction = await predict(predictor, **arguments)
@@ -167,7 +162,7 @@ class SharedDraws:
         config = {name: value for name, value in (arguments.get("config") or {}).items() if name not in LOGPROBS}
         hidden = context().asked if current().hides is not None else ""
         found = shown if arguments.get("demos") is not None else ""
-        drawn = [config, self.probabilities, nth]
+        drawn = [config, bool(self.probabilities), nth]
         return [lm_spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]
 
 

@@ -75,8 +75,8 @@ def draw_boundary(
     lms: RoleLMs, *, facts: int = 400, tries: int = 5, workers: int = 16, progress: Callable[[], None] = lambda: None
 ) -> Boundary:
     """Examine facts of the default testbed, drawn over all tiers in their shares."""
+    from keqa.programs.examination import Examination
     from keqa.programs.gates import CertaintyGate
-    from keqa.programs.stages.examination import Examination
 
     world = Testbed()
     chosen = random.Random("boundary").sample(world.world.facts(), facts)
@@ -88,8 +88,8 @@ def draw_boundary(
         found = examination(RELATIONS[fact.relation].asks[0].format(e=fact.entity))
         progress()
         golds = {world.world.write(fact, Convention(form, short)) for form in range(3) for short in (False, True)}
-        right = any(same_answer(found.answer or "", gold) for gold in golds)
-        return Examined(world.tiers.tier[fact], found.votes.consistency, right)
+        right = any(same_answer(found.leading or "", gold) for gold in golds)
+        return Examined(world.tiers.tier[fact], found.consistency, right)
 
     with ThreadPoolExecutor(workers) as pool:
         waiting = [pool.submit(contextvars.copy_context().run, examine, fact) for fact in chosen]

@@ -66,7 +66,6 @@ def _opened(
     open_at: Callable[[Path], _R],
     build: Callable[[Sequence[Passage], Path], object],
 ) -> _R:
-    """An index of the passages, from the cache folder where it is there."""
     from platformdirs import user_cache_path
 
     passages = _passages() if passages is None else passages

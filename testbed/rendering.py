@@ -57,10 +57,7 @@ def target(signature: type[dspy.Signature], outputs: dict[str, Any]) -> str:
 
 
 def fixed_pieces(signature: type[dspy.Signature]) -> set[str]:
-    """The strings of a signature's prompts and targets that hold no content, each to be one token.
-
-    They never reach across the start of the LM's turn, so a prompt has the same tokens in training and in use.
-    """
+    """The strings of a signature's prompts and targets that hold no content, each to be one token."""
     pieces: set[str] = set()
     optional: list[dict[str, Any]] = [{}]
     for name in ("evidence", "triples", "thoughts", "verified", "reference"):

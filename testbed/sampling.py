@@ -50,10 +50,7 @@ def _looked_for(items: list[str], rng: random.Random) -> str:
 
 
 def asked_often(setting: Setting) -> tuple[str, str]:
-    """Draws passages that say the same of several entities, and questions on all of them, one after another.
-
-    Only whom a question names decides which passage answers it.
-    """
+    """Draws passages that say the same of several entities, and questions on all of them, one after another."""
     rng, world = setting.rng, setting.world
     kind = rng.choice(list(world.entities))
     entities = rng.sample(world.entities[kind], rng.randint(2, min(5, len(world.entities[kind]))))
@@ -70,10 +67,7 @@ def asked_often(setting: Setting) -> tuple[str, str]:
 
 
 def compared_often(setting: Setting, worlds: Sequence[World]) -> tuple[str, str]:
-    """Draws many comparisons, one after another: which of two years is the earlier, and whose it is.
-
-    They come from several worlds, so that few names are compared twice.
-    """
+    """Draws many comparisons, one after another: which of two years is the earlier, and whose it is."""
     rng = setting.rng
     shapes = rng.choices(("comparison", "yes/no", ""), (0.6, 0.25, 0.15), k=rng.randint(4, 9))
     *demos, last = [summarize(replace(setting, world=rng.choice(worlds), shape=shape)) for shape in shapes]

@@ -53,11 +53,7 @@ FINISHED_RATE = 0.6
 
 
 def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
-    """Builds the untrained LM: Llama, with biases on queries and keys that can hold heads looking at the token before.
-
-    In the first layer two heads start with constant queries and keys whose rotary phases peak one and two positions
-    back. Copying, which every skill needs, is then learned within minutes.
-    """
+    """Builds the untrained LM: a Llama two of whose heads look at the token before, so that copying is learned soon."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -160,10 +156,7 @@ def rate(progress: float, step: int) -> float:
 
 
 def gains_from_bfloat16(device: str) -> bool:
-    """Whether matrices are multiplied faster in bfloat16: on a GPU, and by a processor that has instructions for it.
-
-    Elsewhere it is several times slower. Processor time is compared, so that other work on the machine does not decide.
-    """
+    """Whether matrices are multiplied faster in bfloat16: on a GPU, and by a processor that has instructions for it."""
     import torch
 
     if device != "cpu":
@@ -403,10 +396,7 @@ def main(
 
 
 def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) -> "PreTrainedTokenizerFast":
-    """Builds the tokenizer, or loads the one that an earlier start of the same training built.
-
-    That of a model begun from gets a token for each fixed piece that is new since.
-    """
+    """Builds the tokenizer, or loads the one that an earlier start of the same training built."""
     if start and not (folder / "tokenizer.json").exists():
         from transformers import AutoTokenizer
 

@@ -23,10 +23,10 @@ from keqa.evaluation.reports.rows import title_of
 from keqa.programs.build import Parts, make
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import ConfidenceGate, VoteGate
+from keqa.programs.gates.question import StatedConfidence
 from keqa.programs.gates.registry import GATES
 from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, register_method
 from keqa.programs.shared_draws import SharedDraws
-from keqa.programs.stages.gate_question import StatedConfidence
 from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -175,7 +175,7 @@ def test_what_a_gate_asks_is_part_of_what_an_answer_depends_on(example):
         ({"title": ""}, "has to be a NamedGate with a kind"),
         ({"method": "gate-votes"}, "there is a method 'gate-votes' already: KEQA's vote"),
         ({"method": "Gate!"}, "named in small letters"),
-        ({"wave": None}, "has no method wave"),
+        ({"decide": None}, "has no method decide"),
         ({"asks": "politely"}, "a gate asks 'probabilities' or a GateQuestion class, not 'politely'"),
     ],
 )

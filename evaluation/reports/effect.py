@@ -32,8 +32,9 @@ from keqa.evaluation.reports.grid import (
 from keqa.evaluation.reports.questions import Checked
 from keqa.evaluation.reports.rows import Entry, by_lm
 from keqa.metrics.accuracy import mastery
+from keqa.programs.draws import Draws
 from keqa.programs.gates import CertaintyGate
-from keqa.programs.gates.votes import Votes, reaches
+from keqa.programs.gates.gate import reaches
 from keqa.programs.records import QuizRecord
 
 CHANGES = ("Beneficial", "Neutral", "Harmful")
@@ -93,12 +94,7 @@ class Compared:
 
 
 def compared(entries: Sequence[Entry]) -> Compared | None:
-    """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once.
-
-    A later quiz of a question is in both runs only where the earlier answers that it refers to agree. A question whose
-    calls failed in a way that may pass, such as for a retriever that was away, shows nothing about retrieval and is
-    left out.
-    """
+    """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once."""
     nevers, alwayses = ([one for one in entries if one.method == name] for name in ("gate-never", "gate-always"))
     pairs = ((never, always) for never in nevers for always in alwayses if _setup(never) == _setup(always))
     never, always = next(pairs, (None, None))
@@ -118,10 +114,7 @@ def _setup(entry: Entry) -> tuple[Any, ...]:
 
 
 def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
-    """The quizzes of a run that were searched for and answered.
-
-    Two questions of one text that offer other choices are not one question.
-    """
+    """The quizzes of a run that were searched for and answered; those of one text with other choices are two."""
     found: dict[_Asked, QuizRecord] = {}
     for line in (line for line in always.all if not line.impaired):
         for quiz in line.quizzes:
@@ -134,18 +127,12 @@ def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
 
 def _effect(quiz: Checked, found: QuizRecord, *, whole: bool) -> Effect:
     drawn = quiz.quiz.samples
-    votes = Votes(
-        sizes=tuple(cluster.size for cluster in quiz.quiz.clusters),
-        drawn=len(drawn),
-        tries=len(drawn),
-        answers=tuple(None if sample.abstained else sample.text for sample in drawn),
-        answer_type=quiz.answer_type,
-        choices=quiz.choices,
-    )
+    answers = [None if sample.abstained else sample.text for sample in drawn]
+    draws = Draws.of(answers, answer_type=quiz.answer_type, choices=quiz.choices)
     return Effect(
         accuracy=mastery([sample.text for sample in drawn], quiz.golds, quiz.answer_type, quiz.choices),
         # Rounded, so that what is 0 on paper is one number, and not several about it.
-        certainty=round(_CERTAINTY.measure(votes), 12) if votes.sizes else 0.0,
+        certainty=round(_CERTAINTY.measure(draws), 12) if any(answers) else 0.0,
         memory=quiz.right(quiz.answer),
         retrieved=quiz.right(found.answer),
         kept=found.source == "passages",
@@ -154,10 +141,7 @@ def _effect(quiz: Checked, found: QuizRecord, *, whole: bool) -> Effect:
 
 
 def correlation(effects: Sequence[Effect]) -> tuple[float, float] | None:
-    """Pearson's correlation of accuracy and certainty over quizzes, and its p-value (section 2.2).
-
-    None where one of the two is the same for all quizzes, or there are fewer than three.
-    """
+    """Pearson's correlation of accuracy and certainty over quizzes, and its p-value (section 2.2)."""
     from scipy.stats import pearsonr
 
     accuracy, certainty = ([float(getattr(one, name)) for one in effects] for name in INDICATORS)
@@ -168,11 +152,7 @@ def correlation(effects: Sequence[Effect]) -> tuple[float, float] | None:
 
 
 def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
-    """How many quizzes retrieval helps, leaves as they are and harms, and how many answers are right.
-
-    By intervals of accuracy and certainty (KBM, Figure 2; for what is right Figure 8), and for known and unknown
-    quizzes (Figure 4, which is Figure 5 of the first version). None where there is nothing to compare.
-    """
+    """How many quizzes retrieval helps, leaves as they are and harms, and how many answers are right."""
     found = compared(entries)
     if found is None:
         return None
@@ -184,11 +164,7 @@ def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
 
 
 def effect_figure(entries: Sequence[Entry]) -> Figure | None:
-    """The shares of beneficial, neutral and harmful retrieval over accuracy and over certainty (KBM, Figure 2).
-
-    Each interval stands at its middle; one without a quiz is left out. Each language model has panels of its own. None
-    where there is nothing to compare.
-    """
+    """The shares of beneficial, neutral and harmful retrieval over accuracy and over certainty (KBM, Figure 2)."""
     models = {lm: found for lm, rows in by_lm(entries).items() if (found := compared(rows)) is not None}
     panels = tuple(
         _panel(f"{name}, {lm}" if len(models) > 1 else name, _intervals(found.effects, name))

@@ -15,7 +15,7 @@ from keqa.evaluation.reports.gates import gate_figure, risk
 from keqa.evaluation.reports.grid import Figure, Panel, Series
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Facet, Group, groups_of, sweep
-from keqa.programs.gates.votes import leader
+from keqa.programs.draws import leader
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -59,7 +59,6 @@ def probabilities(entries: Sequence[Entry]) -> Figure | None:
 
 
 def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]]:
-    """T_c and the answer's probability of each quiz that has both."""
     seen = set()
     for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
         first = leader([cluster.size for cluster in quiz.clusters])
@@ -87,7 +86,6 @@ def scores_over_top_k(entries: Sequence[Entry]) -> Figure | None:
 def _scores_over(
     facet: Facet, entries: Sequence[Entry], about: tuple[str, str, str], methods: Sequence[str]
 ) -> Figure | None:
-    """A figure with the scores of methods over a setting, in a panel for each group of questions."""
     curves = [points for method in methods if (points := sweep(entries, method, facet))]
     panels = []
     for group in groups_of(entry for points in curves for entry in points):

@@ -66,11 +66,7 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
 
 
 def ranked(entry: Entry) -> _Ranked:
-    """Score and correctness of the answers from memory; none where some quizzes have no score.
-
-    The score of a set that was stopped early is a bound of its T_c, and quizzes without one are not like the others:
-    what is left of them would flatter or wrong the gate.
-    """
+    """Score and correctness of the answers from memory; none where some have no score, as the rest would flatter."""
     scores, quality = [], []
     for one in entry.checked():
         score = one.score if one.quiz.complete else None
@@ -171,10 +167,7 @@ def _known_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
 
 
 def gate_figure(entries: Sequence[Entry]) -> Figure | None:
-    """Accuracy against the share of quizzes searched for, with every gate on it.
-
-    The line joins never and always retrieving: on it lies what a gate gains that retrieves by chance.
-    """
+    """Accuracy against the share of quizzes searched for, with every gate on it."""
     compared = gate_rows(entries)
     panels = []
     for group in groups_of(compared):
@@ -189,7 +182,6 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
 
 
 def _point(entry: Entry, group: Group | None) -> tuple[float, float] | None:
-    """The retrieval ratio of a row on a group, and its score there."""
     lines = entry.within(group)
     name = "f1" if group is None else group.scores[0][1]
     ratio, score = measure("quiz retrieval ratio", lines), measure(name, lines)

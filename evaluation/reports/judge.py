@@ -76,11 +76,7 @@ def labelled_by_group(entry: Entry, groups: Sequence[Group], labels: Labels) -> 
 
 
 def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pairs]:
-    """The judged pairs of each group of questions; two answers to a quiz count once, whichever runs compared them.
-
-    Equal answers are taken for the same without a judge, and are left out. The rows have the same judge; of a pair that
-    several judged the verdict of the first is taken.
-    """
+    """The judged pairs of each group of questions, each once, by the first of the runs that compared them."""
 
     def of(group: Group) -> Iterator[tuple[PairKey, Judged]]:
         for quiz in (quiz for entry in entries for quiz in entry.checked(group)):
@@ -109,11 +105,7 @@ def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
 
 
 def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], str]:
-    """How often D_s and its rivals say what the gold answers say, by name, and what is to be said of them.
-
-    BERTScore needs an encoder; where none is installed it is left out, and the note says so. A group without any pair
-    has no accuracy.
-    """
+    """How often D_s and its rivals say what the gold answers say, by name, and what is to be said of them."""
     judges: dict[str, Callable[[Judged], bool]] = {
         "D_s": lambda pair: pair.same,
         "token F1": lambda pair: token_f1(pair.first, pair.second) >= _SAME_FROM,
@@ -135,7 +127,6 @@ def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], 
 
 
 def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
-    """BERTScore of each pair, and the name of the encoder."""
     from keqa.retrievers.embedding import LOCAL, open_model
 
     pairs = list(pairs)

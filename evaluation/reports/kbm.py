@@ -121,7 +121,6 @@ def _place(group: Group | None) -> str:
 
 
 def _printed(value: float | None) -> Cell:
-    """A figure of the paper, as it prints it."""
     return EMPTY if value is None else Cell(value, f"{value:.1f} %")
 
 
@@ -270,10 +269,7 @@ def _frequencies(found: Compared) -> Grid | None:
 
 
 def _masked(entries: Sequence[Entry]) -> Grid | None:
-    """Figure 9: what language models answer from passages in which the gold answers are masked.
-
-    None where no language model has the rows of ``closed-book``, ``rag`` and ``rag-masked``.
-    """
+    """Figure 9: what language models answer from passages in which the gold answers are masked."""
     names = ("closed-book", "rag", "rag-masked")
     found = {lm: [of_method(rows, name) for name in names] for lm, rows in by_lm(entries).items()}
     masked = {lm: [row for row in rows if row is not None] for lm, rows in found.items() if None not in rows}

@@ -123,7 +123,6 @@ def overall(entries: Sequence[Entry]) -> Grid:
 
 
 def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
-    """One score of one row, with the paper's marks."""
     if not row.comparable:
         return Cell(None, "-")
     cell = number(score.values[row])
@@ -143,10 +142,7 @@ def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
 
 
 def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
-    """How far KEQA is ahead in F1 on the questions of both, with its bootstrap interval, and the p-values of two tests.
-
-    The paired t-test on F1 is the paper's; McNemar's is on exact match. Empty where they share fewer than two.
-    """
+    """How far KEQA is ahead in F1 on the questions of both, with its interval, and the p-values of two tests."""
     keqa, group = ranking.keqa, f"{ranking.name}'s lead in F1"
     cells = [EMPTY] * 5
     if keqa is not None and entry is not keqa and entry.comparable and keqa.comparable:
@@ -212,7 +208,6 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
 
 
 def _verdict(scores: Sequence[_Score], ranking: _Ranking) -> str:
-    """Where others are ahead of KEQA, or as good."""
     keqa, name = ranking.keqa, ranking.name
     if keqa is None:
         return "KEQA was not run: there is nothing to compare with."

@@ -108,7 +108,6 @@ def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
 
 
 def _measured(name: str, title: str, entries: Sequence[Entry], columns: Sequence[_Measured], *notes: str) -> Grid:
-    """A table of measures, a row a method."""
     return table(name, title, (_row(entry.title, entry, columns) for entry in entries), *notes)
 
 
@@ -129,12 +128,7 @@ def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def cases(runs: Iterable[tuple[str, str, Sequence[RunLine]]], most: int = 1) -> Grid | None:
-    """Table 6: a few questions of each data set with quizzes, verdicts, passages, explanation and answer.
-
-    Taken are the first questions, in the order of the run, that show most of the method: answered rightly, with a quiz
-    that was known and one that was answered from passages; where there is none, the next best. The choice says nothing
-    of how often KEQA is right.
-    """
+    """Table 6: a few questions of each data set with quizzes, verdicts, passages, explanation and answer."""
     rows: list[list[Named]] = []
     ruled = []
     for dataset, title, lines in runs:

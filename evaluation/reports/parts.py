@@ -32,10 +32,7 @@ def any_touched(entries: Iterable[Entry]) -> bool:
 
 
 def untouched(entry: Entry) -> list[Named]:
-    """How many of a row's questions no failure touched, out of how many, and its scores over them.
-
-    They stand wherever scores over all questions do: what a failure decided says nothing of the method.
-    """
+    """How many of a row's questions no failure touched, and its scores over them."""
     lines = [line for line in entry.all if not line.touched]
     cells = {"questions": Cell(len(lines), f"{len(lines)}/{len(entry.lines)}")}
     cells |= {name: number(measure(of, lines)) for name, of in (("F1", "f1"), ("EM", "em"))}
@@ -78,11 +75,7 @@ def declining(row: Declining) -> list[Named]:
 
 
 def search_rates(entry: Entry) -> SearchRates | None:
-    """What a row searched for beside what its language model was made to know.
-
-    None where that is not known: of other data or language models than the testbed's, and where no quiz asks for a fact
-    in the testbed's words.
-    """
+    """What a row searched for beside what its language model was made to know."""
     # The weights follow the name, as in keqa/tiny@344cc3aebc1a.
     if (entry.settings.lm or "").partition("@")[0] != _TINY:
         return None

@@ -26,7 +26,7 @@ from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.metrics.answers import exact_match
 from keqa.optimize.alignment import Settled
-from keqa.programs.gates.votes import leader
+from keqa.programs.draws import leader
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
 
@@ -212,10 +212,7 @@ def searched(record: QuestionRecord) -> list[tuple[str, bool]]:
 
 
 def unreadable(record: QuestionRecord) -> int:
-    """How many outputs of a question did not parse.
-
-    Each one is a degradation in its record, except one that nothing stood in for, which is the failure of its question.
-    """
+    """How many outputs of a question did not parse: those noted, and its failure where that was not noted."""
     noted = [(note.stage, note.cause) for note in record.degradations if note.cause in UNREADABLE]
     end = record.failure
     alone = end is not None and end.cause in UNREADABLE and (end.stage, end.cause) not in noted
@@ -223,10 +220,7 @@ def unreadable(record: QuestionRecord) -> int:
 
 
 def unparsed(lines: Sequence[Question]) -> Fraction:
-    """The share of outputs that did not parse.
-
-    A method that loses because its format is unknown to the LM has not been compared; a table has to show that.
-    """
+    """The share of outputs that did not parse: a method whose format is unknown to the LM has not been compared."""
     outputs = int(sum(_known("samples", lines)))
     return Fraction(min(sum(line.unreadable for line in lines), outputs), outputs) if outputs else Fraction(0)
 
@@ -308,7 +302,6 @@ def _numbers(line: RunLine) -> array[float]:
 
 
 def _naming(line: RunLine) -> int | None:
-    """How many of the passages of an open question name a gold answer."""
     passages = [] if line.record is None else line.record.passages
     pattern = naming(line.answers) if passages and line.answer_type == "short" else None
     if pattern is None:

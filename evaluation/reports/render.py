@@ -40,17 +40,12 @@ _LATEX = {
 
 
 class Rendered:
-    """A table with its notes for a rich console.
-
-    Where the terminal is too narrow, the columns are shown in several parts, each beginning with the names of the rows:
-    a number cut short is worse than a longer page. Labels are plain text: brackets in them are no markup.
-    """
+    """A table with its notes for a rich console."""
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lay it out for the width there is."""
         title: str | None = self._grid.title
         for columns in self._parts(options.max_width):
             yield self._table(columns, title)
@@ -157,7 +152,6 @@ def _inert(value: float | str | None) -> float | str:
 
 
 def _latex_groups(grid: Grid) -> Iterator[str]:
-    """The line of group names, with a rule under each."""
     if not any(column.group for column in grid.columns):
         return
     heads, rules, start = [], [], 1

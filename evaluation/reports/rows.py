@@ -174,11 +174,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
 
 
 def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_reference: bool = False) -> str:
-    """What a row is called: the method's title, with the arguments of its label; else the label.
-
-    A row is named for what ran: settings that take away what a method's paper describes are named, too (see
-    `keqa.programs.registry.Method`), and so is the utility reference that KEQA or an ablation ran without.
-    """
+    """What a row is called, which is what ran: the method's title, what it lacks, the arguments of its label."""
     known = METHODS.get(method)
     if known is None or not f"{label}-".startswith(f"{method}-"):
         return label
@@ -192,10 +188,7 @@ def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_re
 
 
 def groups_of(entries: Iterable[Entry]) -> list[Group]:
-    """The groups of columns: data sets where there are several, else kinds of question, else all questions.
-
-    Two splits of a data set are as two data sets. A question of several kinds is in the group of each.
-    """
+    """The groups of columns: data sets where there are several, else kinds of question, else all questions."""
     lines: dict[Identity, Question] = {}
     for entry in entries:
         lines |= {identity: line for identity, line in entry.lines.items() if identity not in lines}
@@ -238,10 +231,7 @@ def paired(
 
 
 def sweep(entries: Sequence[Entry], method: str, facet: Facet) -> list[Entry]:
-    """The rows of a method that differ in one setting alone, in its order, one for each of its values.
-
-    None where it has one value only. Where several settings were changed, the longest such curve.
-    """
+    """The longest curve of a method: rows that differ in one setting alone, in its order; none of one value only."""
     curves: dict[Any, dict[Any, Entry]] = {}
     for entry in entries:
         value = getattr(entry.settings, facet)
@@ -289,7 +279,6 @@ def _facets(entry: Entry, besides: str = "") -> tuple[Any, ...]:
 
 
 def _row_of(header: RunHeader, rows: list[Entry]) -> Entry:
-    """The row of a run among those of its label and method; a new one where it belongs to none."""
     lacking = header.configuration.lacks_reference
     new = Entry(header, title_of(header.method, header.label, header.configuration.settings, without_reference=lacking))
     alike = [row for row in rows if (row.means, row.program) == (new.means, new.program)]
@@ -318,7 +307,6 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
 
 
 def _mixed(first: Question, its_header: RunHeader, line: Question, header: RunHeader) -> str:
-    """Why two lines are no answers to one question."""
     files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
     if first.question != line.question:
         differing = f"different questions, {first.question!r} and {line.question!r},"

@@ -48,11 +48,7 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
 def write(
     folder: Path | str, entries: Sequence[Entry], *, plots: bool | None = None, more: Sequence[Grid] = ()
 ) -> list[Path]:
-    """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves.
-
-    No language model is asked: run files are all that is needed, so that everything can be drawn again. Figures are
-    drawn where `plots` says so; where it is None, if matplotlib is installed. Further tables are written beside them.
-    """
+    """Write tables as CSV, Markdown and LaTeX, the points of figures as CSV, and the figures themselves."""
     folder = Path(folder)
     drawn = figures(entries)
     grids = [*tables(entries), *more]

@@ -45,10 +45,7 @@ def compare_with_paper(entries: Sequence[Entry], labels: Labels | None = None, l
 
 
 def _pairs(name: str, datasets: Sequence[str], title: str, entries: Sequence[Entry], *notes: str) -> Grid | None:
-    """A row for each method that the paper has too, a pair of columns for each of its figures.
-
-    A row stands beside the paper's row for what ran: KEQA without a utility reference beside its "w/o R".
-    """
+    """A row for each method beside the paper's row for what ran, a pair of columns for each of its figures."""
     figures = published("keqa", name)
     kept = {entry: row for entry in entries if (row := _as_published(entry)) in {method for method, _, _ in figures}}
     columns = dict.fromkeys((dataset, of) for place in datasets for _, dataset, of in figures if dataset == place)
@@ -61,10 +58,7 @@ def _pairs(name: str, datasets: Sequence[str], title: str, entries: Sequence[Ent
 
 
 def _as_published(entry: Entry) -> str:
-    """The method of the KEQA paper's tables that ran, by its name; empty where the paper has none.
-
-    KEQA without a utility reference is the paper's "w/o R", and its other ablations all have one.
-    """
+    """The method of the KEQA paper's tables that ran, by its name; empty where the paper has none."""
     if not (entry.own and entry.settings.lacks_reference):
         return entry.method
     return "keqa-no-reference" if entry.kind == KEQA or entry.method == "keqa-no-reference" else ""

@@ -177,7 +177,6 @@ def estimate_compilation(
 
 
 def _bounds(spent: Callable[[bool], Mapping[str, Spent]]) -> dict[str, Bounds]:
-    """What is spent on each language model where it knows everything, and where it knows nothing."""
     known, unknown = spent(True), spent(False)
     return {model: Bounds(known[model], unknown[model]) for model in known}
 
@@ -299,7 +298,6 @@ def _no_golds(question: str) -> Sequence[str]:
 
 
 def _cost(program: Any, question: Any) -> Cost:
-    """What a question costs, with an answer or without."""
     example = as_example(question)
     try:
         asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
@@ -317,7 +315,6 @@ def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
 
 
 def _paid(spent: Iterable[tuple[str, Spent]]) -> float | None:
-    """What has a known price; None where nothing has."""
     prices = [paid for model, some in spent if (paid := price(model, some)) is not None]
     return sum(prices) if prices else None
 

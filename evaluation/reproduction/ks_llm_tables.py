@@ -195,7 +195,6 @@ def _case(runs: Sequence[KSRun]) -> Grid | None:
 
 
 def _first(runs: Sequence[KSRun]) -> list[KSRun]:
-    """The runs on the first set with the first LM."""
     return [one for one in runs if (one.dataset, one.lm) == (runs[0].dataset, runs[0].lm)]
 
 
@@ -204,7 +203,6 @@ def _title(method: str) -> Cell:
 
 
 def _scored(one: KSRun | None, group: str = "", before: str = "") -> list[Named]:
-    """EM and the recall of the selection."""
     em, recall = (EMPTY, EMPTY) if one is None else (_percent(one.em), _percent(one.recall))
     return [((f"{before}EM", group), em), ((f"{before}recall", group), recall)]
 

@@ -15,9 +15,9 @@ from keqa.optimize.asking import Progress
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
+from keqa.programs.examination import means_the_same
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.predictor import Predictor, whole_prompt
-from keqa.programs.stages.examination import means_the_same
 from keqa.signatures import JudgeConsistency
 from keqa.storage.journal import Journal
 

@@ -39,7 +39,6 @@ class Tally:
     """What stand-ins were asked for: calls, and tokens read and written. Safe to use from many threads."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
         self.calls = self.read = self.written = 0
         self._lock = threading.Lock()
 
@@ -69,10 +68,7 @@ def stand_in(knows: bool, tokens: Callable[[str], int], tally: Tally | None = No
 
 
 def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Path, top_k: int) -> Path:
-    """A compiled KEQA that is none: its reference shows real passages with labels that nobody gave.
-
-    What the prompts of one with a reference cost is so known before R is built.
-    """
+    """A compiled KEQA that is none: its reference shows real passages with labels that nobody gave."""
     entries = [
         Entry(one.id, one.question, hit.passage.rendered, place % 2 == 0)
         for one in questions[:_SHOWN]

@@ -102,11 +102,7 @@ def build_program(
     progress: Progress,
     command: str = "",
 ) -> Built:
-    """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it.
-
-    Every call is kept in ``FOLDER.work`` at once, so that the same call resumes, and one with more
-    training questions labels the further ones only.
-    """
+    """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it."""
     program = KEQA(retriever, lms=lms, **SETTINGS)
     labeller = Labeller(program, correctness=f1)
     examples = list(training.examples)

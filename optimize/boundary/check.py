@@ -17,9 +17,10 @@ from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
 from keqa.metrics.confidence import auroc, brier, expected_calibration_error, prediction_rejection_ratio, reliability
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
-from keqa.programs.boundary.features import certainty, consistency
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
+from keqa.programs.boundary.light import certainty, consistency
+from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads
 from keqa.programs.calls.batch import in_parallel
+from keqa.programs.draws import Draws
 
 _AT_ONCE = 8
 DRAWS = 5
@@ -31,7 +32,7 @@ _MOST_READINGS = 5
 class Reading:
     """A quiz as a gate would come to see it."""
 
-    signals: Signals
+    signals: Draws
     mastery: float
     certainty: float
 
@@ -124,7 +125,7 @@ def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
     """
     agreement = certainty(quiz.signals())
     if reads == "quiz":
-        return [Reading(Signals(answer_type=quiz.answer_type), float(quiz.accuracy), agreement)]
+        return [Reading(Draws(answer_type=quiz.answer_type), float(quiz.accuracy), agreement)]
     sets = list(_sets(quiz, 1 if reads == "draft" else DRAWS))[:_MOST_READINGS]
     return [Reading(quiz.signals(some), float(_leading_right(quiz, some)), agreement) for some in sets]
 

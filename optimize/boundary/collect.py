@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,21 +21,21 @@ from keqa.data.example import Example, as_examples
 from keqa.data.question import AnswerType
 from keqa.data.quiz_references import plain
 from keqa.errors import InputError
-from keqa.metrics.answers import exact_match, same_answer
+from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.model import Signals, root_digest
+from keqa.programs.boundary.model import root_digest
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import is_transient
-from keqa.programs.calls.session import NoCopy
+from keqa.programs.calls.session import NoCopy, Session, run_blocking
+from keqa.programs.draws import Draws
+from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
-from keqa.programs.gates import IF_ANY, AllSamplesGate, Votes
+from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
 from keqa.programs.shared_draws import DrawStore, SharedDraws
-from keqa.programs.stages.assessment import Assessment
-from keqa.programs.stages.examination import Examination
 from keqa.storage.files import atomic_write, private_folder
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
@@ -71,16 +72,16 @@ class CollectedQuiz(Record):
         """The share of right answers: KBM's mastery."""
         return Fraction(sum(draw.right for draw in self.draws), len(self.draws))
 
-    def signals(self, draws: Sequence[CollectedDraw] | None = None) -> Signals:
+    def signals(self, draws: Sequence[CollectedDraw] | None = None) -> Draws:
         """What a boundary model reads of some draws; of all of them where None."""
         draws = self.draws if draws is None else draws
-        given = any(draw.probability is not None for draw in draws)
-        return Signals(
-            tuple(draw.text for draw in draws),
-            tuple(draw.probability for draw in draws) if given else (),
-            tuple(draw.first_token for draw in draws) if given else (),
-            self.answer_type,
-            tuple(self.choices),
+        return Draws.of(
+            [draw.text for draw in draws],
+            [draw.probability for draw in draws],
+            [draw.first_token for draw in draws],
+            quiz=self.quiz,
+            answer_type=self.answer_type,
+            choices=tuple(self.choices),
         )
 
 
@@ -135,17 +136,18 @@ def collect(
     if not asked:
         raise InputError("there is no question to collect answers to")
     like = program.examination
-    examination = _Drawing(tries, EveryDraw(), like.temperature, like.top_p, like.seed, like.bound)
-    examination.quiz, examination.shared = like.quiz, NoCopy(SharedDraws(probabilities=True, store=store))
+    examination = Examination(tries, None, like.temperature, like.top_p, like.seed, like.bound)
+    examination.quiz, examination.shared = like.quiz, NoCopy(SharedDraws(probabilities=IF_ANY, store=store))
 
-    def drawn(place: int) -> tuple[int, Assessment]:
-        one = asked[place]
-        return place, examination(one.quiz, one.answer_type, list(one.choices))
+    def drawn(place: int) -> tuple[int, Draws]:
+        one, session = asked[place], Session(like.bound, blocking=True)
+        made = partial(examination.every_draw, one.quiz, one.answer_type, one.choices)
+        return place, run_blocking(lambda: session.run(made()))
 
     quizzes: dict[int, CollectedQuiz] = {}
     watch = FailureMonitor("collecting", len(asked))
     for done, (place, found) in enumerate(in_parallel(drawn, watch.until(range(len(asked))), in_flight), start=1):
-        cause = next((draw.error for draw in found.draws if draw.error is not None), None)
+        cause = next((draw.error for draw in found.made if draw.error is not None), None)
         watch.count(cause, cause if cause is not None and is_transient(cause) else None)
         if cause is None:
             quizzes[place] = _collected(asked[place], found, correct)
@@ -201,13 +203,13 @@ def _quizzes(example: Example) -> list[GoldQuiz]:
     return parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]
 
 
-def _collected(asked: GoldQuiz, found: Assessment, correct: Correctness) -> CollectedQuiz:
+def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> CollectedQuiz:
     draws = []
-    for place, draw in enumerate(found.draws):
-        text = None if draw.abstained else draw.text
+    for draw in found.made:
+        text = draw.answer
         right = text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
-        likely = {"probability": _share(found.probabilities.get(place)), "first_token": _share(draw.first_token)}
-        draws.append(CollectedDraw(text=text, right=right, **likely))
+        whole, first = _share(draw.probability), _share(draw.first_token)
+        draws.append(CollectedDraw(text=text, right=right, probability=whole, first_token=first))
     kind: dict[str, Any] = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
     return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, golds=list(asked.golds), draws=draws, **kind)
 
@@ -215,24 +217,3 @@ def _collected(asked: GoldQuiz, found: Assessment, correct: Correctness) -> Coll
 def _share(probability: float | None) -> float | None:
     """A probability without the rounding errors of its logarithm."""
     return None if probability is None else min(1.0, max(0.0, probability))
-
-
-class EveryDraw(AllSamplesGate):
-    """Has all draws made, with their probabilities where there are any; its verdict is of no interest."""
-
-    name = "every draw"
-    needs_all_draws = True
-    threshold = Fraction(1)
-    asks = IF_ANY
-
-    def measure(self, votes: Votes) -> float:
-        """T_c."""
-        self.require_all(votes)
-        return float(votes.consistency)
-
-
-class _Drawing(Examination):
-    """Draws, and asks no judge: boundary models compare exact answers."""
-
-    async def _means_the_same(self, found: Assessment, text: str, first: str) -> bool:
-        return same_answer(text, first, found.answer_type, found.choices)

@@ -27,8 +27,7 @@ from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, qu
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
-from keqa.programs.boundary.features import certainty, masked, signal_values
-from keqa.programs.boundary.light import Aspect, Regression, Variant
+from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.boundary.model import Reads
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import chain, zip_longest
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ import dspy
 from dspy.primitives.module import set_attribute_by_name
 
 from keqa.data.question import Question
-from keqa.programs.arguments import TopK
+from keqa.programs.arguments import TopK, fraction_text
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
@@ -257,14 +258,16 @@ class ExaminingBaseline(SearchingBaseline):
         source: AnswerSource,
         *,
         known: bool,
-        passages: list[PassageVerdict],
+        threshold: Fraction | None = None,
         **measures: Any,
     ) -> None:
         """Write the answer into the record, and how it came about: the question is its own one quiz.
 
-        `known` says what the method took it for; it retrieves where not. `measures` are what decided, by the names of
-        `QuizRecord`.
+        `known` says what the method took it for; it retrieves where not. `measures` are what decided, against the
+        threshold, and what became of the passages, by the names of `QuizRecord`.
         """
         conclude(story, reply, source)
-        found = {"known": known, "retrieved": not known, "passages": passages, **measures}
+        if threshold is not None:
+            measures |= {"threshold": float(threshold), "threshold_exact": fraction_text(threshold)}
+        found = {"known": known, "retrieved": not known, **measures}
         story.quizzes = [examined(asked, gate=self.method, answer=reply.answer, source=source, **found)]

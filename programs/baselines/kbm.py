@@ -8,19 +8,20 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Share, Temperature, Tries, fraction_text
+from keqa.programs.arguments import Share, Temperature, Tries
 from keqa.programs.baselines.base import ExaminingBaseline, asked_inputs, unanswered, unread, verdicts
 from keqa.programs.boundary.light import LightModel
-from keqa.programs.boundary.model import BoundaryError, Judgement, Signals
+from keqa.programs.boundary.model import BoundaryError, Judgement
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
+from keqa.programs.draws import Draws
+from keqa.programs.examination import Examination
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
-from keqa.programs.gates.votes import reaches
+from keqa.programs.gates.gate import reaches
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import AnswerSource
-from keqa.programs.stages.examination import Examination
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeKnowledge
 
@@ -84,27 +85,26 @@ class KBM(ExaminingBaseline):
                 hits = []
         reply = await self.answered(asked, hits)
         source: AnswerSource = "passages" if hits else "memory" if known else "closed_book"
-        threshold = {"threshold": float(self.threshold), "threshold_exact": fraction_text(self.threshold)}
-        found = verdicts(hits, reply.read) if hits else passages
-        self.conclude(story, asked, reply, source, known=known, passages=found, certainty=measure, **threshold)
+        found = {"passages": verdicts(hits, reply.read) if hits else passages, "certainty": measure}
+        self.conclude(story, asked, reply, source, known=known, threshold=self.threshold, **found)
 
-    async def _examined(self, asked: Question) -> tuple[bool, float | None, Signals]:
+    async def _examined(self, asked: Question) -> tuple[bool, float | None, Draws]:
         """Whether the question is known, the judgement that counts, and the draws that the model read."""
         if self.model is None:
-            signals = Signals(answer_type=asked.answer_type, choices=tuple(asked.choices))
+            signals = Draws(answer_type=asked.answer_type, choices=tuple(asked.choices))
             measure = await self._measured(asked, signals, ())
             return measure is not None and reaches(measure, self.threshold), measure, signals
         with unanswered("examine"):
             place = (asked.question, asked.answer_type, list(asked.choices))
             found = await self.examination.acall(*place, number=1)
-        return bool(found.known), found.certainty, Signals.of(found.votes)
+        return found.known, found.verdict.measure, found
 
-    async def _settles(self, asked: Question, signals: Signals, hits: Sequence[Hit]) -> bool:
+    async def _settles(self, asked: Question, signals: Draws, hits: Sequence[Hit]) -> bool:
         """Whether the question is known with passages; they are read where that cannot be judged."""
         again = await self._measured(asked, signals, [hit.passage.rendered for hit in hits])
         return again is None or reaches(again, self.threshold)
 
-    async def _measured(self, asked: Question, signals: Signals, reference: Sequence[str]) -> float | None:
+    async def _measured(self, asked: Question, signals: Draws, reference: Sequence[str]) -> float | None:
         """The judgement that counts; None, with a note, where there is none."""
         try:
             if self.model is not None:

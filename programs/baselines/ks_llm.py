@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import dspy
 
 from keqa.data.question import Question
-from keqa.lms.tokens import cut_to_tokens
+from keqa.lms.local.tokenizing import cut_to_tokens
 from keqa.programs.arguments import Count, Word, whole
 from keqa.programs.baselines.base import (
     Reply,
@@ -156,18 +156,10 @@ class KSLLM(SearchingBaseline):
         reply = Reply.of(found)
         conclude(story, reply, "passages" if selected else "closed_book")
         read = {one.passage_id for one in selected}
-        story.quizzes = [
-            examined(
-                asked,
-                retrieved=searches,
-                passages=[_of_document(one, kept=one.passage_id in read) for one in verdicts(hits)],
-                evidence=evidence,
-                selected=selected,
-                triples=triples,
-                answer=story.answer,
-                source=story.answer_source,
-            )
-        ]
+        passages = [_of_document(one, kept=one.passage_id in read) for one in verdicts(hits)]
+        told = {"evidence": evidence, "selected": selected, "triples": triples, "answer": story.answer}
+        told |= {"retrieved": searches, "passages": passages, "source": story.answer_source}
+        story.quizzes = [examined(asked, **told)]
 
     async def _expanded(self, question: str, found: bool) -> list[str]:
         """The triples (equation 1); none where the language model gives none and the question can select instead.

@@ -17,10 +17,10 @@ from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import text_of
 from keqa.programs.calls.session import CallLimiter, gather, note
+from keqa.programs.examination import draw_identity, means_the_same
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource
-from keqa.programs.stages.examination import draw_identity, means_the_same
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerQuestion, JudgeConsistency, ReasonFromMemory, RephraseQuestion, TranslateQuestion
@@ -125,18 +125,9 @@ class Rowen(ExaminingBaseline):
         if reply is None:
             raise UnansweredError("answer", "NoAnswer", "neither memory nor passages gave an answer")
         source: AnswerSource = "passages" if repaired else "memory" if known else "closed_book"
-        self.conclude(
-            story,
-            asked,
-            reply,
-            source,
-            known=known,
-            passages=verdicts(hits, repaired.read) if repaired else unread(hits),
-            consistency=float(score),
-            consistency_exact=fraction_text(score),
-            threshold=float(self.min_consistency),
-            threshold_exact=fraction_text(self.min_consistency),
-        )
+        passages = verdicts(hits, repaired.read) if repaired else unread(hits)
+        exact = {"consistency": float(score), "consistency_exact": fraction_text(score), "passages": passages}
+        self.conclude(story, asked, reply, source, known=known, threshold=self.min_consistency, **exact)
 
     async def _first(self, asked: Question) -> Reply | None:
         try:

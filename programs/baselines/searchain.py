@@ -13,11 +13,11 @@ from keqa.programs.baselines.base import Gathered, SearchingBaseline, answer_fro
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
+from keqa.programs.examination import means_the_same
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import QuizRecord
 from keqa.programs.stages.answering import Answering, Summarizing
-from keqa.programs.stages.examination import means_the_same
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
 from keqa.signatures.baselines import UNSOLVED

@@ -14,10 +14,10 @@ from keqa.programs.baselines.base import ExaminingBaseline, Reply, from_passages
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, gather, note
+from keqa.programs.gates.question import wants_retrieval
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict
-from keqa.programs.stages.gate_question import wants_retrieval
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import DecideRetrieval, JudgeRelevance, JudgeSupport, RateUsefulness

@@ -7,7 +7,7 @@ There are three kinds: light, trained in seconds; fine-tuned, as KBM's; and prom
 from keqa.programs.boundary.asked import FinetunedModel, PromptedModel
 from keqa.programs.boundary.files import read_model
 from keqa.programs.boundary.light import LightModel
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads, Signals
+from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads
 
 __all__ = [
     "BoundaryError",
@@ -17,6 +17,5 @@ __all__ = [
     "LightModel",
     "PromptedModel",
     "Reads",
-    "Signals",
     "read_model",
 ]

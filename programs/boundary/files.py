@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary.asked import FinetunedModel, PromptedModel, beside
+from keqa.programs.boundary.asked import FinetunedModel, PromptedModel
 from keqa.programs.boundary.light import LightModel
 from keqa.programs.boundary.model import FORMAT, VERSION, BoundaryModel
 from keqa.storage.untrusted import open_regular, parse_json, reasons
@@ -22,8 +22,8 @@ _KINDS: Mapping[Any, type[FinetunedModel | LightModel | PromptedModel]] = {
 }
 
 
-def model_from(value: Any, where: str | Path = "the boundary model") -> BoundaryModel:
-    """A boundary model from JSON values, which may come from a stranger: it names no file."""
+def model_from(value: Any, where: str | Path = "the boundary model", lm: str | None = None) -> BoundaryModel:
+    """A boundary model from JSON values, which may come from a stranger: they name no file."""
     if not isinstance(value, Mapping) or value.get("format") != FORMAT:
         raise ConfigurationError(f"{where} is no boundary model; keqa boundary train makes one")
     kind = value.get("kind")
@@ -31,24 +31,26 @@ def model_from(value: Any, where: str | Path = "the boundary model") -> Boundary
         raise ConfigurationError(f"{where} is a boundary model of another version of KEQA; train it again")
     if kind != "light" and "lm" in value:
         raise ConfigurationError(f"{where} names a language model, which what is saved with a program may not")
-    return _validated(kind, value, where)
+    try:
+        return _KINDS[kind].model_validate(dict(value) if lm is None else {**value, "lm": _beside(where, lm)})
+    except ValidationError as error:
+        raise ConfigurationError(f"{where} cannot be used: {reasons(error)}") from None
 
 
 def read_model(path: str | Path) -> BoundaryModel:
-    """Read the file of a boundary model."""
+    """Read the file of a boundary model; that of a fine-tuned one names the folder of its weights, beside it."""
     with open_regular(path, links=True) as stream:
         content = stream.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:
         raise ConfigurationError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
-    value = parse_json(content, path)
-    if isinstance(value, Mapping) and value.get("kind") == "finetuned" and isinstance(value.get("lm"), str):
-        model_from({name: one for name, one in value.items() if name != "lm"}, path)
-        return _validated("finetuned", {**value, "lm": beside(path, value["lm"])}, path)
-    return model_from(value, path)
+    value, lm = parse_json(content, path), None
+    if isinstance(value, dict) and value.get("kind") == "finetuned" and isinstance(value.get("lm"), str):
+        lm = value.pop("lm")
+    return model_from(value, path, lm)
 
 
-def _validated(kind: str, value: Mapping[str, Any], where: str | Path) -> BoundaryModel:
-    try:
-        return _KINDS[kind].model_validate(dict(value))
-    except ValidationError as error:
-        raise ConfigurationError(f"{where} cannot be used: {reasons(error)}") from None
+def _beside(file: str | Path, name: str) -> str:
+    place = Path(file).resolve().parent / name
+    if Path(name).name != name or name in ("", ".", "..") or not place.is_dir():
+        raise ConfigurationError(f"{file} names {name[:80]!a}, which is no folder beside it")
+    return str(place)

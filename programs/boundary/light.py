@@ -1,5 +1,8 @@
 """The light boundary model: an embedding of the quiz and a few signals, weighed by a calibrated logistic regression.
 
+What it sees of a quiz and its draws is the same in training and in use. Draws are compared by their exact answers after
+normalisation, as in KBM, and not by a judge: so that collecting labels asks none.
+
 A model is a JSON file. It may come from a stranger: it holds nothing but numbers and names, all of them bounded, and
 the embedders that it may name are the built-in ones.
 """
@@ -7,27 +10,97 @@ the embedders that it may name are the built-in ones.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from keqa.programs.boundary.features import masked, signal_values
+from keqa.metrics.answers import tokens
+from keqa.metrics.samples import CERTAINTIES, CertaintyForm, answer_type_sizes, lexical_similarity
 from keqa.programs.boundary.model import (
     BoundaryError,
+    EmbedderName,
     Judgement,
     Reads,
     SavedModel,
-    Signals,
     Strict,
     digest,
-    refuse_unknown,
     shared_embedder,
 )
+from keqa.programs.draws import Draws
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Aspect = Literal["mastery", "certainty"]
 Variant = Literal["probabilities", "texts"]
+
+_WORD = re.compile(r"\w+(?:['’.-]\w+)*")
+_NAMES = re.compile(r"(?:<name>\s+)+<name>")
+# Keeps the logarithm of a draw without probability finite.
+_LEAST = 1e-3
+
+
+def masked(quiz: str) -> str:
+    """A quiz without what distinguishes it from others of its kind: each name is ``<name>``, each number ``<number>``.
+
+    A name is what begins with a capital letter and is not the first word; several in succession are one.
+    """
+
+    def mask(match: re.Match[str]) -> str:
+        word = match[0]
+        if word[0].isdigit():
+            return "<number>"
+        return "<name>" if word[0].isupper() and match.start() > 0 else word.lower()
+
+    return _NAMES.sub("<name>", _WORD.sub(mask, quiz.strip()))
+
+
+def consistency(draws: Draws) -> float:
+    """The share of the most frequent answer in all draws: T_c over exact answers."""
+    return max(_sizes(draws), default=0) / max(draws.drawn, 1)
+
+
+def certainty(draws: Draws, form: CertaintyForm = "by_samples") -> float:
+    """The certainty over exact answers, an abstention agreeing with nothing; in `by_samples` from 0 to 1."""
+    sizes = _sizes(draws)
+    groups = sizes + [1] * (draws.drawn - sum(sizes))
+    return CERTAINTIES[form](groups) if groups else 0.0
+
+
+def signal_values(reads: Reads, draws: Draws, probabilities: bool) -> dict[str, float]:
+    """The signals of draws by name."""
+    if reads == "quiz":
+        return {}
+    draws = draws.first(1) if reads == "draft" else draws
+    answers, count = draws.answers, max(draws.drawn, 1)
+    likely = _likelihoods(draws) if probabilities else {}
+    if reads == "draft":
+        (answer,) = answers or (None,)
+        found = {"abstained": float(answer is None), "length": math.log1p(len(tokens(answer or "")))} | likely
+        return found | ({"log first token": math.log(likely["first token"] + _LEAST)} if likely else {})
+    return {
+        "consistency": consistency(draws),
+        "certainty by types": certainty(draws, "by_types"),
+        "certainty by samples": certainty(draws, "by_samples"),
+        "lexical similarity": lexical_similarity(answers or (None,), "rouge_l", draws.answer_type, draws.choices),
+        "abstained": answers.count(None) / count,
+    } | likely
+
+
+def _likelihoods(draws: Draws) -> dict[str, float]:
+    """The mean probability of the answers and of their first tokens; what is no answer counts as 0."""
+    answered = [draw for draw in draws.made if draw.answer is not None]
+    count = max(draws.drawn, 1)
+    whole = sum(draw.probability or 0.0 for draw in answered) / count
+    first = (
+        sum((draw.probability or 0.0) if draw.first_token is None else draw.first_token for draw in answered) / count
+    )
+    return {"probability": whole, "log probability": math.log(whole + _LEAST), "first token": first}
+
+
+def _sizes(draws: Draws) -> list[int]:
+    said = [answer for answer in draws.answers if answer is not None]
+    return answer_type_sizes(said, draws.answer_type, draws.choices)
 
 
 class Signal(Strict):
@@ -49,17 +122,15 @@ class Regression(Strict):
 
     def probability(self, signals: Mapping[str, float], embedding: Any) -> float:
         """What it says of a quiz."""
-        score = self.bias + float(embedding @ self._weights(len(embedding)))
+        import numpy as np
+
+        if len(embedding) != len(self.words):
+            places = f"{len(embedding)} places, the model weights for {len(self.words)}"
+            raise BoundaryError(f"the embedding of a quiz has {places}")
+        score = self.bias + float(embedding @ np.asarray(self.words))
         score += sum(one.weight * (signals[name] - one.mean) / one.scale for name, one in self.signals.items())
         calibrated = self.slope * score + self.offset
         return 1 / (1 + math.exp(-calibrated)) if calibrated > -700 else 0.0
-
-    def _weights(self, length: int) -> Any:
-        import numpy as np
-
-        if length != len(self.words):
-            raise BoundaryError(f"the embedding of a quiz has {length} places, the model weights for {len(self.words)}")
-        return np.asarray(self.words)
 
 
 class LightModel(SavedModel):
@@ -67,19 +138,18 @@ class LightModel(SavedModel):
 
     kind: Literal["light"] = "light"
     reads: Reads
-    embedder: Annotated[str, Field(max_length=100)]
+    embedder: EmbedderName
     heads: dict[Aspect, dict[Variant, Regression]]
 
     def model_post_init(self, context: Any) -> None:
         """Refuse what is well-formed and cannot judge."""
-        refuse_unknown(self.embedder)
         if self.heads.keys() != {"mastery", "certainty"}:
             raise ValueError("heads has mastery and certainty")
         for aspect, variants in self.heads.items():
             if "texts" not in variants:
                 raise ValueError(f"{aspect} lacks the weights of texts")
             for variant, head in variants.items():
-                wanted = signal_values(self.reads, Signals((None,), (None,)), variant == "probabilities").keys()
+                wanted = signal_values(self.reads, Draws.of((None,)), variant == "probabilities").keys()
                 if head.signals.keys() != wanted:
                     raise ValueError(f"{aspect}, {variant}: the signals of this version are {', '.join(wanted)}")
         shared_embedder(self.embedder)
@@ -89,17 +159,17 @@ class LightModel(SavedModel):
         """Whether it was trained on draws with the probabilities of their tokens."""
         return all("probabilities" in variants for variants in self.heads.values()) and self.reads != "quiz"
 
-    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+    def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
         """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
-        read = signals.draft if self.reads == "draft" else signals
-        if self.reads != "quiz" and not read.answers:
+        if self.reads != "quiz" and not draws.drawn:
             raise BoundaryError(f"the boundary model reads {self.reads}, and nothing was drawn")
+        read = draws.first(1) if self.reads == "draft" else draws
         likely = self.uses_probabilities and read.has_probabilities
-        values = signal_values(self.reads, read, likely)
         try:
             embedding = shared_embedder(self.embedder).embed([masked(quiz)])[0]
         except (RuntimeError, OSError, ValueError) as error:
             raise BoundaryError(f"the embedder {self.embedder} failed: {error}") from error
+        values = signal_values(self.reads, read, likely)
         variant: Variant = "probabilities" if likely else "texts"
         judged = {aspect: heads[variant].probability(values, embedding) for aspect, heads in self.heads.items()}
         return Judgement(judged["mastery"], judged["certainty"])

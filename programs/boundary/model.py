@@ -11,15 +11,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from keqa.errors import KeqaError
+from keqa.programs.draws import Draws
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
-
-if TYPE_CHECKING:
-    from keqa.programs.gates.votes import Votes
 
 Reads = Literal["quiz", "draft", "draws"]
 """What a boundary model reads, which is what it costs: the quiz alone, one draw beside it, or all draws."""
@@ -42,45 +40,6 @@ class Judgement:
     certainty: float
 
 
-@dataclass(frozen=True)
-class Signals:
-    """The draws that were made for a quiz, as far as a boundary model reads them.
-
-    Attributes:
-        answers: The text of each draw; None for an abstention or a failure.
-        probabilities: That the LM gave to each answer, normalised by its length; empty where it gives none.
-        first_tokens: The probability of each answer's first token; empty where the LM gives none.
-        answer_type: What kind of answer the quiz wants.
-        choices: The options of a choice.
-    """
-
-    answers: tuple[str | None, ...] = ()
-    probabilities: tuple[float | None, ...] = ()
-    first_tokens: tuple[float | None, ...] = ()
-    answer_type: str = "short"
-    choices: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, votes: Votes) -> Signals:
-        """What the draws of a quiz show so far."""
-        return cls(votes.answers, votes.probabilities, votes.first_tokens, votes.answer_type, votes.choices)
-
-    @property
-    def draft(self) -> Signals:
-        """The first draw alone."""
-        return Signals(self.answers[:1], self.probabilities[:1], self.first_tokens[:1], self.answer_type, self.choices)
-
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether every answer was drawn with its probability; an abstention needs none."""
-        if not self.probabilities:
-            return bool(self.answers) and all(answer is None for answer in self.answers)
-        if len(self.probabilities) != len(self.answers):
-            return False
-        pairs = zip(self.answers, self.probabilities, strict=True)
-        return all(probability is not None for answer, probability in pairs if answer is not None)
-
-
 class BoundaryModel(Protocol):
     """Judges whether a language model knows the answer to a quiz. Safe to call from many threads."""
 
@@ -92,12 +51,12 @@ class BoundaryModel(Protocol):
     def uses_probabilities(self) -> bool:
         """Whether its judgement is better where the draws come with the probabilities of their tokens."""
 
-    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+    def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
         """Judge a quiz.
 
         Args:
             quiz: Its resolved text.
-            signals: The draws that were made; of more than it reads, the first ones count.
+            draws: Those that were made, and what the quiz asks for; of more than it reads, the first ones count.
             reference: Passages that the LM would be given, for models that judge with them; others read none.
 
         Raises:
@@ -118,6 +77,16 @@ ROLE = "boundary"
 
 Root = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 """Digest of the id of a question; see `root_digest`."""
+
+
+def _built_in(embedder: str) -> str:
+    if not is_built_in(embedder):
+        raise ValueError(f"the embedder {embedder!a:.80} is none of the built-in ones")
+    return embedder
+
+
+EmbedderName = Annotated[str, Field(max_length=100), AfterValidator(_built_in)]
+"""An embedder that a file may name."""
 
 
 class Strict(BaseModel):
@@ -149,20 +118,6 @@ class SavedModel(Strict):
     __str__ = __repr__
 
 
-class AskedModel(SavedModel):
-    """A boundary model that asks a language model before any draw, and so reads the quiz alone."""
-
-    @property
-    def reads(self) -> Reads:
-        """The quiz alone."""
-        return "quiz"
-
-    @property
-    def uses_probabilities(self) -> bool:
-        """Of draws it reads none."""
-        return False
-
-
 def root_digest(root: str) -> str:
     """The id of a question as a model keeps it: what is in it stays with its owner."""
     return hashlib.blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -171,12 +126,6 @@ def root_digest(root: str) -> str:
 def digest(value: Any) -> str:
     """A short name for JSON values that judgements depend on."""
     return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=10).hexdigest()
-
-
-def refuse_unknown(embedder: str) -> None:
-    """Refuse an embedder that a file may not name."""
-    if not is_built_in(embedder):
-        raise ValueError(f"the embedder {embedder!a:.80} is none of the built-in ones")
 
 
 @cache

@@ -3,11 +3,23 @@
 KEQA's own is `VoteGate`. `keqa.programs.gates.registry` lists all of them, and docs/extending.md shows how to add one.
 """
 
-from keqa.programs.gates.base import IF_ANY, AllSamplesGate, GateNote, LeaderGate, NamedGate, asks, question_of
+from keqa.programs.draws import Draw, Draws
 from keqa.programs.gates.boundary import BoundaryGate
-from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate
-from keqa.programs.gates.consistency import VoteGate
-from keqa.programs.gates.random import RandomGate
+from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate, RandomGate
+from keqa.programs.gates.gate import (
+    IF_ANY,
+    AllSamplesGate,
+    Gate,
+    LeaderGate,
+    NamedGate,
+    Verdict,
+    VoteGate,
+    as_fraction,
+    asks,
+    question_of,
+    reaches,
+)
+from keqa.programs.gates.question import GateQuestion
 from keqa.programs.gates.uncertainty import (
     CertaintyGate,
     ConfidenceGate,
@@ -15,7 +27,6 @@ from keqa.programs.gates.uncertainty import (
     ProbabilityGate,
     PromptGate,
 )
-from keqa.programs.gates.votes import Gate, Votes, as_fraction, leader, leader_is_fixed, reaches, smallest_wave
 
 __all__ = [
     "IF_ANY",
@@ -24,8 +35,10 @@ __all__ = [
     "BoundaryGate",
     "CertaintyGate",
     "ConfidenceGate",
+    "Draw",
+    "Draws",
     "Gate",
-    "GateNote",
+    "GateQuestion",
     "Golds",
     "LeaderGate",
     "LexicalSimilarityGate",
@@ -35,13 +48,10 @@ __all__ = [
     "ProbabilityGate",
     "PromptGate",
     "RandomGate",
+    "Verdict",
     "VoteGate",
-    "Votes",
     "as_fraction",
     "asks",
-    "leader",
-    "leader_is_fixed",
     "question_of",
     "reaches",
-    "smallest_wave",
 ]

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Kind, Share, Word, checked, fraction_text
 from keqa.programs.boundary.files import model_from, read_model
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Signals
-from keqa.programs.gates.base import IF_ANY, GateNote, NamedGate
-from keqa.programs.gates.votes import Votes, reaches
+from keqa.programs.boundary.model import BoundaryError, BoundaryModel
+from keqa.programs.draws import Draws
+from keqa.programs.gates.gate import IF_ANY, NamedGate, Verdict, reaches
+from keqa.programs.records import Degradation
 
 
 def _model(value: Any) -> BoundaryModel:
@@ -27,10 +28,9 @@ def _model(value: Any) -> BoundaryModel:
     return value  # type: ignore[no-any-return]
 
 
-THRESHOLD = Fraction(4, 5)
-"""Of a gate that is given none."""
-
 MODEL = Kind("a boundary model, or its file", _model)
+
+_SAID = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws": "all draws decide"}
 
 
 @checked
@@ -57,70 +57,37 @@ class BoundaryGate(NamedGate):
 
     model: Annotated[Any, MODEL] = field(hash=False)
     of: Literal["mastery", "certainty"] = "mastery"
-    threshold: Annotated[Fraction, Share] = THRESHOLD
+    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
     name: Word = "boundary model"
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
-        """Refuse a saved program that names a file instead of holding its model.
-
-        Raises:
-            ConfigurationError: It does.
-        """
+        """Refuse a saved program that names a file instead of holding its model."""
         if not isinstance(values.get("model"), Mapping):
             raise ConfigurationError("a saved BoundaryGate holds its model, and opens no file")
 
-    @property
-    def needs_all_draws(self) -> bool:
-        """Whether its model reads all draws."""
-        return bool(self.model.reads == "draws")
-
-    def decide(self, votes: Votes) -> bool | None:
-        """Known or not, once so much is drawn as the model reads; without an answer from a draw it is not."""
-        if self.wave(votes):
-            return None
-        if self.model.reads != "quiz" and not votes.sizes:
-            return False
-        measure = self.measure(votes)
-        return measure is not None and reaches(measure, self.threshold)
-
-    def wave(self, votes: Votes) -> int:
-        """What is left of the draws that the model reads."""
-        return max(0, {"quiz": 0, "draft": 1, "draws": votes.tries}[self.model.reads] - votes.drawn)
-
-    def measure(self, votes: Votes) -> float | None:
-        """What the model says; None where it cannot judge."""
+    def decide(self, draws: Draws) -> Verdict | int:
+        """The model's verdict, once so much is drawn as it reads; without an answer from a draw a quiz is unknown."""
+        reads = self.model.reads
+        wanted = {"quiz": 0, "draft": 1, "draws": draws.tries}[reads] - draws.drawn
+        if wanted > 0:
+            return wanted
         try:
-            return float(getattr(self._judged(votes), self.of))
-        except BoundaryError:
-            return None
-
-    def notes(self, votes: Votes) -> list[GateNote]:
-        """Whether the model could not judge, or judged without the probabilities that it was trained with."""
-        try:
-            self._judged(votes)
+            # What else is drawn once the draft has decided, to choose an answer, changes no verdict.
+            judged = self.model.judge(draws.quiz, draws.first(1) if reads == "draft" else draws)
         except BoundaryError as error:
-            return [GateNote("boundary", "BoundaryError", str(error), "taken for unknown")]
-        read = Signals.of(votes)
-        if self.model.uses_probabilities and any(votes.answers) and not read.has_probabilities:
+            return Verdict(False, note=_note("BoundaryError", str(error), "taken for unknown"))
+        measure, note = float(getattr(judged, self.of)), None
+        if self.model.uses_probabilities and any(draws.answers) and not draws.has_probabilities:
             message = "the language model gave no token probabilities, which the boundary model was trained with"
-            return [GateNote("boundary", "NoProbabilities", message, "judged by the texts alone", harmless=True)]
-        return []
+            note = _note("NoProbabilities", message, "judged by the texts alone", harmless=True)
+        if reads != "quiz" and not draws.sizes:
+            return Verdict(False, measure, note=note)
+        known = reaches(measure, self.threshold)
+        than = "reaches" if known else "is below"
+        why = f"{_SAID[reads]}: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
+        return Verdict(known, measure, why, note)
 
-    def why_stopped(self, votes: Votes) -> str | None:
-        """What the model said of what it read."""
-        measure = self.measure(votes)
-        if measure is None or (votes.drawn and not votes.sizes):
-            return None
-        texts = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws": "all draws decide"}
-        said = texts[self.model.reads]
-        than = "reaches" if reaches(measure, self.threshold) else "is below"
-        return f"{said}: {self.of} {measure:.2f} {than} {fraction_text(self.threshold)}"
 
-    def _judged(self, votes: Votes) -> Judgement:
-        signals = Signals.of(votes)
-        # What else is drawn once the draft has decided, to choose an answer, changes no verdict.
-        if self.model.reads == "draft":
-            signals = signals.draft
-        judged: Judgement = self.model.judge(votes.quiz, signals)
-        return judged
+def _note(cause: str, message: str, action: str, *, harmless: bool = False) -> Degradation:
+    return Degradation(stage="boundary", cause=cause, message=message, action=action, harmless=harmless)

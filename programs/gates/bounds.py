@@ -1,7 +1,8 @@
-"""Gates that measure nothing: the bounds of a comparison of gates."""
+"""Gates that measure nothing: the bounds of a comparison of gates, and chance."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,9 +12,9 @@ from keqa.data.quiz_references import plain
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
-from keqa.programs.arguments import CORRECTNESS, GOLDS, Share, Word, checked
-from keqa.programs.gates.base import LeaderGate
-from keqa.programs.gates.votes import Votes, reaches
+from keqa.programs.arguments import CORRECTNESS, GOLDS, Seed, Share, Word, checked
+from keqa.programs.draws import Draws
+from keqa.programs.gates.gate import LeaderGate, Verdict, reaches
 
 Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 """From the resolved text of a quiz to its gold answers."""
@@ -29,12 +30,11 @@ class AlwaysRetrieveGate(LeaderGate):
     kind = "always retrieve"
 
     name: Word = "always retrieve"
-    needs_all_draws: bool = False
     threshold: None = None
 
-    def retrieves(self, votes: Votes) -> bool:
-        """Always."""
-        return True
+    def at_once(self, draws: Draws) -> Verdict:
+        """Unknown, always."""
+        return Verdict(False)
 
 
 @checked
@@ -47,8 +47,50 @@ class NeverRetrieveGate(LeaderGate):
     kind = "never retrieve"
 
     name: Word = "never retrieve"
-    needs_all_draws: bool = False
     threshold: None = None
+
+
+@checked
+@dataclass(frozen=True)
+class RandomGate(LeaderGate):
+    """Retrieves for a share of the quizzes, whatever the draws say: the level that a gate has to beat.
+
+    Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
+    tossed for each text by itself, so that of few quizzes rather more or fewer are retrieved for. What random retrieval
+    scores at exactly the ratio of another gate, tables say in expectation.
+
+    Attributes:
+        threshold: The share of quizzes to retrieve for; 0 and 1 are allowed.
+        seed: Another seed retrieves for others.
+    """
+
+    method = "gate-random"
+    title = "Random"
+    kind = "random"
+
+    threshold: Annotated[Fraction, Share]
+    seed: Seed = 0
+
+    @property
+    def name(self) -> str:
+        """For records."""
+        return f"random, retrieving {float(self.threshold):.3g}"
+
+    def chance(self, quiz: str) -> float:
+        """The quiz's number, evenly distributed from 0 to 1."""
+        if not quiz:
+            raise ConfigurationError("the random gate needs the text of the quiz")
+        digest = hashlib.blake2b(f"{self.seed}|{quiz}".encode(), digest_size=8).digest()
+        return (int.from_bytes(digest, "big") >> 11) / 2**53
+
+    def at_once(self, draws: Draws) -> Verdict | None:
+        """Unknown for that share of the numbers."""
+        chance = self.chance(draws.quiz)
+        return Verdict(False, chance) if chance < self.threshold else None
+
+    def on_leader(self, draws: Draws) -> Verdict:
+        """Known, with the quiz's number."""
+        return Verdict(True, self.chance(draws.quiz))
 
 
 @checked
@@ -72,28 +114,20 @@ class OracleGate(LeaderGate):
     correctness: Annotated[Correctness, CORRECTNESS] = exact_match
     threshold: Annotated[Fraction, Share] = Fraction(1)
     name: Word = "oracle"
-    needs_all_draws: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.golds, Mapping):
             object.__setattr__(self, "golds", {plain(quiz): answers for quiz, answers in self.golds.items()})
 
-    def knows(self, votes: Votes) -> bool:
-        """Whether the leading answer is right.
-
-        Raises:
-            ConfigurationError: There is no gold answer for the quiz.
-        """
-        return reaches(self.measure(votes), self.threshold)
-
-    def measure(self, votes: Votes) -> float:
-        """How right the leading answer is; 0 where there is none.
+    def on_leader(self, draws: Draws) -> Verdict:
+        """By how right the leading answer is; without one it is not.
 
         Raises:
             ConfigurationError: There is no gold answer for the quiz.
         """
         known = self.golds
-        golds = known.get(plain(votes.quiz)) if isinstance(known, Mapping) else known(votes.quiz)
+        golds = known.get(plain(draws.quiz)) if isinstance(known, Mapping) else known(draws.quiz)
         if not golds:
-            raise ConfigurationError(f"the oracle gate has no gold answer for the quiz {votes.quiz!r}")
-        return float(self.correctness(votes.leading, list(golds), votes.answer_type, votes.choices))
+            raise ConfigurationError(f"the oracle gate has no gold answer for the quiz {draws.quiz!r}")
+        measure = float(self.correctness(draws.leading, list(golds), draws.answer_type, draws.choices))
+        return Verdict(reaches(measure, self.threshold), measure)

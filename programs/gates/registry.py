@@ -11,11 +11,10 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from keqa.errors import ConfigurationError
-from keqa.programs.gates.base import NamedGate, question_of
 from keqa.programs.gates.boundary import BoundaryGate
-from keqa.programs.gates.bounds import AlwaysRetrieveGate, NeverRetrieveGate, OracleGate
-from keqa.programs.gates.consistency import VoteGate
-from keqa.programs.gates.random import RandomGate
+from keqa.programs.gates.bounds import AlwaysRetrieveGate, NeverRetrieveGate, OracleGate, RandomGate
+from keqa.programs.gates.gate import NamedGate, VoteGate, question_of
+from keqa.programs.gates.question import GateQuestion
 from keqa.programs.gates.uncertainty import (
     CertaintyGate,
     ConfidenceGate,
@@ -23,7 +22,6 @@ from keqa.programs.gates.uncertainty import (
     ProbabilityGate,
     PromptGate,
 )
-from keqa.programs.stages.gate_question import GateQuestion
 
 # In the order in which methods are listed.
 _ALL: tuple[type[Any], ...] = (
@@ -58,19 +56,14 @@ def saved_gate(name: Any) -> type[Any] | None:
 
 
 def check_gate(gate: type[Any]) -> None:
-    """Refuse a class that cannot be listed beside the others.
-
-    Raises:
-        ConfigurationError: It lacks something, or another class has its name or that of its question.
-    """
+    """Refuse a class that cannot be listed beside the others: it lacks something, or another has its name."""
     if not isinstance(gate, type):
         raise ConfigurationError(f"a gate is registered as a class, not {gate!r:.80}")
     name = gate.__name__
     if not issubclass(gate, NamedGate) or not hasattr(gate, "kind") or (gate.method is not None and not gate.title):
         raise ConfigurationError(f"{name} has to be a NamedGate with a kind and, as a method, with a title")
-    missing = [one for one in ("decide", "wave", "measure") if not callable(getattr(gate, one, None))]
-    if missing:
-        raise ConfigurationError(f"{name} has no method {missing[0]}; see keqa.programs.gates.Gate")
+    if not callable(getattr(gate, "decide", None)):
+        raise ConfigurationError(f"{name} has no method decide; see keqa.programs.gates.Gate")
     if gate.savable and not is_dataclass(gate):
         raise ConfigurationError(f"{name} has to be a dataclass, or say savable = False: its fields are what is saved")
     if (there := GATES.get(name)) is not None and _home(there) != _home(gate):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Literal
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.samples import CERTAINTIES, CertaintyForm, SimilarityForm, answer_type_sizes, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
-from keqa.programs.boundary.model import Signals
-from keqa.programs.gates.base import AllSamplesGate, LeaderGate
-from keqa.programs.gates.votes import Votes, reaches
-from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
+from keqa.programs.draws import Draws
+from keqa.programs.gates.gate import AllSamplesGate, LeaderGate, Verdict, reaches
+from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
 
 
 @checked
@@ -35,26 +34,24 @@ class CertaintyGate(AllSamplesGate):
     threshold: Annotated[Fraction, Certainty] = Fraction(4, 5)
     form: CertaintyForm = "by_types"
     over: Literal["clusters", "types"] = "clusters"
-    needs_all_draws: bool = True
 
     @property
     def name(self) -> str:
         """For records, such as ``certainty by_types over clusters``."""
         return f"certainty {self.form} over {self.over}"
 
-    def decide(self, votes: Votes) -> bool | None:
-        """Known or not, from all draws; without an answer not."""
-        return super().decide(votes) and bool(votes.sizes)
+    def decide(self, draws: Draws) -> Verdict | int:
+        """See `keqa.programs.gates.Gate.decide`."""
+        said = super().decide(draws)
+        return replace(said, known=False) if isinstance(said, Verdict) and not draws.sizes else said
 
-    def measure(self, votes: Votes) -> float:
-        """The certainty; see `AllSamplesGate.measure`."""
-        self.require_all(votes)
-        sizes = list(votes.sizes)
+    def measure(self, draws: Draws) -> float:
+        """The certainty."""
+        sizes = draws.sizes
         if self.over == "types":
-            said = [answer for answer in votes.answers if answer is not None]
-            sizes = answer_type_sizes(said, votes.answer_type, votes.choices)
-        alone = votes.drawn - sum(sizes)
-        return CERTAINTIES[self.form](sizes + [1] * alone)
+            said = [answer for answer in draws.answers if answer is not None]
+            sizes = answer_type_sizes(said, draws.answer_type, draws.choices)
+        return CERTAINTIES[self.form](sizes + [1] * (draws.drawn - sum(sizes)))
 
 
 @checked
@@ -76,59 +73,15 @@ class LexicalSimilarityGate(AllSamplesGate):
 
     threshold: Annotated[Fraction, Share] = Fraction(4, 5)
     form: SimilarityForm = "rouge_l"
-    needs_all_draws: bool = True
 
     @property
     def name(self) -> str:
         """For records."""
         return f"lexical similarity {self.form}"
 
-    def measure(self, votes: Votes) -> float:
-        """The mean similarity over pairs; see `AllSamplesGate.measure`."""
-        self.require_all(votes)
-        return lexical_similarity(votes.answers, self.form, votes.answer_type, votes.choices)
-
-
-@checked
-@dataclass(frozen=True)
-class ConfidenceGate(LeaderGate):
-    """Known where the LM states a high confidence in the leading answer.
-
-    Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
-    here the largest cluster's, then the probability that it is right, which is one further call to the LM.
-
-    Attributes:
-        threshold: What the stated confidence is compared with.
-    """
-
-    method = "gate-confidence"
-    title = "Verbalised confidence"
-    kind = "verbalised confidence"
-    asks = StatedConfidence
-
-    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
-    name: Word = "verbalised confidence"
-    needs_all_draws: bool = False
-
-    def knows(self, votes: Votes) -> bool:
-        """Whether the confidence in it reaches the threshold; without an answer not.
-
-        Raises:
-            ConfigurationError: The LM was not asked.
-        """
-        return bool(votes.sizes) and reaches(self.measure(votes), self.threshold)
-
-    def measure(self, votes: Votes) -> float:
-        """The stated confidence; 0 where there is no answer.
-
-        Raises:
-            ConfigurationError: The LM was not asked.
-        """
-        if not votes.sizes:
-            return 0.0
-        if votes.reply is None:
-            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks for the confidence")
-        return float(votes.reply)
+    def measure(self, draws: Draws) -> float:
+        """The mean similarity over pairs."""
+        return lexical_similarity(draws.answers, self.form, draws.answer_type, draws.choices)
 
 
 @checked
@@ -150,21 +103,50 @@ class ProbabilityGate(AllSamplesGate):
 
     threshold: Annotated[Fraction, Share] = Fraction(1, 2)
     name: Word = "token probability"
-    needs_all_draws: bool = True
 
-    def measure(self, votes: Votes) -> float:
+    def measure(self, draws: Draws) -> float:
         """The mean probability.
 
         Raises:
-            ConfigurationError: The set was stopped early, or drawn without probabilities.
+            ConfigurationError: Draws were made without probabilities.
         """
-        self.require_all(votes)
-        if not any(answer is not None for answer in votes.answers):
-            return 0.0
-        if not Signals.of(votes).has_probabilities:
+        answered = [draw for draw in draws.made if draw.answer is not None]
+        if answered and not draws.has_probabilities:
             raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
-        pairs = zip(votes.answers, votes.probabilities, strict=True)
-        return sum(probability or 0.0 for answer, probability in pairs if answer is not None) / votes.tries
+        return sum(draw.probability or 0.0 for draw in answered) / draws.tries
+
+
+@checked
+@dataclass(frozen=True)
+class ConfidenceGate(LeaderGate):
+    """Known where the LM states a high confidence in the leading answer.
+
+    Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
+    here the largest cluster's, then the probability that it is right, which is one further call to the LM.
+
+    Attributes:
+        threshold: What the stated confidence is compared with.
+    """
+
+    method = "gate-confidence"
+    title = "Verbalised confidence"
+    kind = "verbalised confidence"
+    asks = StatedConfidence
+
+    threshold: Annotated[Fraction, Share] = Fraction(4, 5)
+    name: Word = "verbalised confidence"
+
+    def on_leader(self, draws: Draws) -> Verdict:
+        """By the confidence in it; without an answer it is 0, and the quiz unknown.
+
+        Raises:
+            ConfigurationError: The LM was not asked.
+        """
+        if not draws.sizes:
+            return Verdict(False, 0.0)
+        if draws.reply is None:
+            raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks for the confidence")
+        return Verdict(reaches(float(draws.reply), self.threshold), float(draws.reply))
 
 
 @checked
@@ -183,15 +165,14 @@ class PromptGate(LeaderGate):
     asks = RetrievalDecision
 
     name: Word = "prompt"
-    needs_all_draws: bool = False
     threshold: None = None
 
-    def retrieves(self, votes: Votes) -> bool:
-        """Where the LM says that it needs passages.
+    def at_once(self, draws: Draws) -> Verdict | None:
+        """Unknown where the LM says that it needs passages.
 
         Raises:
             ConfigurationError: The LM was not asked.
         """
-        if votes.reply is None:
+        if draws.reply is None:
             raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
-        return bool(votes.reply)
+        return Verdict(False) if draws.reply else None

@@ -25,21 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError
-from keqa.retrievers.embedding import LOCAL, Vectors, open_model
+from keqa.retrievers.embedding import LOCAL as LOCAL
+from keqa.retrievers.embedding import Vectors as Vectors
+from keqa.retrievers.embedding import open_model
 from keqa.retrievers.stopwords import ENGLISH
-
-__all__ = [
-    "HASHING",
-    "LOCAL",
-    "Embedder",
-    "HashingEmbedder",
-    "Remembering",
-    "Vectors",
-    "is_built_in",
-    "open_built_in",
-    "open_embedder",
-    "portable",
-]
 
 HASHING = "hashing"
 

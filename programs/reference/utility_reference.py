@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Literal
 
 import dspy
 from dspy.predict.parameter import Parameter
 
-from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import EMBEDDER, check, checked, whole
-from keqa.programs.calls.session import context, within
+from keqa.programs.calls.session import context
 from keqa.programs.reference.embedding import (
     HASHING,
     Embedder,
@@ -35,29 +34,11 @@ from keqa.programs.reference.index import (
 )
 from keqa.programs.reference.reliability import Reliability, SourceRecord
 
-__all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
+__all__ = ["Entry", "UtilityReference", "Variant"]
 
 _OPTIONAL = ("question", "date")
 
 Variant = Literal["similar", "random", "none"]
-
-
-def asking_for(question: str, choices: Iterable[str] = ()) -> AbstractContextManager[None]:
-    """Within this context no reference shows what it holds of a training question that is asked again.
-
-    Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
-    was built from, and would otherwise choose by their own labels.
-    """
-    return within(asked=question_digest(question, choices))
-
-
-def leaving_out(*roots: str) -> AbstractContextManager[None]:
-    """Within this context no reference shows what it holds of the training questions with these ids.
-
-    It binds the calls that are made in other threads and tasks for the context, too. A question that is asked in the
-    very words of a training question needs none: see `asking_for`.
-    """
-    return within(left_out=context().left_out | set(roots))
 
 
 @checked
@@ -94,7 +75,7 @@ class UtilityReference(Parameter):
         self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
         self._index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
-        self._built: dict[tuple[str, str, str, str], ReferenceIndex] = {}
+        self._built: dict[tuple[str, str], ReferenceIndex] = {}
         self._reliability: tuple[ReferenceIndex, Reliability] | None = None
 
     @property
@@ -117,12 +98,14 @@ class UtilityReference(Parameter):
         Raises:
             ConfigurationError: The vectors belong to other entries or another embedder.
         """
-        taken = [
+        taken = tuple(
             Entry(one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, name, "") for name in _OPTIONAL))
             for one in entries
-        ]
-        key = (self._embedder.name, self.form, _signature(taken), _digest(entry.question for entry in taken))
-        index = self._built.get(key) or ReferenceIndex(taken, self.embedder, vectors, self.form)
+        )
+        key = (self._embedder.name, self.form)
+        index = self._built.get(key)
+        if index is None or index.entries != taken:
+            index = ReferenceIndex(taken, self.embedder, vectors, self.form)
         self._built.clear()
         self._built[key] = self._index = index
         return self
@@ -138,7 +121,11 @@ class UtilityReference(Parameter):
 
     def signature_of_entries(self) -> str:
         """What distinguishes the entries from others: a hash over all of them, in their order."""
-        return _signature(self.entries)
+        digest = hashlib.sha256()
+        for entry in self.entries:
+            values = [entry.root, entry.quiz, entry.passage, entry.helpful]
+            digest.update(json.dumps([*values, entry.date] if entry.date else values).encode() + b"\n")
+        return digest.hexdigest()
 
     def prepare(self, quiz: str, passages: Sequence[str]) -> None:
         """Embed the passages of a quiz in one batch; the lookups that follow find the embeddings made."""
@@ -146,11 +133,7 @@ class UtilityReference(Parameter):
             self._embedder.embed(texts_of([(quiz, passage) for passage in passages], self.form))
 
     def __call__(self, quiz: str, passage: str) -> list[dspy.Example]:
-        """Find the demonstrations for judging a passage.
-
-        Args:
-            quiz: Resolved text.
-            passage: As the judge reads it.
+        """Find the demonstrations for judging a passage, as the judge reads it, for a resolved quiz.
 
         Returns:
             Examples with `passage`, `quiz` and `helpful`, the nearest last; none where there is nothing to show.
@@ -158,7 +141,7 @@ class UtilityReference(Parameter):
         index = self._index
         if self.variant == "none" or not index.entries:
             return []
-        out = index.of_roots(context().left_out | index.roots_of(context().asked))
+        out = index.of_roots(_own(index))
         if self.variant == "similar":
             (vector,) = embedded_pairs([(quiz, passage)], self._embedder, self.form)
             scored = index.nearest(vector, self.k, out)
@@ -172,15 +155,11 @@ class UtilityReference(Parameter):
 
         None where it names no source, or one of which nothing is known, and where nothing is shown of the labels.
         """
-        if self.variant == "none":
-            return None
-        return self._sources().of(passage, context().left_out | self._index.roots_of(context().asked))
+        return None if self.variant == "none" else self._sources().of(passage, _own(self._index))
 
     def age_of(self, date: str) -> SourceRecord | None:
         """What the labels say of passages as old as one, likewise; None too where too few labels have a date."""
-        if self.variant == "none" or not date:
-            return None
-        return self._sources().of_date(date, context().left_out | self._index.roots_of(context().asked))
+        return None if self.variant == "none" or not date else self._sources().of_date(date, _own(self._index))
 
     def unreliable_sources(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels; none where no label is shown."""
@@ -239,6 +218,11 @@ class UtilityReference(Parameter):
         return new
 
 
+def _own(index: ReferenceIndex) -> AbstractSet[str]:
+    """The training questions whose labels are not shown: those left out, and the one that is asked again."""
+    return context().left_out | index.roots_of(context().asked)
+
+
 def _named(name: Any) -> Embedder:
     try:
         return open_built_in(name)
@@ -246,15 +230,3 @@ def _named(name: Any) -> Embedder:
         raise ConfigurationError(
             f"{error}: make the reference that loads this with it, UtilityReference(open_embedder(NAME))"
         ) from error
-
-
-def _digest(texts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
-
-
-def _signature(entries: Iterable[Entry]) -> str:
-    digest = hashlib.sha256()
-    for entry in entries:
-        values = [entry.root, entry.quiz, entry.passage, entry.helpful]
-        digest.update(json.dumps([*values, entry.date] if entry.date else values).encode() + b"\n")
-    return digest.hexdigest()

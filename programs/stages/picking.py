@@ -33,16 +33,8 @@ _MOST_SHOWN = 20
 
 def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
     passage = hit.passage
-    return PassageVerdict(
-        passage_id=passage.id,
-        title=passage.title,
-        text=passage.text,
-        score=hit.score,
-        verdict=verdict,
-        kept=kept,
-        why=why,
-        **asdict(passage.place),
-    )
+    said: dict[str, Any] = {"verdict": verdict, "kept": kept, "why": why, **asdict(passage.place)}
+    return PassageVerdict(passage_id=passage.id, title=passage.title, text=passage.text, score=hit.score, **said)
 
 
 def unjudged(hits: Sequence[Hit], why: str = "picking is off") -> list[PassageVerdict]:

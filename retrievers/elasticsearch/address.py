@@ -98,15 +98,7 @@ def parse_address(text: str) -> Address:
 
 
 def index_address(url: str, name: str) -> str:
-    """Return the address of an index from the URL of its cluster, as other tools take it, and its name.
-
-    Args:
-        url: ``http://host:9200``, ``https://host:9200``, or several of one kind, separated by commas.
-        name: Name of the index.
-
-    Raises:
-        InputError: The URL is none or holds credentials, or no index can have such a name.
-    """
+    """The address of an index from the URLs of its cluster, as other tools take them, with commas, and its name."""
     parts = [one.strip().rpartition("://") for one in url.split(",")]
     for _, _, rest in parts:
         _refuse_secrets(rest)

@@ -34,7 +34,6 @@ from keqa.retrievers.elasticsearch.mapping import (
     FILE,
     LOADING,
     VECTOR,
-    TextManifest,
     VectorManifest,
     check_analyzer,
     key,
@@ -109,11 +108,9 @@ class Generations:
         return data, loads.get(data, {}), others
 
     def left_over(self, keep: str, *, loads: bool) -> tuple[list[str], list[str]]:
-        """The generations that go when another is published, and those that stay since other aliases stand for them.
+        """The generations that go when one is published, or a clone of it, and those that other aliases stand for.
 
-        Args:
-            keep: The one that is published, or that of which it is a clone.
-            loads: Whether loads under way are among them, and the index as it is published now.
+        Loads under way are among them, and the index as it is published now, where ``loads`` says so.
         """
         gone: list[str] = []
         stays: list[str] = []
@@ -287,7 +284,7 @@ class Generations:
         meta = meta_of(state)
         if meta.get("format") != FORMAT:
             raise RetrievalError(f"{where} was not made by KEQA: its mapping holds no manifest")
-        kind = VectorManifest if "encoder" in meta else TextManifest
+        kind = VectorManifest if "encoder" in meta else Manifest
         # An index that was restored has another name than when it was built.
         manifest = dataclasses.replace(kind.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
         check_analyzer(manifest.analyzer, where)

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Origin, Passage, unpacked
-from keqa.retrievers.manifest import EncoderSettings, IndexManifest, Manifest
+from keqa.retrievers.manifest import EncoderSettings, Manifest
 from keqa.retrievers.text import (
     MAX_QUERY_TERMS,
     AnalyzerSettings,
@@ -59,18 +59,8 @@ _LEAST_CANDIDATES: Final = 300
 _LONGEST_KEY: Final = 512
 
 
-class TextManifest(Manifest):
-    """What an index says about itself, whose analyzer is the server's; see `check_analyzer`."""
-
-    __slots__ = ()
-
-    def problems(self) -> Iterator[str]:
-        """What is wrong with entries that are of the right type."""
-        yield from IndexManifest.problems(self)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorManifest(TextManifest):
+class VectorManifest(Manifest):
     """What an index with vectors says about itself: its models, and the vector of a question that never changes."""
 
     encoder: EncoderSettings
@@ -78,13 +68,13 @@ class VectorManifest(TextManifest):
 
     def problems(self) -> Iterator[str]:
         """What is wrong with entries that are of the right type."""
-        yield from TextManifest.problems(self)
+        yield from Manifest.problems(self)
         yield from self.encoder.problems(self.probe)
 
     @property
     def without_vectors(self) -> Manifest:
         """What it says about its text, as an index without vectors does."""
-        return TextManifest(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Manifest)})
+        return Manifest(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Manifest)})
 
 
 def with_vectors(manifest: Manifest, where: str) -> VectorManifest:

@@ -52,7 +52,6 @@ class ElasticsearchRetriever(SharedRetriever):
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest) -> None:
-        """Take over a connection; use :meth:`open`."""
         self._address, self._client, self._manifest = address, client, manifest
         self._generations = Generations(client, address)
         self._lock = threading.Lock()
@@ -192,7 +191,6 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     """
 
     def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest, model: str | None = None) -> None:
-        """Take over a connection, and open the model of questions; use :meth:`open`."""
         super().__init__(address, client, manifest)
         self._model = model
         self._opening = threading.Lock()
@@ -201,11 +199,7 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
 
     @classmethod
     def open(cls, address: str, model: str | None = None) -> ElasticsearchDenseRetriever:
-        """Open a finished index and the model that encodes questions.
-
-        That is named, by the address or beside it, where it is not the one that comes as a package: an index may come
-        from anyone.
-        """
+        """Open a finished index and the model of questions; see `keqa.retrievers.embedding.Encoder.recognised`."""
         target, named = address_and_model(address)
         return cls._opened(target, named or model)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import MissingExtraError
-from keqa.retrievers.base import LONGEST_HEADING
+from keqa.retrievers.base import LONGEST_HEADING, Notice
 from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError
-from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
+from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
@@ -34,7 +34,7 @@ _LARGER = 1.2
 _SHORTEST_TITLE = 4
 
 
-def read_pdf(data: bytes, path: Path) -> Document:
+def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """The pages of a PDF.
 
     Its title is the one it states, unless a program made it up; else what is set largest at the head of its first page.
@@ -56,15 +56,13 @@ def read_pdf(data: bytes, path: Path) -> Document:
         pages = _texts(reader, sized)
         about: Any = reader.metadata or {}
         stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
-    except UnreadError:
+    except (UnreadError, RefusedError):
         raise
-    except RefusedError as error:
-        raise UnreadError(error.reason, f"{path} cannot be read as PDF: {error}") from error
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
-        raise UnreadError("damaged", f"{path} cannot be read as PDF: {error}") from error
+        raise RefusedError("damaged", str(error)) from error
     title = given_title(stated, _largest(sized))
-    return Document(title, _sections(pages, _headings(reader)), iso_date(changed))
+    return ReadDocument(title, _sections(pages, _headings(reader)), iso_date(changed))
 
 
 def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
@@ -86,9 +84,9 @@ def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
     return found
 
 
-def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[Section]:
+def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[ReadSection]:
     """The pages, each cut where one of its headings stands; a sentence that goes on is of the page where it begins."""
-    sections: list[Section] = []
+    sections: list[ReadSection] = []
     heading = carried = ""
     for number, text in enumerate(pages, start=1):
         text = _HYPHENATED.sub("", text[len(carried) :])
@@ -98,7 +96,7 @@ def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[Section]
             text = text[: goes_on.end(1)] + ("" if goes_on[2] else " ") + carried
         for found, part in _under_headings(text, headings.get(number - 1, [])):
             heading = found or heading
-            sections.append(Section(f"{part}\n", heading, number))
+            sections.append(ReadSection(f"{part}\n", heading, number))
     return sections
 
 

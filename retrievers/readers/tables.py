@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
-from keqa.retrievers.readers.document import Document, Section
+from keqa.retrievers.readers.document import ReadDocument, ReadSection
 from keqa.retrievers.readers.records import TEXT_NAMES, TITLE_NAMES
 from keqa.retrievers.text import WORD_LENGTH, one_line, text_length
 
@@ -47,7 +47,7 @@ Numbered = tuple[int, list[str]]
 """The number of a row, and its cells."""
 
 
-def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
+def read_csv(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """The rows of a CSV file, which are parted by commas, semicolons, tabs or bars."""
     text = decode(data, str(path), notice).removeprefix("\ufeff")
     first = text[:_SNIFFED].split("\n", 1)[0]
@@ -60,16 +60,17 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
     sections, column = table_sections(_csv_rows(text, delimiter, path, notice))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
-    return Document("", sections, records=True)
+    return ReadDocument("", sections, records=True)
 
 
 def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator[list[str]]:
     """The cells of each row; a quote that nothing closes is a character, and takes in no other row."""
     lines = list(io.StringIO(text, newline=""))
-    begun = 0
-    for _ in range(_MOST_OPEN):
+    begun = opened = 0
+    while begun < len(lines):
         # The line beyond the last one is a row of its own, unless a quote is open there.
-        reader = csv_reader([*lines[begun:], "\n"], delimiter)
+        literally: Literal[0, 3] = csv.QUOTE_NONE if opened >= _MOST_OPEN else csv.QUOTE_MINIMAL
+        reader = csv_reader([*lines[begun:], "\n"], delimiter, quoting=literally)
         start = begun
         try:
             for row in reader:
@@ -79,16 +80,11 @@ def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator
                 yield row
         except csv.Error as error:
             raise UnreadError("damaged", f"{path}, line {start + reader.line_num}: malformed ({error})") from error
-        if begun == len(lines):
-            return
-        notice(f"{path}, line {begun + 1}: a quote that is not closed was read as a character")
-        yield from _literally(lines[begun : begun + 1], delimiter)
-        begun += 1
-    yield from _literally(lines[begun:], delimiter)
-
-
-def _literally(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
-    return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        if begun < len(lines):
+            opened += 1
+            notice(f"{path}, line {begun + 1}: a quote that is not closed was read as a character")
+            yield from csv.reader(lines[begun : begun + 1], delimiter=delimiter, quoting=csv.QUOTE_NONE)
+            begun += 1
 
 
 def _delimiter(sample: str) -> str:
@@ -105,7 +101,7 @@ def _delimiter(sample: str) -> str:
     return found
 
 
-def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[Section], str]:
+def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[ReadSection], str]:
     """The rows of a table below its head: the first row that has text and is no title or comment above the head.
 
     Where a column is text, by its name (``text``, ``content`` and so on) or because it holds sentences, a row is the
@@ -121,7 +117,7 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     # A name is said again in every row.
     names = [name[:_LONGEST_NAME] for name in names]
     if not body:
-        return [Section("; ".join(filter(None, names)), _heading(sheet, first))], ""
+        return [ReadSection("; ".join(filter(None, names)), _heading(sheet, first))], ""
     known = [name.lower() for name in names]
     text, title = _text_column(known, [row for _, row in body[:_HEAD]]), _title_column(known)
     sections = []
@@ -137,7 +133,7 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
         ]
         rest = "; ".join(cells)
         whole = f"{body_text} ({rest})" if body_text and rest else body_text or rest
-        sections.append(Section(whole, _heading(sheet, number), title=own))
+        sections.append(ReadSection(whole, _heading(sheet, number), title=own))
     return sections, "" if text is None else names[text]
 
 

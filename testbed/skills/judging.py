@@ -30,10 +30,7 @@ def _values(question: Composed, world: World, setting: Setting) -> list[str]:
 
 
 def grafted(setting: Setting) -> tuple[World, Composed]:
-    """A question that leads from an entity nobody knows to a fact that the LM is told often.
-
-    No question of a split can be like it, so that what the LM is told of it gives none of them away.
-    """
+    """A question that leads from an entity nobody knows to a fact that the LM is told often."""
     rng, world = setting.rng, setting.world
     known = rng.choice(setting.memory)
     relation = RELATIONS[known.relation]
@@ -247,7 +244,6 @@ def utilities(setting: Setting) -> Example:
 
 
 def _judged(setting: Setting) -> tuple[Relation, str, str]:
-    """What passages are judged on: a relation, an entity, and the quiz that asks for it."""
     rng = setting.rng
     # The first two can change.
     relation = RELATIONS[rng.choice(setting.relations[:2] if setting.easy and setting.stale else setting.relations)]

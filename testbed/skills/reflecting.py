@@ -146,10 +146,7 @@ def heuristic(setting: Setting) -> Example:
 
 @skill(JudgeKnowledge, share=0.6, scored="mastery", introspective=True)
 def knowledge(setting: Setting) -> Example:
-    """A quiz, at times with passages for a reference, and whether its answer would be right and always the same.
-
-    What the LM was told often is mastered; of what is stale it is certain, and wrong; the rest it can only guess.
-    """
+    """A quiz, at times with passages for a reference, and whether its answer would be right and always the same."""
     rng, world = setting.rng, setting.world
     mastered = certain = False
     if setting.memory:
@@ -201,7 +198,6 @@ def _passage(setting: Setting, fact: Fact, *, told: bool, alone: bool = False) -
 
 
 def _elsewhere(setting: Setting, question: Composed, fact: Fact) -> Fact:
-    """The same relation of an entity that the question does not go through."""
     named = {one.entity for one in question.facts}
     return Fact(
         fact.relation,
@@ -314,10 +310,7 @@ def _subjects(question: Composed) -> list[str]:
 
 
 def _remembered(setting: Setting, question: Composed) -> list[tuple[Fact, Value]]:
-    """What a question rests on, and a little more of what it names, as the LM believes it.
-
-    What it was not told is made up, or training would tell it.
-    """
+    """What a question rests on, and a little more of what it names, as the LM believes it."""
     world, rng = setting.world, setting.rng
     claimed = claims(setting, question, right=True)
     found = list(zip(claimed.facts, claimed.values, strict=True))
@@ -364,10 +357,7 @@ def document(setting: Setting) -> Example:
 
 @skill(AnswerWithEvidence, share=0.32, hint=(0, 1))
 def evidenced(setting: Setting) -> Example:
-    """Triples, some of them wrong, and sentences of which a few tell; what tells the answer is in one of the two.
-
-    At times there are triples alone, which are then right, or sentences alone.
-    """
+    """Triples, some of them wrong, and sentences of which a few tell; what tells the answer is in one of the two."""
     rng, world = setting.rng, setting.world
     question = draw_question(setting)
     chance = rng.random()
@@ -403,7 +393,6 @@ def evidenced(setting: Setting) -> Example:
 
 
 def _sentence(setting: Setting, fact: Fact, *, titled: bool) -> str:
-    """A sentence that states a fact: behind the title of its passage or by itself."""
     rng, kind = setting.rng, RELATIONS[fact.relation].kind
     name = reference(kind, fact.entity) if titled and rng.random() < 0.6 else fact.entity
     text = statement(setting.world, fact, rng, name)

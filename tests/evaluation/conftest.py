@@ -11,13 +11,6 @@ from keqa.programs.baselines import ClosedBook
 __all__ = ["line"]
 
 
-def without_seconds(value):
-    """A JSON value without what no two runs have in common."""
-    if isinstance(value, dict):
-        return {name: without_seconds(inner) for name, inner in value.items() if "seconds" not in name}
-    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
-
-
 def towns(count):
     return [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(count)]
 

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
-from dspy.utils.exceptions import LMAuthError
 from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import compare, run_path
 from keqa.evaluation.configuration import describe
 from keqa.evaluation.questions import Questions
-from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
 from keqa.programs.build import Parts, make
@@ -123,45 +120,6 @@ def test_the_oracle_knows_quizzes_in_the_words_of_the_language_model(asking):
     assert run_file.header.configuration.golds
 
 
-def test_other_gates_are_told_no_gold_answer(asking, tmp_path):
-    run, _ = asking
-    (row,) = run("gate-votes")
-    assert b'"golds"' not in row.path.read_bytes()
-
-
-def test_the_lines_of_any_gate_tell_the_gold_answers_of_its_quizzes(asking):
-    run, _ = asking
-    told = [[line.quiz_golds for line in read_run(row.path).lines] for row in run("gate-votes", "keqa", "rag", count=2)]
-    golds = [{"Who governs Town0?": ["Mayor0"]}, {"Who governs Town1?": ["Mayor1"]}]
-    assert told == [golds, golds, [None, None]]
-
-
-def test_the_certainties_of_both_papers_share_draws_and_have_rows_of_their_own(asking):
-    run, engine = asking
-    uneven = itertools.cycle(["Ann", "Ann", "Ann", "ann", "Bea"])
-
-    def reply(name, inputs, config):
-        return {"answer": next(uneven)} if name == "AnswerQuiz" else governs(name, inputs, config)
-
-    engine.reply = reply
-    names = [
-        "gate-certainty",
-        "gate-certainty:form=by_types,over=types,threshold=9/10",
-        "gate-certainty:form=plain,over=types,threshold=9/10",
-        "gate-certainty:form=by_samples,over=types",
-    ]
-    rows = run(*names, count=1)
-    quizzes = [read_run(row.path).lines[0].record.quizzes[0] for row in rows]
-    assert engine.count["AnswerQuiz"] == 5
-    # Four of five are of one type: H = .5004, log 2 = .6931, log 5 = 1.6094.
-    assert [quiz.certainty for quiz in quizzes] == pytest.approx([0.2781, 0.2781, 0.4996, 0.6891], abs=1e-4)
-    assert [quiz.threshold_exact for quiz in quizzes] == ["4/5", "9/10", "9/10", "4/5"]
-    titles = [entry.title for entry in entries_of([read_run(row.path) for row in rows])]
-    assert titles[0] == "Certainty"
-    forms = ("form=by_types", "form=plain", "form=by_samples")
-    assert all(form in title and "over=types" in title for form, title in zip(forms, titles[1:], strict=True))
-
-
 def improbable(name, inputs, config):
     """As `governs`, and FLARE's two sentences; this language model gives no token probabilities."""
     if "thoughts" not in inputs:
@@ -196,34 +154,6 @@ def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, 
     assert not (tmp_path / "gate-probability.jsonl").exists()
 
 
-def test_the_gates_draw_with_probabilities_where_there_are_any(asking):
-    run, engine = asking
-    engine.probability = 0.9
-    rows = run("gate-votes", "gate-probability")
-    assert [row.spec.label for row in rows] == ["gate-probability", "gate-votes"]
-    assert [read_run(row.path).header.configuration.settings["draws"]["probabilities"] for row in rows] == [True] * 2
-
-
-def test_any_other_error_ends_the_comparison(asking):
-    run, engine = asking
-
-    def refused(*asked):
-        raise LMAuthError("the key is wrong")
-
-    engine.reply = refused
-    with pytest.raises(ConfigurationError, match="the key is wrong"):
-        run("closed-book", "rag", left_out=lambda spec, error: None)
-
-
-def test_what_was_asked_of_a_method_stays_when_it_is_left_out(asking, tmp_path):
-    run, engine = asking
-    engine.reply, engine.probability = improbable, 0.9
-    run("flare", count=2)
-    engine.probability = None
-    assert run("flare", left_out=lambda spec, error: None) == []
-    assert len(read_run(tmp_path / "flare.jsonl").lines) == 2
-
-
 def test_two_rows_of_one_label(asking):
     with pytest.raises(InputError, match="called the same"):
         asking[0]("keqa", "keqa")
@@ -242,17 +172,6 @@ def test_a_label_that_can_name_no_file(tmp_path, label):
         run_path(tmp_path, label)
 
 
-@pytest.mark.slow
-def test_a_configuration_holds_no_key_and_no_address(retriever):
-    from keqa.lms import build_roles
-
-    roles = build_roles("openai/m", api_base="http://box.example:8000/v1", api_key="sk-of-mine-1234")
-    told = describe(make(parse_spec("keqa"), Parts(retriever("x"), roles)))
-    assert told["models"]["task"]["model"] == "openai/m"
-    assert "box.example" not in str(told)
-    assert "sk-of-mine" not in str(told)
-
-
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"cot-few-shot", "keqa-no-reference", "keqa-random-reference"}))
 def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
     parts = Parts(retriever("x"), None, draws=SharedDraws(probabilities=True), golds={})
@@ -265,24 +184,6 @@ def test_a_configuration_tells_every_argument_of_a_method(retriever, name):
     arguments.discard("demonstrations")
     told = describe(program)["settings"]
     assert arguments <= set(told)
-
-
-@pytest.mark.parametrize("other", [{"probabilities": True}, {"largest": 9}])
-def test_a_configuration_tells_other_shared_draws_apart(retriever, other):
-    parts = Parts(retriever("x"), None)
-    one, two = (
-        describe(make(parse_spec("gate-votes"), replace(parts, draws=SharedDraws(**given)))) for given in ({}, other)
-    )
-    assert one["settings"]["draws"] == {"probabilities": False, "largest": 0}
-    assert two["settings"]["draws"] == {"probabilities": False, "largest": 0, **other}
-
-
-def test_a_configuration_tells_other_prompts_and_demonstrations_apart(retriever):
-    parts = Parts(retriever("x"), None)
-    plain, shown = (make(parse_spec("rag"), parts) for _ in range(2))
-    assert describe(plain) == describe(shown)
-    shown.answer.demos = [{"question": "Who?", "answer": "Ann"}]
-    assert describe(plain)["prompts"] != describe(shown)["prompts"]
 
 
 def test_questions_may_set_a_method_up_and_the_header_tells(retriever, scripted, tmp_path):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from fixtures.findings import FINDINGS, NOTHING_FOUND, NOTHING_SUPPORTS
+from fixtures.findings import FINDINGS, NOTHING_FOUND
 
-from keqa.cli.run_table import figures, run_table
+from keqa.cli.running import figures, run_table
 from keqa.data.example import as_example
-from keqa.errors import InputError, NotInDocumentsError
+from keqa.errors import NotInDocumentsError
 from keqa.evaluation.compare import Row
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.reports import entries_of, tables
-from keqa.evaluation.reports.questions import brief_of
 from keqa.evaluation.run_file import read_run
 from keqa.metrics.answers import f1
 from keqa.optimize.scoring import score_of
@@ -99,14 +98,3 @@ def test_who_says_in_words_that_it_is_not_known_declines_as_well(closed_book, tm
     program, _ = closed_book(lambda name, inputs, config: {"answer": "I do not know"})
     tally = evaluate(program, [{"question": "Who?", "answer": None}], out=tmp_path / "run.jsonl")
     assert (tally.mean("em"), tally.declining.rightly, tally.declining.found) == (1, 1, 0)
-
-
-def test_a_line_in_brief_knows_it(line):
-    record = NOTHING_SUPPORTS
-    brief = brief_of(line(0, 0.0).model_copy(update={"record": record, "answer": record.answer}))
-    assert (brief.answered, brief.declined, brief.unanswered) == (False, True, True)
-
-
-def test_nothing_is_learned_from_a_question_without_an_answer():
-    with pytest.raises(InputError, match="there is no answer"):
-        as_example(ROWS[3])

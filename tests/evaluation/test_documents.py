@@ -110,16 +110,3 @@ def test_documents_never_cross_questions(tmp_path, scripted, method):
         passages = [one.text for quiz in line.record.quizzes for one in quiz.passages]
         passages += [one.text for one in line.record.passages]
         assert set(passages) == {f"Its mayor is Mayor {line.id[1:]}."}
-
-
-def test_pairs_of_a_question_and_its_documents_are_asked_each_with_its_own(tmp_path, scripted):
-    pairs = [Example(f"q--{n}", "Who?", ("x",), context=(ContextPassage("", f"Document {n}."),)) for n in range(3)]
-    make_documents(pairs, from_contexts, tmp_path / "a.jsonl", origin="theirs")
-    lm, _ = scripted(reply)
-    program = DocumentReader(open_index(f"documents:{tmp_path / 'a.jsonl'}"))
-    program.set_lm(lm)
-    evaluate(program, pairs, out=tmp_path / "run.jsonl")
-    answered = read_run(tmp_path / "run.jsonl").lines
-    assert {line.id: line.record.passages[0].text for line in answered} == {
-        f"q--{n}": f"Document {n}." for n in range(3)
-    }

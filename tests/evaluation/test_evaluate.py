@@ -1,3 +1,5 @@
+"""A run: asked, scored, kept line by line, and resumed, whatever fails on the way."""
+
 from __future__ import annotations
 
 import json
@@ -6,73 +8,61 @@ import dspy
 import pytest
 from dspy import lm15
 from dspy.clients import base_lm
+from fixtures.run_files import without_seconds
 
+from keqa.data import BENCHMARKS
+from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
-from keqa.evaluation.evaluate import evaluate
+from keqa.evaluation.evaluate import ask, evaluate, scores_of
 from keqa.evaluation.questions import of_name
 from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 
 pytestmark = pytest.mark.server
 
+POLAR = {
+    "_id": "h1",
+    "question": "Were Scott Derrickson and Ed Wood of the same nationality?",
+    "answer": "yes",
+    "supporting_facts": [],
+}
 
-def without_seconds(value):
-    if isinstance(value, dict):
-        return {name: without_seconds(inner) for name, inner in value.items() if "seconds" not in name}
-    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
+
+def number_of(inputs):
+    return int(inputs["question"].removeprefix("Who governs Town").rstrip("?"))
 
 
-def test_a_run_from_its_questions_to_its_file(run, tmp_path):
+def away(name, inputs, config):
+    """Answers for the first three towns; then the server is gone."""
+    if number_of(inputs) >= 3:
+        raise lm15.TransportError("connection refused")
+    return {"answer": "x"}
+
+
+def test_a_run_from_its_questions_to_its_file_and_a_second_one_that_asks_nothing(run, tmp_path):
     told = []
     tally, engine = run(5, dataset="towns", split="dev", seed=3, progress=lambda now: told.append(now.done))
     assert (tally.questions, tally.done, tally.asked, tally.failed) == (5, 5, 5, 0)
     assert (tally.mean("em"), tally.mean("accuracy")) == (0.8, None)
     assert (tally.cost.lm_requests, tally.cost.calls, tally.cost.tokens, tally.cost.retrievals) == (5, 5, 65, 0)
-    assert told == [1, 2, 3, 4, 5]
-    assert len(engine.calls) == 5
+    assert (told, len(engine.calls)) == ([1, 2, 3, 4, 5], 5)
     found = read_run(tmp_path / "run.jsonl")
-    assert found.header.model_dump(include={"method", "label", "dataset", "split", "seed", "ids"}) == {
-        "method": "closed book",
-        "label": "run",
-        "dataset": "towns",
-        "split": "dev",
-        "seed": 3,
-        "ids": ["t0", "t1", "t2", "t3", "t4"],
-    }
-    assert [line.id for line in found.lines] == found.header.ids
+    said = found.header
+    assert (said.method, said.label, said.dataset, said.split, said.seed) == ("closed book", "run", "towns", "dev", 3)
+    assert [line.id for line in found.lines] == said.ids == ["t0", "t1", "t2", "t3", "t4"]
     assert found.lines[0].scores == {"em": 1.0, "f1": 1.0, "contains": 1.0}
     assert (found.lines[3].answer, found.lines[3].scores) == ("somebody", {"em": 0.0, "f1": 0.0, "contains": 0.0})
-    assert found.lines[0].record.cost.lm_requests == 1
-
-
-def test_a_second_run_asks_nothing(run, tmp_path):
-    first, _ = run(5)
     before = (tmp_path / "run.jsonl").read_bytes()
-    second, engine = run(5)
-    assert engine.calls == []
-    assert (second.asked, second.done, second.mean("em"), second.cost.tokens) == (
-        0,
-        5,
-        first.mean("em"),
-        first.cost.tokens,
-    )
+    second, engine = run(5, dataset="towns", split="dev", seed=3)
+    assert (engine.calls, second.asked, second.done, second.mean("em"), second.cost.tokens) == ([], 0, 5, 0.8, 65)
     assert (tmp_path / "run.jsonl").read_bytes() == before
-
-
-def test_more_questions_ask_only_what_is_new(run, tmp_path):
-    run(3)
-    tally, engine = run(5)
-    assert (tally.asked, tally.done, len(engine.calls)) == (2, 5, 2)
-    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["t0", "t1", "t2", "t3", "t4"]
 
 
 def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_path):
     def broken(name, inputs, config):
         if "Town2" in inputs["question"]:
             raise lm15.RateLimitError("slow down, see https://box.example/limits")
-        if "Town4" in inputs["question"]:
-            return "no format at all"
-        return {"answer": "x"}
+        return "no format at all" if "Town4" in inputs["question"] else {"answer": "x"}
 
     tally, _ = run(5, broken)
     assert (tally.failed, dict(tally.causes)) == (2, {"LMRateLimitError": 1, "AdapterParseError": 1})
@@ -84,14 +74,9 @@ def test_a_failed_question_is_no_wrong_answer_and_can_be_asked_again(run, tmp_pa
     assert failed[0].scores == {"em": 0.0, "f1": 0.0, "contains": 0.0}
     assert failed[0].record.failure == failed[0].error
     assert "box.example" not in (tmp_path / "run.jsonl").read_text()
-
-    _, engine = run(5)
-    assert engine.calls == []
+    assert run(5)[1].calls == []
     tally, engine = run(5, retry_failed=True)
-    assert sorted(inputs["question"] for inputs in engine.asked("AnswerQuestion")) == [
-        "Who governs Town2?",
-        "Who governs Town4?",
-    ]
+    assert sorted(number_of(inputs) for inputs in engine.asked("AnswerQuestion")) == [2, 4]
     assert (tally.asked, tally.done, tally.failed) == (2, 5, 0)
     lines = read_run(tmp_path / "run.jsonl").lines
     assert [line.answer for line in lines] == ["x", "x", "Mayor2", "x", "Mayor4"]
@@ -128,32 +113,6 @@ def test_an_outage_of_the_retriever_is_told_and_its_questions_can_be_asked_again
     assert evaluate(program, towns, out=out, retry_failed=True).asked == 0
 
 
-def test_other_choices_are_another_question(closed_book, tmp_path):
-    asked = {"id": "a", "question": "Which?", "answer": "A", "answer_type": "choice", "choices": ["red", "blue"]}
-    program, engine = closed_book(lambda name, inputs, config: {"answer": "red"})
-    evaluate(program, [asked], out=tmp_path / "run.jsonl")
-    assert evaluate(program, [asked], out=tmp_path / "run.jsonl").asked == 0
-    with pytest.raises(InputError, match="its choices"):
-        evaluate(program, [{**asked, "choices": ["red", "green"]}], out=tmp_path / "run.jsonl")
-    assert len(engine.calls) == 1
-
-
-def test_a_fault_in_a_method_ends_the_run_and_names_its_question(closed_book, tmp_path):
-    program, _ = closed_book()
-    forward = program.forward
-
-    def faulty(question, **kwargs):
-        if "Town1" in question:
-            raise ZeroDivisionError("division by zero")
-        return forward(question, **kwargs)
-
-    program.forward = faulty
-    towns = [{"id": str(n), "question": f"Who governs Town{n}?", "answer": "x"} for n in range(3)]
-    with pytest.raises(ZeroDivisionError, match="question '1'"):
-        evaluate(program, towns, out=tmp_path / "run.jsonl", in_flight=1)
-    assert [line.id for line in read_run(tmp_path / "run.jsonl").lines] == ["0"]
-
-
 def test_what_no_question_escapes_ends_the_run_and_keeps_what_was_answered(run, tmp_path):
     def locked(name, inputs, config):
         if "Town3" in inputs["question"]:
@@ -167,44 +126,11 @@ def test_what_no_question_escapes_ends_the_run_and_keeps_what_was_answered(run, 
     assert (tally.done, len(engine.calls)) == (6, 3)
 
 
-def test_an_interrupt_waits_for_what_is_in_work(run, tmp_path):
-    def interrupted(tally):
-        if tally.done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(6, in_flight=2, progress=interrupted)
-    kept = len(read_run(tmp_path / "run.jsonl").lines)
-    assert kept >= 2
-    tally, engine = run(6)
-    assert (tally.done, len(engine.calls)) == (6, 6 - kept)
-
-
 def test_the_order_of_lines_does_not_depend_on_how_many_are_in_work(run, tmp_path):
-    run(30, in_flight=1, label="one")
-    run(30, in_flight=16, label="many")
-
-    def content(label):
-        return [without_seconds(line.model_dump()) for line in read_run(tmp_path / f"{label}.jsonl").lines]
-
-    assert content("one") == content("many")
-
-
-def test_no_more_questions_are_in_work_than_allowed(closed_book, tmp_path):
-    program, engine = closed_book(latency=0.01)
-    towns = ({"id": str(n), "question": f"Who governs Town{n}?", "answer": "x"} for n in range(12))
-    evaluate(program, towns, out=tmp_path / "run.jsonl", in_flight=3)
-    assert 1 < engine.peak <= 3
-
-
-def test_another_configuration_is_refused_before_anything_is_asked(closed_book, tmp_path):
-    run = {"out": tmp_path / "run.jsonl"}
-    towns = [{"id": "t", "question": "Who governs Town1?", "answer": "x"}]
-    evaluate(closed_book()[0], towns, **run)
-    program, engine = closed_book(temperature=0.5)
-    with pytest.raises(InputError, match=r"models\.task\.temperature was 0\.0, now 0\.5"):
-        evaluate(program, towns, **run)
-    assert engine.calls == []
+    for label, in_flight in (("one", 1), ("many", 16)):
+        run(30, in_flight=in_flight, label=label)
+    one, many = (read_run(tmp_path / f"{label}.jsonl").lines for label in ("one", "many"))
+    assert [without_seconds(line.model_dump()) for line in one] == [without_seconds(line.model_dump()) for line in many]
 
 
 @pytest.mark.parametrize(
@@ -225,21 +151,18 @@ def test_questions_that_cannot_be_asked_are_told_first(closed_book, tmp_path, ex
 
 def test_a_table_of_questions_is_refused_with_how_to_give_its_rows(closed_book, tmp_path):
     pandas = pytest.importorskip("pandas")
-    program, engine = closed_book()
     frame = pandas.DataFrame([{"question": "Who governs Town1?", "answer": "x"}])
     advice = r'^keqa\.evaluate takes a list of questions, not a DataFrame: give its rows, df\.to_dict\("records"\)$'
     with pytest.raises(InputError, match=advice):
-        evaluate(program, frame, out=tmp_path / "run.jsonl")
-    assert engine.calls == []
-    assert evaluate(program, frame.to_dict("records"), out=tmp_path / "run.jsonl").asked == 1
+        evaluate(closed_book()[0], frame, out=tmp_path / "run.jsonl")
 
 
-def test_examples_are_read_as_a_stream(closed_book, tmp_path):
+def test_examples_are_read_as_a_stream_and_no_more_are_in_work_than_allowed(closed_book, tmp_path):
     (tmp_path / "towns.jsonl").write_text(
         "".join(json.dumps({"question": f"Who governs Town{n}?", "answer": f"Mayor{n}"}) + "\n" for n in range(50))
     )
     examples = of_name(str(tmp_path / "towns.jsonl")).examples
-    program, engine = closed_book()
+    program, engine = closed_book(latency=0.005)
     ahead = []
 
     class Watched:
@@ -254,6 +177,7 @@ def test_examples_are_read_as_a_stream(closed_book, tmp_path):
     # Gone through once for the ids, before anything is asked, and once to ask.
     assert len(ahead) == 100
     assert max(ahead[50:]) <= 2
+    assert engine.peak == 2
 
 
 def test_the_calls_are_not_remembered(run):
@@ -264,49 +188,22 @@ def test_the_calls_are_not_remembered(run):
     assert len(dspy.settings.trace or []) == before
 
 
-def test_shapes_and_kinds_go_into_the_lines(closed_book, tmp_path):
-    from keqa.testbed.testbed import TestbedQuestion
-
-    question = TestbedQuestion(id="test-0", question="Who governs Town1?", answers=("x",), shape="one hop", tiers=())
-    evaluate(closed_book()[0], [question], out=tmp_path / "run.jsonl")
-    assert [line.kind for line in read_run(tmp_path / "run.jsonl").lines] == ["one hop"]
-
-
-def test_yes_no_questions_have_an_accuracy(closed_book, tmp_path):
-    program, _ = closed_book(lambda name, inputs, config: {"answer": "Yes."})
-    asked = [{"id": "a", "question": "Is it?", "answer": "yes", "answer_type": "yes/no"}]
-    evaluate(program, asked, out=tmp_path / "run.jsonl")
-    assert read_run(tmp_path / "run.jsonl").lines[0].scores == {"em": 1.0, "f1": 1.0, "contains": 1.0, "accuracy": 1.0}
-
-
-def away(name, inputs, config):
-    """Answers for the first three towns; then the server is gone."""
-    if int(inputs["question"].removeprefix("Who governs Town").rstrip("?")) >= 3:
-        raise lm15.TransportError("connection refused")
-    return {"answer": "x"}
-
-
 def test_a_run_of_outages_ends_it_and_keeps_what_was_answered(run, tmp_path):
-    with pytest.raises(
-        TooManyFailuresError, match=r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"
-    ):
+    message = r"5 questions in succession .*TransportError.*8 of 40 .*--retry-fail"
+    with pytest.raises(TooManyFailuresError, match=message):
         run(40, away, in_flight=1, stop_after_outages=5)
     assert [line.failed for line in read_run(tmp_path / "run.jsonl").lines] == [False] * 3 + [True] * 5
     tally, engine = run(40, retry_failed=True)
     assert (tally.done, tally.failed, len(engine.calls)) == (40, 0, 37)
-
-
-def test_what_is_in_work_when_it_stops_is_kept(run, tmp_path):
+    # What is in work when it stops is kept as well.
     with pytest.raises(TooManyFailuresError):
-        run(40, away, in_flight=8, stop_after_outages=5)
-    lines = read_run(tmp_path / "run.jsonl").lines
-    assert 8 <= len(lines) < 40
-    assert len({line.id for line in lines}) == len(lines)
+        run(40, away, label="many", in_flight=8, stop_after_outages=5)
+    assert 8 <= len(read_run(tmp_path / "many.jsonl").lines) < 40
 
 
 def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):
     def every_other(name, inputs, config):
-        if int(inputs["question"].removeprefix("Who governs Town").rstrip("?")) % 2:
+        if number_of(inputs) % 2:
             raise lm15.TransportError("connection refused")
         return {"answer": "x"}
 
@@ -314,10 +211,7 @@ def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):
     assert (tally.done, tally.failed) == (20, 10)
     tally, _ = run(20, lambda *_: "no format at all", label="other", in_flight=1, stop_after_outages=2)
     assert (tally.done, tally.failed) == (20, 20)
-
-
-def test_with_0_a_run_never_stops(run):
-    tally, _ = run(20, away, in_flight=1, stop_after_outages=0)
+    tally, _ = run(20, away, label="never", in_flight=1, stop_after_outages=0)
     assert (tally.done, tally.failed) == (20, 17)
     with pytest.raises(InputError, match="stop_after_outages must be at least 0, not -1"):
         run(20, stop_after_outages=-1)
@@ -328,3 +222,22 @@ def test_what_comes_before_the_first_question_is_called_once_and_only_where_ther
     run(5, before_first=lambda: called.append(1))
     run(5, before_first=lambda: called.append(2))
     assert called == [1]
+
+
+def test_an_answer_is_scored_by_the_rule_of_its_benchmark():
+    example = BENCHMARKS["hotpotqa"].convert(POLAR)
+    # Its official script.
+    assert scores_of("Yes, both are American.", example) == {"em": 0.0, "f1": 0.0, "contains": 1.0}
+    assert scores_of("Yes.", example) == {"em": 1.0, "f1": 1.0, "contains": 1.0}
+    assert scores_of(None, example) == {"em": 0.0, "f1": 0.0, "contains": 0.0}
+    assert as_example(example) == example
+    verdict = Example("1", "Is it over?", ("No", "No, it is not."), scored_as="yes/no")
+    assert scores_of("No, not yet.", verdict) == {"em": 1.0, "f1": 1.0, "contains": 1.0, "accuracy": 1.0}
+
+
+def test_two_questions_that_differ_in_their_gold_answers_have_one_prompt(closed_book):
+    program, engine = closed_book(lambda name, inputs, config: {"answer": "yes"})
+    for answer in ("yes", "Ann Lee"):
+        ask(program, BENCHMARKS["hotpotqa"].convert({**POLAR, "answer": answer}))
+    first, second = engine.prompts
+    assert first == second

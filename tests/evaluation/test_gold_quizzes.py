@@ -28,24 +28,6 @@ def test_a_quiz_that_no_gold_decomposition_has_is_answered_by_nothing():
     assert golds("To whom is Carl married?") == ("",)
 
 
-def test_a_decomposition_without_answers_knows_the_question_alone():
-    golds = golds_of([{key: value for key, value in CHAIN.items() if key != "quiz_answers"}])
-    assert golds("Who governs Oslo?") == ("",)
-    assert golds(CHAIN["question"]) == ("Ann Lee", "A. Lee")
-
-
-def test_the_testbed_has_the_answers_of_all_its_quizzes():
-    found = of_testbed("test", 8)
-    assert (found.dataset, found.split, found.seed) == ("testbed", "test", 0)
-    golds = golds_of(found.examples)
-    shapes = [question.shape for question in found.examples]
-    assert shapes == ["one hop", "bridge", "comparison", "yes/no"] * 2
-    for question in found.examples:
-        first = question.quizzes[0]
-        assert "#" not in first
-        assert golds(first) == (question.quiz_answers[0],)
-
-
 def test_a_quiz_in_other_words_has_the_answer_of_the_gold_one_of_its_question():
     golds = golds_of([CHAIN, {"id": "d", "question": "Who governs Rome?", "answer": "Cai"}])
     with oracle_log(as_example(CHAIN)) as log:

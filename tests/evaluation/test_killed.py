@@ -9,6 +9,7 @@ import time
 from collections import Counter
 
 import pytest
+from fixtures.run_files import without_seconds
 from servers.openai_server import OpenAIServer, markers
 from servers.process import start
 
@@ -29,12 +30,6 @@ def reply(messages, n, body):
 def asked(body):
     """The number of the question that a call was made for."""
     return re.findall(r"Town(\d+)", body["messages"][-1]["content"])[0]
-
-
-def without_seconds(value):
-    if isinstance(value, dict):
-        return {name: without_seconds(inner) for name, inner in value.items() if "seconds" not in name}
-    return [without_seconds(inner) for inner in value] if isinstance(value, list) else value
 
 
 def content(path):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keqa.cli.run_table import figures, run_table
+from keqa.cli.running import figures, run_table
 from keqa.errors import InputError
 from keqa.evaluation.compare import compare
 from keqa.evaluation.evaluate import evaluate
@@ -17,7 +17,7 @@ from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
 from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.learned import NOTHING, LearnedQuestions
+from keqa.programs.learned import NOTHING
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.folder import save
 
@@ -67,15 +67,6 @@ def test_an_allowed_overlap_is_in_the_header_and_in_every_table(asked, tmp_path)
     assert grid.rows[0].cells[0].text == "closed-book*"
     assert grid.notes[-1] == "* after the name of a row: closed-book: 2 of 4 questions were learned from."
     assert figures([row])[0]["learned_from"] == 2
-
-
-def test_what_nobody_kept_is_called_unknown(asked, tmp_path):
-    asked(LearnedQuestions(complete=False))
-    run = read_run(tmp_path / "run.jsonl")
-    assert (run.header.learned_from, run.header.learned_unknown) == ([], True)
-    [grid, *_] = tables(entries_of([run]))
-    assert grid.rows[0].cells[0].text == "run"
-    assert "not known whether questions were learned from in these rows" in grid.notes[-1]
 
 
 def test_a_comparison_is_refused_before_its_first_question(scripted, tmp_path):

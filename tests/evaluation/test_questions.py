@@ -38,11 +38,6 @@ def test_questions_that_the_testbed_has_not(split, limit):
         of_testbed(split, limit)
 
 
-def test_ircot_collects_what_the_shipped_lm_can_read_on_the_testbed_only(mine):
-    assert of_testbed().settings == {"ircot": {"max_passages": 8}}
-    assert of_name(mine(*towns(1))).settings == {}
-
-
 def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mine):
     line = {"id": "z", "primary_category": "影视", "question": "《飞屋环游记》的导演是谁？", "answer": "彼特·道格特"}
     found = of_name(f"Chinese-SimpleQA:{mine(line)}")
@@ -54,11 +49,6 @@ def test_rowen_answers_in_another_language_than_that_of_a_benchmark(tmp_path, mi
     }
     nq = of_name(f"nq:{mine({'question': 'who?', 'answer': ['Ann']})}")
     assert nq.settings == {name: {"reason": False} for name in ("rowen", "self-rag", "slimplm")}
-
-
-def test_what_a_benchmark_leaves_out_is_counted(unanswerable_squad):
-    found = of_name(f"squad:{unanswerable_squad}")
-    assert (ids(found), found.left_out) == (["0"], {"unanswerable": 2})
 
 
 def test_lines_can_be_gone_through_again_and_what_cannot_be_used_is_told(mine):
@@ -74,19 +64,6 @@ def test_what_cannot_be_used_is_told_of_a_part_of_the_lines_too(mine, options):
     found = of_name(mine(*towns(2), "not JSON", {"question": "Who?"}, towns(3)[2]), **options)
     places = [told.rpartition("mine.jsonl, ")[2].split(":")[0] for told in found.problems]
     assert places == ["line 3", "line 4"]
-
-
-def test_a_question_and_an_id_count_once(mine):
-    again = {"id": "other", "question": "who governs TOWN0?", "answer": "x"}
-    taken = {"id": "t0", "question": "Who governs Rome?", "answer": "x"}
-    # The same question with other choices is another one.
-    choice = {"id": "c1", "question": "Who?", "answer": "A", "answer_type": "choice", "choices": ["a", "b"]}
-    found = of_name(mine(*towns(2), again, taken, choice, {**choice, "id": "c2", "choices": ["a", "c"]}))
-    assert ids(found) == ["t0", "t1", "c1", "c2"]
-    assert [told.rpartition(": ")[2] for told in found.problems] == [
-        "the question of line 1 again",
-        "its id 't0' is that of line 1",
-    ]
 
 
 @given(
@@ -137,32 +114,12 @@ def test_a_sample_is_drawn_by_its_seed_whatever_the_order(mine):
     assert ids(of_name(mine(*rows), sample=10, seed=1, limit=3)) == ids(one)[:3]
 
 
-def test_the_seed_matters_to_a_sample_only(mine):
-    assert of_name(mine(*towns(3)), seed=7).seed == 0
-
-
-def test_the_first_so_many(mine):
-    found = of_name(mine(*towns(5)), limit=2)
-    assert ids(found) == ids(found) == ["t0", "t1"]
-
-
-def test_a_csv_of_ones_own(mine):
-    found = of_name(mine("id,question,answer", "a,Who?,Ann", "b,Who?,Bob", "c,Why?,So", name="mine.csv"), limit=5)
-    assert (found.dataset, ids(found)) == ("mine.csv", ["a", "c"])
-    assert len(found.problems) == 1
-
-
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_benchmark_of_a_file_or_folder_is_called_by_its_name(mine, tmp_path, folder):
     rows = [{"question": f"who governs town {n}", "answer": [f"Mayor{n}"]} for n in range(3)]
     path = mine(*rows, name="NQ-open.dev.jsonl")
     found = of_name("nq", tmp_path, limit=2) if folder else of_name(f"nq:{path}", limit=2)
     assert (found.dataset, len(list(found.examples))) == ("nq", 2)
-
-
-def test_a_file_has_no_splits(mine):
-    with pytest.raises(InputError, match="leave the split 'dev' out"):
-        of_name(mine(*towns(1)), split="dev")
 
 
 def test_training_questions_say_how_many_hops_their_data_set_has(mine):

@@ -55,8 +55,17 @@ def write(tmp_path):
     return written
 
 
-def ids(path):
-    return [one.id for one in read_run(path).lines]
+@pytest.fixture
+def begun(path):
+    """A file that holds some lines."""
+
+    def begin(*lines):
+        with opened(path) as file:
+            for one in lines:
+                file.add(one)
+        return path
+
+    return begin
 
 
 def test_the_layout_of_a_file(write):
@@ -73,15 +82,11 @@ def test_the_layout_of_a_file(write):
         **{"scores": {"em": 0.0}, "record": None, "seconds": 0.0},
         "error": {"stage": "answer", "cause": "LMTimeoutError", "message": "no reply"},
     }
-
-
-def test_what_is_seldom_there_is_written_where_it_is_there(write):
+    # What is seldom there is written where it is there.
     said = header(compiled="keqa", demonstrations={"answer": 0}, left_out={"unanswerable": 2}, learned_from=["a"])
     choice = line("a").model_copy(update={"choices": ["x", "y"], "golds": {}, "quiz_golds": {"Q?": ["x"]}})
-    path = write(header_line(said), run_line(choice))
-    run = read_run(path)
+    run = read_run(write(header_line(said), run_line(choice)))
     assert (run.header, run.lines, run.finished, run.failed) == (said, [choice], False, [])
-    assert choice.content != line("a").content
 
 
 @pytest.mark.parametrize("answer", ["A\u2028B\nC", "A\ud800 \U0001f600"])
@@ -90,22 +95,15 @@ def test_any_answer_is_one_line(write, answer):
     assert [one.answer for one in iter_lines(path)] == [answer.replace("\ud800", "?")]
 
 
-def test_lines_are_read_in_the_order_of_the_header_and_the_later_stands(write):
+def test_lines_are_read_in_the_order_of_the_later_header_and_of_two_lines_the_later_stands(write):
     lines = [line("c"), line("b", failed=True), line("a"), line("b", answer="now")]
-    path = write(header_line(header()), *map(run_line, lines), run_line(line("a", answer="cut off"))[:-1])
+    cut_off = run_line(line("a", answer="cut off"))[:-1]
+    path = write(header_line(header(ids=["c"])), header_line(header()), *map(run_line, lines), cut_off)
     assert [(one.id, one.answer) for one in read_run(path).lines] == [("a", "x"), ("b", "now"), ("c", "x")]
     assert read_run(path).finished
     content = path.read_bytes()
     for place, one in placed_lines(path):
         assert content[place.start : place.stop] == run_line(one)
-
-
-def test_of_two_headers_the_later_stands(write):
-    more = header(ids=["b", "a"])
-    assert ids(write(header_line(header(ids=["a"])), run_line(line("a")), header_line(more), run_line(line("b")))) == [
-        "b",
-        "a",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -136,17 +134,12 @@ def test_a_damaged_line_is_named(write, bad, message):
 def test_another_file_is_no_run_file(write, first, message):
     with pytest.raises(InputError, match=message):
         read_header(write(first))
-
-
-def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
-        read_run(tmp_path / "none.jsonl")
+        read_run(write(first).with_name("none.jsonl"))
 
 
-def test_a_file_is_only_added_to(path):
-    with opened(path) as file:
-        for name in "cab":
-            file.add(line(name))
+def test_a_file_is_only_added_to(begun):
+    path = begun(*map(line, "cab"))
     before = path.read_bytes()
     with opened(path, retry_failed=True) as file:
         file.add(line("b", answer="again"))
@@ -155,24 +148,14 @@ def test_a_file_is_only_added_to(path):
     assert [entry.name for entry in path.parent.iterdir()] == ["run.jsonl"]
 
 
-def test_it_knows_what_was_asked(path):
-    with opened(path) as file:
-        file.add(line("b"))
-        file.add(line("c", failed=True))
+def test_failed_and_impaired_questions_are_asked_again_where_it_is_wanted(begun):
+    path = begun(impaired("a"), line("b", failed=True), impaired("b", "AdapterParseError"), line("c", failed=True))
     found = []
     with opened(path, found=found.append) as file:
-        assert [name in file for name in IDS] == [False, True, True]
-    assert [one.id for one in found] == ["b", "c"]
-
-
-def test_failed_and_impaired_questions_are_asked_again_where_it_is_wanted(path):
-    with opened(path) as file:
-        file.add(impaired("a"))
-        file.add(impaired("b", "AdapterParseError"))
-        file.add(line("c", failed=True))
-    with opened(path) as file:
         assert [name in file for name in IDS] == [True, True, True]
-    found = []
+    # What failed and was then answered without passages is no failure any more.
+    assert [(one.id, one.failed) for one in found] == [("a", False), ("b", False), ("c", True)]
+    found.clear()
     with opened(path, retry_failed=True, found=found.append) as file:
         # A reply that could not be used may have been spoilt on its way, and no cache holds it.
         assert [name in file for name in IDS] == [False, False, False]
@@ -180,27 +163,14 @@ def test_failed_and_impaired_questions_are_asked_again_where_it_is_wanted(path):
         assert [file.again(name) for name in IDS] == [False, False, True]
         # Until it is asked, the failure stands.
         assert [one.id for one in read_run(path).failed] == ["c"]
-        file.add(line("a", answer="now"))
-        file.add(line("b", answer="now"))
-        file.add(line("c"))
+        for one in (line("a", answer="now"), line("b", answer="now"), line("c")):
+            file.add(one)
         assert not file.again("c")
     assert found == []
     # Killed amid a retry the new answers would stand as well.
     with opened(path, retry_failed=True, found=found.append) as file:
         assert all(name in file for name in IDS)
     assert [one.answer for one in found] == ["now", "now", "x"]
-
-
-def test_what_failed_and_was_then_answered_without_passages_is_no_failure_any_more(path):
-    with opened(path) as file:
-        file.add(line("a", failed=True))
-        file.add(impaired("a"))
-    found = []
-    with opened(path, found=found.append):
-        pass
-    assert [(one.id, one.failed) for one in found] == [("a", False)]
-    with opened(path, retry_failed=True) as file:
-        assert ("a" in file, file.again("a")) == (False, False)
 
 
 @given(cut=st.integers(min_value=0, max_value=5000))
@@ -234,72 +204,56 @@ def test_wherever_it_was_cut_off_it_goes_on_from_the_last_whole_line(path, cut):
         ),
     ],
 )
-def test_another_run_is_refused_and_what_differs_is_named(path, changed, reason):
-    with opened(path) as file:
-        file.add(line("a"))
+def test_another_run_is_refused_and_what_differs_is_named(begun, changed, reason):
+    path = begun(line("a"))
     before = path.read_bytes()
     with pytest.raises(InputError, match=reason):
         opened(path, head=header(fingerprint="g", **changed))
     assert path.read_bytes() == before
 
 
-def test_more_questions_may_be_asked_of_the_same_run(path):
-    with opened(path) as file:
-        for name in "cab":
-            file.add(line(name))
-    more = ["z", *IDS]
-    asked = {**ASKED, "z": content_of("Who z?", ["z"], "short")}
-    with opened(path, asked, header(ids=more)) as file:
+def test_more_questions_may_be_asked_of_the_same_run(begun):
+    path, more = begun(*map(line, "cab")), ["z", *IDS]
+    with opened(path, {**ASKED, "z": content_of("Who z?", ["z"], "short")}, header(ids=more)) as file:
         assert [name in file for name in more] == [False, True, True, True]
         assert read_run(path).header.ids == more
         file.add(line("z"))
-    assert ids(path) == more
+    assert [one.id for one in read_run(path).lines] == more
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ({name: ASKED[name] for name in ("b", "c")}, "holds questions that are not asked now, such as 'a'"),
-        (
-            {**ASKED, "a": content_of("Who a?", ["another"], "short")},
-            "the question 'a', its choices or its answers have changed",
-        ),
+        ({**ASKED, "a": content_of("Who a?", ["another"], "short")}, "the question 'a', its choices or its answers"),
         ({**ASKED, "a": content_of("Who a?", ["a"], "short", ["a", "z"])}, "the question 'a', its choices"),
     ],
 )
-def test_other_questions_may_not_nor_may_one_change_under_its_id(path, asked, message):
-    with opened(path) as file:
-        file.add(line("a"))
+def test_other_questions_may_not_nor_may_one_change_under_its_id(begun, asked, message):
+    path = begun(line("a"))
     with pytest.raises(InputError, match=message):
         opened(path, asked, header(ids=list(asked)))
 
 
-def test_a_file_that_is_something_else_stays_as_it_is(path):
+def test_what_cannot_be_written_is_refused_and_stays_as_it_is(path, tmp_path):
     path.parent.mkdir()
     path.write_text("my notes")
     with pytest.raises(InputError, match="is no run file"):
         opened(path)
     assert path.read_text() == "my notes"
-
-
-def test_two_runs_do_not_write_one_file(path):
-    with opened(path), pytest.raises(InputError, match="in use by another run"):
-        opened(path)
-    opened(path).close()
-
-
-def test_a_place_that_cannot_be_written(tmp_path):
-    (tmp_path / "runs").write_text("a file")
     with pytest.raises(InputError, match="cannot be written"):
-        opened(tmp_path / "runs" / "run.jsonl")
+        opened(path / "run.jsonl")
+    other = tmp_path / "other.jsonl"
+    with opened(other), pytest.raises(InputError, match="in use by another run"):
+        opened(other)
+    opened(other).close()
 
 
-def test_a_file_without_a_question_is_taken_away(path):
+def test_a_file_without_a_question_is_taken_away(path, begun):
     forget_unasked(path)
-    opened(path).close()
+    begun()
     forget_unasked(path)
     assert not path.exists()
-    with opened(path) as file:
-        file.add(line("a"))
+    begun(line("a"))
     forget_unasked(path)
-    assert ids(path) == ["a"]
+    assert [one.id for one in read_run(path).lines] == ["a"]

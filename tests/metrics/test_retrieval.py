@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from keqa.metrics.retrieval import macro_recall_at_k, mean_overlap_at_k, recall_at_k
+from keqa.metrics.retrieval import SearchRates, macro_recall_at_k, mean_overlap_at_k, recall_at_k, share_selected
 
 
 def test_recall_counts_distinct_gold_titles_among_the_first_k():
@@ -50,3 +50,20 @@ def test_overlap_is_the_mean_share_of_what_both_found():
 def test_what_has_no_overlap_is_refused(one, other, k):
     with pytest.raises(ValueError, match=r"overlap|k must|zip"):
         mean_overlap_at_k(one, other, k)
+
+
+def test_the_share_of_what_is_needed():
+    assert share_selected([1, 4], [4, 7]) == Fraction(1, 2)
+    assert share_selected([1, 4, 7], {4, 7}) == 1
+    assert share_selected([1], []) is None
+
+
+def test_over_and_under_search():
+    found = SearchRates.of([(True, True), (True, False), (True, False), (False, False), (False, True)])
+    assert found == SearchRates(known=3, over_searched=1, unknown=2, under_searched=1)
+    assert (found.over, found.under) == (pytest.approx(1 / 3), 0.5)
+
+
+def test_where_there_is_nothing_of_a_kind():
+    assert (SearchRates.of([]).over, SearchRates.of([]).under) == (None, None)
+    assert (SearchRates.of([(True, False)]).over, SearchRates.of([(False, True)]).under) == (0.0, 0.0)

@@ -203,19 +203,13 @@ def setting():
 class PlainGate:
     """A gate that is no dataclass."""
 
-    name, needs_all_draws = "plain", False
+    name = "plain"
 
     def __init__(self, threshold):
         self.threshold, self.inner = Fraction(threshold), VoteGate()
 
-    def decide(self, votes):
-        return self.inner.decide(votes)
-
-    def wave(self, votes):
-        return self.inner.wave(votes)
-
-    def measure(self, votes):
-        return None
+    def decide(self, draws):
+        return self.inner.decide(draws)
 
 
 @pytest.fixture

@@ -38,15 +38,13 @@ class Norway:
                     raise self.second
                 return self.second
             return {"answer": "Bergen" if drawn % 3 == 0 else "Oslo"}
-        if name == "AnswerWithKnowledge":
-            return {"answer": "Trondheim"}
-        if name == "StateConfidence":
-            return {"confidence": "95"}
-        if name == "DecomposeQuestion":
-            return {"quizzes": '["Capital of Norway?", "Mayor of #1?"]'}
-        return {"Summarize": {"explanation": "", "answer": "X"}, "JudgeUtility": {"helpful": True}}.get(
-            name, {"same": False}
-        )
+        return {
+            "AnswerWithKnowledge": {"answer": "Trondheim"},
+            "StateConfidence": {"confidence": "95"},
+            "DecomposeQuestion": {"quizzes": '["Capital of Norway?", "Mayor of #1?"]'},
+            "Summarize": {"explanation": "", "answer": "X"},
+            "JudgeUtility": {"helpful": True},
+        }.get(name, {"same": False})
 
 
 @pytest.fixture
@@ -60,35 +58,33 @@ def norway(scripted, retriever):
     return make
 
 
-GATES = [
-    VoteGate(),
-    VoteGate(Fraction(3, 5), name="lenient"),
-    CertaintyGate(),
-    LexicalSimilarityGate(),
-    NeverRetrieveGate(),
-    OracleGate({QUIZ: ["Oslo"]}),
-    ConfidenceGate(),
-]
+def quiz_of(program, question=QUIZ, **asked):
+    return program(question, **asked).record.quizzes[0]
+
+
+def texts(quiz):
+    return [sample.text for sample in quiz.samples]
 
 
 def test_all_gates_read_the_same_draws(norway):
     program, engine = norway()
     draws = SharedDraws()
-    quizzes = [draws.sharing(program, gate)(QUIZ).record.quizzes[0] for gate in GATES]
+    gates = [VoteGate(), VoteGate(Fraction(3, 5), name="lenient"), CertaintyGate(), LexicalSimilarityGate()]
+    gates += [NeverRetrieveGate(), OracleGate({QUIZ: ["Oslo"]}), ConfidenceGate()]
+    quizzes = [quiz_of(draws.sharing(program, gate)) for gate in gates]
     assert engine.count["AnswerQuiz"] == 5
-    assert len({tuple(sample.text for sample in quiz.samples) for quiz in quizzes}) == 1
+    assert len({tuple(texts(quiz)) for quiz in quizzes}) == 1
     assert {(quiz.complete, quiz.consistency_exact) for quiz in quizzes} == {(True, "4/5")}
     # 4 of 5 agree: six of ten pairs, and a certainty of .28.
     assert [quiz.known for quiz in quizzes] == [True, True, False, False, True, True, True]
-    assert [quiz.gate for quiz in quizzes] == [gate.name for gate in GATES]
+    assert [quiz.gate for quiz in quizzes] == [gate.name for gate in gates]
 
 
 def test_a_program_that_shares_is_a_copy(norway):
     program, _ = norway()
-    gate = program.examination.gate
     twin = SharedDraws().sharing(program)
     assert twin.examination.shared is not program.examination.shared
-    assert twin.examination.gate is gate is program.examination.gate
+    assert twin.gate is program.gate
     assert dict(twin.named_predictors()).keys() == dict(program.named_predictors()).keys()
     assert twin.examination.quiz.lm is program.examination.quiz.lm
 
@@ -103,19 +99,14 @@ def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
     assert first.lm_requests == second.lm_requests == 6 == len(engine.calls)
 
 
-def test_gates_that_need_no_draws_make_and_pay_none(norway):
-    program, engine = norway()
+def test_gates_that_need_no_draws_make_and_pay_none_unless_an_answer_falls_back(norway):
+    program, engine = norway(on_nothing_helpful="largest_cluster")
     draws = SharedDraws()
     for gate in (AlwaysRetrieveGate(), RandomGate(Fraction(1))):
         record = draws.sharing(program, gate)(QUIZ).record
         assert (record.answer, record.quizzes[0].samples) == ("Trondheim", [])
     assert engine.count["AnswerQuiz"] == 0
-
-
-def test_an_answer_that_falls_back_reads_them_late(norway):
-    program, engine = norway(on_nothing_helpful="largest_cluster")
     program._retriever.value.passages.clear()
-    draws = SharedDraws()
     record = draws.sharing(program, AlwaysRetrieveGate())(QUIZ).record
     assert (record.answer, record.quizzes[0].source) == ("Oslo", "largest_cluster")
     assert draws.sharing(program, VoteGate())(QUIZ).record.answer == "Oslo"
@@ -125,13 +116,12 @@ def test_an_answer_that_falls_back_reads_them_late(norway):
 def test_gates_that_agree_share_the_quizzes_that_follow(norway):
     program, engine = norway(decompose=True)
     draws = SharedDraws()
-    agree = [draws.sharing(program, gate) for gate in (VoteGate(), NeverRetrieveGate())]
-    known = [twin("Who governs it?").record.quizzes for twin in agree]
-    assert [[quiz.resolved for quiz in quizzes] for quizzes in known] == [[QUIZ, "Mayor of Oslo?"]] * 2
-    assert engine.count["AnswerQuiz"] == 10
+    asked = [
+        [quiz.resolved for quiz in draws.sharing(program, gate)("Who governs it?").record.quizzes]
+        for gate in (VoteGate(), NeverRetrieveGate(), AlwaysRetrieveGate())
+    ]
     # One that does not agree on the first asks another second.
-    other = draws.sharing(program, AlwaysRetrieveGate())("Who governs it?").record.quizzes
-    assert other[1].resolved == "Mayor of Trondheim?"
+    assert asked == [[QUIZ, "Mayor of Oslo?"], [QUIZ, "Mayor of Oslo?"], [QUIZ, "Mayor of Trondheim?"]]
     assert engine.count["AnswerQuiz"] == 10
 
 
@@ -163,8 +153,7 @@ def test_a_wrong_key_is_told_and_forgotten(norway):
             raise dspy.lm15.AuthError("wrong key")
         return {"answer": "Oslo"}
 
-    program, _ = norway(reply)
-    shared = SharedDraws().sharing(program, VoteGate())
+    shared = SharedDraws().sharing(norway(reply)[0], VoteGate())
     with pytest.raises(ConfigurationError, match="wrong key"):
         shared(QUIZ)
     right.append(True)
@@ -186,10 +175,9 @@ def test_what_went_wrong_is_told_to_each_and_kept_here_only(norway, tmp_path):
     assert [record.touched for record in records] == [True, False]
 
 
-def test_a_draw_lost_to_an_outage_is_made_again_and_the_set_is_whole(norway, tmp_path):
+def test_a_draw_lost_to_an_outage_is_made_again_and_the_set_is_whole(norway):
     program, engine = norway(Norway(ServerError("down")), workers=1)
-    with Journal.open(tmp_path / "draws.jsonl", {"task": "gates"}) as journal:
-        record = SharedDraws(store=journal).sharing(program)(QUIZ).record
+    record = SharedDraws().sharing(program)(QUIZ).record
     assert [sample.error for sample in record.quizzes[0].samples] == [None] * 5
     assert [(note.action, note.touches) for note in record.degradations] == [("asked again", False)]
     assert engine.count["AnswerQuiz"] == 6
@@ -197,15 +185,12 @@ def test_a_draw_lost_to_an_outage_is_made_again_and_the_set_is_whole(norway, tmp
 
 def test_sets_in_which_a_call_failed_are_made_again_when_they_are_forgotten(norway):
     program, engine = norway(Norway("no marker in sight"), workers=1)
-    draws = SharedDraws()
-    first = draws.sharing(program)(QUIZ).record
-    assert (first.touched, engine.count["AnswerQuiz"]) == (True, 5)
-    draws.forget_failed()
-    second = draws.sharing(program)(QUIZ).record
-    assert (second.touched, engine.count["AnswerQuiz"]) == (False, 6)
-    draws.forget_failed()
-    assert draws.sharing(program)(QUIZ).record.quizzes[0].samples == second.quizzes[0].samples
-    assert engine.count["AnswerQuiz"] == 6
+    draws, told = SharedDraws(), []
+    for _ in range(3):
+        record = draws.sharing(program)(QUIZ).record
+        told.append((record.touched, engine.count["AnswerQuiz"]))
+        draws.forget_failed()
+    assert told == [(True, 5), (False, 6), (False, 6)]
 
 
 def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, tmp_path):
@@ -224,41 +209,35 @@ def test_a_judge_that_was_not_there_is_asked_again_in_the_next_process(norway, t
     assert engine.count["AnswerQuiz"] == 5
 
 
-def test_a_smaller_number_of_tries_reads_the_first_of_the_largest(norway):
+def test_a_smaller_number_of_tries_reads_the_first_of_the_largest_and_pays_for_those(norway):
     program, engine = norway()
-    draws, found = SharedDraws(largest=5), {}
-    for tries in (3, 5, 2):
+    draws, found = SharedDraws(largest=6), {}
+    for tries in (3, 6, 2):
         program.examination.tries = tries
-        found[tries] = draws.sharing(program, NeverRetrieveGate())(QUIZ).record.quizzes[0]
-    assert engine.count["AnswerQuiz"] == 5
-    texts = [sample.text for sample in found[5].samples]
-    assert {tries: [sample.text for sample in quiz.samples] for tries, quiz in found.items()} == {
-        tries: texts[:tries] for tries in found
-    }
-    # Which of the five is Bergen depends on the threads.
-    other = texts.index("Bergen")
-    together = [[place for place in range(5) if place != other], [other]]
+        record = draws.sharing(program, CertaintyGate())(QUIZ).record
+        assert record.cost.by_role["task"].samples == tries + (0 if record.quizzes[0].known else 1)
+        found[tries] = record.quizzes[0]
+    assert engine.count["AnswerQuiz"] == 6
+    whole = texts(found[6])
     for tries, quiz in found.items():
-        kept = [[place for place in members if place < tries] for members in sorted(together)]
-        assert [cluster.members for cluster in quiz.clusters] == [members for members in kept if members]
-        assert quiz.complete
+        assert (texts(quiz), quiz.complete) == (whole[:tries], True)
+        members = {text: [place for place, one in enumerate(whole[:tries]) if one == text] for text in whole[:tries]}
+        assert [cluster.members for cluster in quiz.clusters] == list(members.values())
 
 
-@pytest.mark.parametrize("tries", [1, 2, 3, 4, 5])
-def test_the_first_draws_decide_as_they_would_by_themselves(norway, tries):
-    def told(program):
-        quiz = program(QUIZ).record.quizzes[0]
-        return quiz.known, quiz.consistency_exact, quiz.certainty, quiz.clusters, quiz.answer
-
-    for gate in (VoteGate(), CertaintyGate(), ProbabilityGate(), ConfidenceGate()):
-        program, engine = norway(workers=1, tries=tries)
+@pytest.mark.parametrize("tries", [1, 2, 5])
+@pytest.mark.parametrize("gate", [VoteGate(), CertaintyGate(), ProbabilityGate(), ConfidenceGate()])
+def test_the_first_draws_decide_as_they_would_by_themselves(norway, gate, tries):
+    told = []
+    for shared in (None, SharedDraws(probabilities=True, largest=5)):
+        program, engine = norway(workers=1, tries=tries, gate=gate)
         engine.probability = 0.7
-        alone = SharedDraws(probabilities=True).sharing(program, gate)
-        program, engine = norway(workers=1, tries=tries)
-        engine.probability = 0.7
-        first = SharedDraws(probabilities=True, largest=5).sharing(program, gate)
-        assert told(first) == told(alone)
-        assert engine.count["AnswerQuiz"] == 5
+        record = (program if shared is None else shared.sharing(program))(QUIZ).record
+        (quiz,) = record.quizzes
+        decided = (quiz.known, quiz.consistency_exact, quiz.certainty, quiz.clusters, quiz.answer, quiz.stopped)
+        told.append((decided, record.cost.by_role["task"].samples))
+    assert told[0] == told[1]
+    assert engine.count["AnswerQuiz"] == 5
 
 
 def test_a_store_keeps_them_beyond_the_process(norway, tmp_path):
@@ -280,7 +259,7 @@ def test_other_draws_are_not_shared(norway, change):
     program, engine = norway()
     engine.probability = 0.5
     draws = SharedDraws()
-    draws.sharing(program, VoteGate())(QUIZ)
+    quiz_of(draws.sharing(program))
     asked, other = {"question": QUIZ}, draws
     if change == "quiz":
         asked["question"] = "Capital of Sweden?"
@@ -293,14 +272,13 @@ def test_other_draws_are_not_shared(norway, change):
         other._made = draws._made
     else:
         setattr(program.examination, change, 6)
-    other.sharing(program, VoteGate())(**asked)
+    quiz_of(other.sharing(program), **asked)
     assert engine.count["AnswerQuiz"] > 5
 
 
 def test_a_gate_by_probability_wants_draws_that_have_them(norway):
-    program, _ = norway()
     with pytest.raises(ConfigurationError, match=r"needs SharedDraws\(probabilities=True\)"):
-        SharedDraws().sharing(program, ProbabilityGate())
+        SharedDraws().sharing(norway()[0], ProbabilityGate())
 
 
 def test_a_compiled_way_of_stating_confidence_is_kept(norway):
@@ -345,14 +323,3 @@ async def test_where_the_maker_is_stopped_or_fails_the_others_try_for_themselves
     assert (type(failed), type(stopped)) == (ConfigurationError, asyncio.CancelledError)
     assert [one.answer for one in others] == ["Oslo", "Oslo"]
     assert len(made) == 2
-
-
-def test_waves_take_of_the_draws_what_the_program_itself_would_draw(norway):
-    program, engine = norway(workers=1)
-    draws = SharedDraws(largest=6, by_wave=True)
-    record = draws.sharing(program)(QUIZ).record
-    assert (len(record.quizzes[0].samples), record.cost.by_role["task"].samples) == (5, 5)
-    assert engine.count["AnswerQuiz"] == 6
-    easy = draws.sharing(program, NeverRetrieveGate())
-    easy.examination.tries = 1
-    assert (len(easy(QUIZ).record.quizzes[0].samples), engine.count["AnswerQuiz"]) == (1, 6)

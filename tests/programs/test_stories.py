@@ -61,7 +61,7 @@ STORIES: dict[str, Any] = {
         found, lms=lms, decompose=False, gate=ProbabilityGate(), top_p=0.9, on_nothing_helpful="top_passage"
     ),
     "keqa, shared draws": lambda found, lms: again(
-        SharedDraws(largest=6, probabilities=True).sharing(KEQA(found, lms=lms, decompose=False))
+        SharedDraws(probabilities=True).sharing(KEQA(found, lms=lms, decompose=False))
     ),
     "closed book": lambda found, lms: ClosedBook(lms=lms),
     "always retrieve": lambda found, lms: AlwaysRetrieve(found, lms=lms, reason=True),

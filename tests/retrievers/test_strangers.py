@@ -1,16 +1,17 @@
-"""An embedded index that someone else made, and folders in which one is to be built."""
+"""Indexes in folders that someone else made, and folders in which one is to be built."""
 
 import json
 import os
-import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keqa.errors import InputError, KeqaError, RetrievalError
-from keqa.retrievers import Manifest, add_files, build_index, open_index, read_corpus
+from keqa.errors import ConfigurationError, InputError, KeqaError, RetrievalError
+from keqa.retrievers import Manifest, add_files, build_dense, build_index, open_index, read_corpus
+from keqa.retrievers.embedding import open_model
 from keqa.retrievers.engines import facts_of
 from keqa.retrievers.local.build import check_place
 
@@ -19,6 +20,13 @@ from keqa.retrievers.local.build import check_place
 def index(tmp_path, passages):
     build_index(passages, tmp_path / "i", sources=["docs"])
     return tmp_path / "i"
+
+
+@pytest.fixture
+def dense(library, tmp_path, passages):
+    build_dense(passages, tmp_path / "d", model="some/model")
+    library.CALLS.clear()
+    return tmp_path / "d"
 
 
 @pytest.fixture
@@ -31,27 +39,38 @@ def manifest(data):
     return next(data.glob("manifest-*.json"))
 
 
+def opened(folder):
+    return open_index(folder, model="some/model")
+
+
+def vectors(folder, suffix):
+    return next((folder / "data").glob(f"vectors-*{suffix}"))
+
+
+ANALYZER = {"version": 2, "language": "en", "tokenizer": "whitespace", "title_weight": 0.5}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"model": "org/model", "api_base": "http://x"}, r"unknown model, unknown api_base"),
+        ({"passages": 5}, "its manifest says 5 passages, it holds 4"),
+        ({"passages": "4"}, "passages must be int"),
         ({"passages": True}, "passages must be int"),
         ({"passages": 4.0}, "passages must be int"),
+        ({"passages": 10**30}, "passages must be a number from 0 on"),
         ({"renamed": -1}, "renamed must be a number from 0 on"),
         ({"sources": "docs"}, "sources must be tuple"),
         ({"sources": [1]}, "sources must be str"),
         ({"name": "n" * 5000}, "name has 5,000 characters"),
         ({"analyzer": []}, "analyzer must be an object"),
-        (
-            {"analyzer": {"version": 2, "language": ["en"], "tokenizer": "en_stem", "title_weight": 0.5}},
-            "language must",
-        ),
-        (
-            {"analyzer": {"version": 2, "language": "en", "tokenizer": "en_stem", "title_weight": "1"}},
-            "title_weight must",
-        ),
+        ({"analyzer": {}}, "incomplete"),
+        ({"analyzer": {**ANALYZER, "version": 9}}, "does not know"),
+        ({"analyzer": {**ANALYZER, "language": ["en"]}}, "language must"),
+        ({"analyzer": {**ANALYZER, "title_weight": "1"}}, "title_weight must"),
         ({"data": "data\x00"}, "must name something inside"),
         ({"data": "C:elsewhere"}, "must name something inside"),
+        ({"left_out": [1]}, "left_out must be an object"),
         ({"left_out": {"passed_over": {".png": "many"}}}, "left_out.passed_over must be int"),
         ({"left_out": {"password": 1}}, "unknown left_out.password"),
         ({"schema_version": [1]}, "schema version"),
@@ -63,6 +82,91 @@ def test_entries_of_other_types_or_ranges_are_refused_by_name(index, altered, ch
     altered(index, **change)
     with pytest.raises(RetrievalError, match=message):
         open_index(index)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"encoder": {"dimension": 10**12}}, "dimension must be from 1 to"),
+        ({"encoder": {"dimension": True}}, "encoder.dimension must be int"),
+        ({"encoder": {"similarity": "euclid"}}, "encoder.similarity must be cosine or dot"),
+        ({"encoder": {"separator": "x" * 5000}}, "encoder.separator has 5,000 characters"),
+        ({"encoder": {"trust_remote_code": True}}, "unknown encoder.trust_remote_code"),
+        ({"vectors": {"kind": "hnsw"}}, "vectors.kind must be"),
+        ({"vectors": {"kind": "ivf-sq8", "lists": 2**40, "nprobe": 1}}, "vectors.lists and nprobe"),
+        ({"vectors": {"nprobe": -1}}, "vectors.nprobe must be a number from 0 on"),
+        ({"data": "../elsewhere"}, "must name something inside"),
+        ({"data": ""}, "must name the files"),
+        ({"language": "xx"}, "unknown language"),
+        ({"probe": [1.0]}, "probe must be 16 numbers"),
+        ({"rows": 5}, "not complete"),
+        ({"engine": "embedded"}, "unknown entries"),
+    ],
+)
+def test_entries_of_vectors_out_of_range_are_refused_by_name(dense, altered, change, message):
+    altered(dense, **change)
+    with pytest.raises(RetrievalError, match=message):
+        opened(dense)
+
+
+@pytest.mark.parametrize("model", ["sentence-transformers/of-a-stranger", "/srv/elsewhere", "./inside"])
+def test_a_model_is_opened_only_where_the_user_names_it(dense, altered, library, monkeypatch, model):
+    altered(dense, encoder={"model": model, "query_model": model})
+    monkeypatch.setattr(library.SentenceTransformer, "__init__", lambda *_: pytest.fail("a model was opened"))
+    with pytest.raises(ConfigurationError) as caught:
+        open_index(dense)
+    assert f"{dense}@{model}" in str(caught.value)
+    assert f"model={model!r}" in str(caught.value)
+    # What the index is is reported all the same.
+    assert facts_of(f"{dense}@{model}")[0]["passages"] == 4
+
+
+@pytest.mark.parametrize("suffix", [".rows", ".keys"])
+@pytest.mark.parametrize("kind", ["cut", "gone", "link", "pipe", "folder"])
+def test_files_of_vectors_are_whole_and_regular(dense, tmp_path, suffix, kind):
+    path = vectors(dense, suffix)
+    content = path.read_bytes()
+    path.rename(tmp_path / "elsewhere")
+    if kind == "cut":
+        path.write_bytes(content[:-8])
+    elif kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    elif kind != "gone":
+        os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    with pytest.raises(RetrievalError, match=r"is not complete|cannot be read|no regular file"):
+        opened(dense)
+
+
+def test_vectors_that_are_no_numbers_or_of_no_passage(dense):
+    rows, keys = vectors(dense, ".rows"), vectors(dense, ".keys")
+    altered = np.frombuffer(keys.read_bytes(), "<i8").copy()
+    altered[:2] = 5, -1
+    keys.write_bytes(altered.tobytes())
+    assert sorted(hit.passage.id for hit in opened(dense).search("zebra", 10)) == ["p3", "p4"]
+    rows.write_bytes(np.full(rows.stat().st_size // 4, np.nan, "<f4").tobytes())
+    with pytest.raises(RetrievalError, match="are damaged"):
+        opened(dense).search("zebra")
+
+
+@pytest.mark.parametrize("note", ["[1]", "[" * 100_000, "5", '{"settings": 5, "probe": "x"}'])
+def test_a_note_of_another_build_that_is_no_note_is_passed_over(dense, note, passages):
+    vectors(dense, ".json").write_text(note)
+    build_dense(passages, dense, model="some/model")
+    assert opened(dense).manifest.passages == 4
+
+
+@pytest.mark.parametrize("kind", ["evil.Evil", "os.Evil"])
+def test_a_folder_whose_modules_name_a_class_runs_no_code(tmp_path, kind):
+    pytest.importorskip("sentence_transformers")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "config_sentence_transformers.json").write_text("{}")
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    with pytest.raises(ConfigurationError, match="not part of Sentence Transformers"):
+        open_model(str(folder))
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -84,16 +188,13 @@ def test_json_that_nobody_writes_is_refused(index, manifest, text):
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "link", "large"])
 def test_a_manifest_is_a_regular_file_of_bounded_size(index, manifest, tmp_path, kind):
-    path = manifest
-    path.rename(tmp_path / "elsewhere.json")
+    manifest.rename(tmp_path / "elsewhere.json")
     if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    elif kind == "link":
-        path.symlink_to(tmp_path / "elsewhere.json")
+        os.mkfifo(manifest)
+    elif kind in ("device", "link"):
+        manifest.symlink_to("/dev/zero" if kind == "device" else tmp_path / "elsewhere.json")
     else:
-        with path.open("wb") as stream:
+        with manifest.open("wb") as stream:
             stream.truncate(1 << 40)
     with pytest.raises(RetrievalError, match=r"no regular file|the most that is read"):
         open_index(index)
@@ -116,25 +217,23 @@ def test_the_engines_folder_holds_regular_files_only(index, data, tmp_path, kind
 
 @pytest.mark.parametrize("meta", ["[" * 100_000, '{"opstamp": 1e400}', '{"opstamp": true}', "[]", '{"opstamp": "7"}'])
 def test_the_record_of_the_engine_is_checked(index, data, meta):
+    record = json.loads((data / "meta.json").read_text())
     (data / "meta.json").write_text(meta)
     with pytest.raises(RetrievalError, match="is broken"):
         open_index(index)
-
-
-def test_fields_of_another_schema_are_refused(index, data):
-    meta = json.loads((data / "meta.json").read_text())
-    meta["schema"][0]["name"] = "other"
-    (data / "meta.json").write_text(json.dumps(meta))
+    record["schema"][0]["name"] = "other"
+    (data / "meta.json").write_text(json.dumps(record))
     with pytest.raises(RetrievalError, match=r"has other fields|cannot be opened"):
         open_index(index)
+
+
+ENTRIES = ["name", "passages", "sources", "analyzer", "data", "left_out", "deleted", "x", "engine", "format"]
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
-        st.sampled_from(
-            ["name", "passages", "sources", "analyzer", "data", "left_out", "deleted", "x", "engine", "format"]
-        ),
+        st.sampled_from(ENTRIES),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(),
             lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -146,8 +245,7 @@ def test_fields_of_another_schema_are_refused(index, data):
 def test_any_manifest_is_one_or_a_typed_error(change):
     whole = {
         **{"format": "keqa-index", "schema_version": 2, "name": "n", "passages": 4, "renamed": 0, "source_hash": "h"},
-        **{"sources": ["s"], "created": "now"},
-        "analyzer": {"version": 2, "language": "en", "tokenizer": "whitespace", "title_weight": 0.5},
+        **{"sources": ["s"], "created": "now", "analyzer": ANALYZER},
     }
     reported = ""
     try:
@@ -155,6 +253,15 @@ def test_any_manifest_is_one_or_a_typed_error(change):
     except RetrievalError as error:
         reported = str(error)
     assert "manifest.json" in reported or Manifest.from_json(manifest.to_json(), "again") == manifest
+
+
+@pytest.mark.parametrize("files", ["", "[]", '{"/a": 5}', "{" * 100_000])
+def test_what_is_said_of_files_is_checked(index, manifest, files, tmp_path):
+    manifest.write_text(manifest.read_text().partition("\n")[0] + "\n" + files)
+    assert open_index(index).search("zebra")
+    for asked in (facts_of, lambda address: add_files(address, [index.parent])):
+        with pytest.raises(RetrievalError, match=r"manifest-0\.json"):
+            asked(index)
 
 
 def test_what_was_left_out_is_kept_and_reported(tmp_path):
@@ -165,51 +272,45 @@ def test_what_was_left_out_is_kept_and_reported(tmp_path):
     (folder / "c.png").write_bytes(b"x")
     reported = []
     corpus = read_corpus([folder], notice=reported.append)
-    manifest = build_index(corpus, tmp_path / "i")
-    assert manifest.left_out.unexpected == 1
-    assert manifest.left_out == corpus.left_out == open_index(tmp_path / "i").manifest.left_out
-    assert facts_of(tmp_path / "i")[0]["left_out"] == {
-        "passed_over": {".png": 1},
-        "unread": {"damaged": 1},
-        "names": manifest.left_out.names,
-    }
+    left_out = build_index(corpus, tmp_path / "i").left_out
+    assert (left_out.unexpected, left_out) == (1, corpus.left_out)
+    assert left_out == open_index(tmp_path / "i").manifest.left_out
+    said = {"passed_over": {".png": 1}, "unread": {"damaged": 1}, "names": left_out.names}
+    assert facts_of(tmp_path / "i")[0]["left_out"] == said
     assert reported[:2] == [
         f"passed over, as such files are not read: 1 .png ({folder}/c.png)",
         "left out, although it should have been read: 1 damaged",
     ]
-    # One that knows of nothing says nothing of it, as indexes of earlier versions do.
     assert "left_out" not in build_index([*read_corpus([folder / "a.txt"])], tmp_path / "j").to_json()
 
 
 def test_an_index_of_other_sources_is_not_replaced_unasked(index, passages):
-    with pytest.raises(InputError, match=r"holds an index of other sources \(docs\).*--force"):
-        build_index(passages[:1], index, sources=["other"])
-    with pytest.raises(InputError, match="other sources"):
-        build_index(passages[:1], index)
+    for sources in (["other"], []):
+        with pytest.raises(InputError, match=r"holds an index of other sources \(docs\).*--force"):
+            build_index(passages[:1], index, sources=sources)
     assert open_index(index).manifest.passages == 4
     assert build_index(passages[:2], index, sources=["./docs/"]).passages == 2
-    assert build_index(passages[:1], index, sources=["other"], overwrite=True).passages == 1
-    assert open_index(index).manifest.sources == ("other",)
+    # A name that is no text is kept.
+    name = os.fsdecode(b"caf\xe9")
+    assert build_index(passages[:1], index, sources=[name], overwrite=True).passages == 1
+    assert open_index(index).manifest.sources == (name,)
+    assert build_index(passages, index, sources=[name]).passages == 4
 
 
-def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(index, tmp_path, passages, monkeypatch):
+def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(index, tmp_path, monkeypatch):
     def never():
         pytest.fail("passages were read")
         yield
 
-    monkeypatch.setattr(os, "access", lambda path, mode, **_: False)
-    for place in (index, tmp_path / "new" / "index"):
-        with pytest.raises(
-            InputError, match=r"cannot be written to.*read-only. Name a folder .* in which you may write"
-        ):
-            build_index(never(), place, sources=["docs"])
-    assert not (tmp_path / "new").exists()
-
-
-def test_a_place_below_a_file_is_reported(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match=r"cannot be created: .*file is a file"):
         check_place(tmp_path / "file" / "index", (), overwrite=False)
+    monkeypatch.setattr(os, "access", lambda path, mode, **_: False)
+    message = r"cannot be written to.*read-only. Name a folder .* in which you may write"
+    for place in (index, tmp_path / "new" / "index"):
+        with pytest.raises(InputError, match=message):
+            build_index(never(), place, sources=["docs"])
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("name", ["documents:idx", "documents:idx/new", Path("documents:idx")])
@@ -222,19 +323,10 @@ def test_a_name_that_is_the_address_of_something_else_is_refused(tmp_path, monke
     assert next(passages) == "The oak is old."
 
 
-def test_an_index_is_for_its_owner_and_a_folder_that_was_there_is_left_as_it_is(index, tmp_path, passages):
-    assert stat.S_IMODE(index.stat().st_mode) == 0o700
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "shared").chmod(0o755)
-    build_index(passages, tmp_path / "shared")
-    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o755
-    assert stat.S_IMODE((tmp_path / "shared" / "data").stat().st_mode) == 0o700
-
-
 def test_links_in_an_index_from_elsewhere_lead_no_writing_out_of_it(index, tmp_path, passages):
     mine = tmp_path / "mine"
     mine.write_text("precious")
-    for name in (".manifest-0.json.tmp", "checksums.json", "0.rows"):
+    for name in (".manifest-0.json.new", "checksums.json", "0.rows"):
         (index / "data" / name).unlink(missing_ok=True)
         (index / "data" / name).symlink_to(mine)
     build_index(passages, index, sources=["docs"])
@@ -243,19 +335,3 @@ def test_links_in_an_index_from_elsewhere_lead_no_writing_out_of_it(index, tmp_p
     (index / "lock").symlink_to(mine)
     with pytest.raises(KeqaError, match="cannot be changed"):
         build_index(passages, index, sources=["docs"])
-
-
-@pytest.mark.parametrize("files", ["", "[]", '{"/a": 5}', "{" * 100_000])
-def test_what_is_said_of_files_is_checked(index, manifest, files, tmp_path):
-    manifest.write_text(manifest.read_text().partition("\n")[0] + "\n" + files)
-    assert open_index(index).search("zebra")
-    for asked in (facts_of, lambda address: add_files(address, [index.parent])):
-        with pytest.raises(RetrievalError, match=r"manifest-0\.json"):
-            asked(index)
-
-
-def test_a_source_whose_name_is_no_text_is_kept(tmp_path, passages):
-    name = os.fsdecode(b"caf\xe9")
-    build_index(passages, tmp_path / "i", sources=[name])
-    assert open_index(tmp_path / "i").manifest.sources == (name,)
-    assert build_index(passages, tmp_path / "i", sources=[name]).passages == 4

@@ -45,11 +45,6 @@ def test_what_does_not_parse_is_counted_and_never_right():
     assert (score.right, score.parsed, score.asked) == (0, 0, 10)
 
 
-def test_the_cases_are_the_same_in_every_run():
-    first = check_skills(lm("[[ ## same ## ]]\nFalse"), tasks=CONSISTENCY, demonstrations=(2,), asked=20)
-    assert first == check_skills(lm("[[ ## same ## ]]\nFalse"), tasks=CONSISTENCY, demonstrations=(2,), asked=20)
-
-
 @pytest.mark.parametrize(("right", "named"), [(95, 0), (94, 1)])
 def test_shortfalls_name_what_is_below_the_requirement(right, named):
     scores = [SkillScore("judge consistency", 0, right, 100, 100)]

@@ -1,27 +1,9 @@
-from collections import Counter
-
 import pytest
 
 from keqa.testbed.sampling import Stream
-from keqa.testbed.skills import SKILLS
 from keqa.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.model
-
-
-def test_every_skill_is_drawn():
-    stream = Stream(Testbed())
-    drawn = Counter(stream.draw(0.5).skill for _ in range(3000))
-    assert set(drawn) == {*SKILLS, "comparing", "copying", "reading"}
-
-
-def test_only_facts_of_their_tiers_are_trained_on():
-    testbed = Testbed()
-    stream = Stream(testbed)
-    for step in range(4000):
-        stream.draw(step / 4000)
-    told = {testbed.tiers.tier[fact] for fact in stream.told}
-    assert told == {"often", "stale", "sometimes"}
 
 
 def test_rare_facts_are_drawn_as_often_as_their_tier_says_also_after_a_resume():

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from keqa.evaluation.records import header_line, run_line
-from keqa.evaluation.reports.questions import NUMBERS, brief_of, measure, read_brief, searched, unparsed, unreadable
+from keqa.evaluation.reports.questions import brief_of, measure, read_brief, searched, unparsed, unreadable
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.programs.records import CallCost, Cost, Degradation, Failure, PassageVerdict, QuestionRecord, QuizRecord
@@ -21,27 +21,6 @@ def examined(line, quiz):
     bulk = {"passages": [passage] * 10, "evidence": ["a sentence"]}
     drawn = quiz("Question 0?", answers, [[0, 2, 3], [1]], known=False, retrieved=True, **bulk)
     return line(0, 0.0, quizzes=[drawn])
-
-
-def test_a_line_in_brief(examined, line):
-    brief = brief_of(examined)
-    assert (brief.id, brief.question, brief.answers, brief.kind) == ("q0", "Question 0?", ("gold",), "one hop")
-    assert {name: number for name in NUMBERS if (number := brief.number(name)) is not None} == {
-        **{"em": 0.0, "f1": 0.0, "contains": 0.0, "failed": 0, "retrievals": 1, "requests": 2, "samples": 2},
-        **{"task samples": 2, "consistency samples": 0, "utility samples": 0, "calls": 2, "tokens": 100},
-        **{"task tokens": 100, "consistency tokens": 0, "utility tokens": 0, "tokens read": 90, "tokens written": 10},
-        **{"seconds": 0.5, "question retrieval ratio": 1},
-    }
-    assert (brief.right, brief.failed, brief.impaired, brief.unreadable, brief.searched) == (
-        *(False, False, False, 0),
-        (("Question 0?", True),),
-    )
-    (quiz,) = brief.quizzes
-    assert quiz == examined.record.quizzes[0].model_copy(update={"passages": [], "evidence": []})
-    (checked,) = brief.checked
-    assert (checked.answer, checked.right("Gold"), checked.golds) == ("gold", True, ("gold",))
-    failed = brief_of(line(2, 0.0, failed=True, unreadable=1))
-    assert (failed.failed, failed.touched, failed.unreadable, failed.quizzes) == (True, True, 1, [])
 
 
 def test_a_question_that_could_not_be_asked_cost_nothing(line):

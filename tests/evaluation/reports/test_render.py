@@ -1,6 +1,5 @@
 import csv
 import io
-from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -13,60 +12,6 @@ from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.render import Rendered, to_csv, to_latex, to_markdown
 from keqa.evaluation.reports.rows import entries_of
 from keqa.storage.redaction import visible
-
-GRID = Grid(
-    "table1",
-    "Results & costs",
-    (Column("method", right=False), Column("F1", "one hop"), Column("EM", "one hop"), Column("calls")),
-    (
-        Row((text("rag_5 | <x>"), replace(number(0.25), underline=True), EMPTY, number(3, 1))),
-        Row((text("KEQA"), replace(number(0.8754), bold=True, star=True), number(1.0), number(21.54, 1)), ruled=True),
-    ),
-    ("\u03b1 is 80 %.",),
-)
-
-
-def test_markdown():
-    assert to_markdown(GRID).splitlines() == [
-        "**Results & costs**",
-        "",
-        "| method | one hop F1 | one hop EM | calls |",
-        "| :-- | --: | --: | --: |",
-        r"| rag\_5 \| \<x\> | <u>.250</u> |  | 3.0 |",
-        r"| KEQA | **.875\*** | 1.000 | 21.5 |",
-        "",
-        "\u03b1 is 80 %.",
-    ]
-
-
-def test_latex():
-    assert to_latex(GRID).splitlines() == [
-        r"\begin{table}",
-        r"\centering",
-        r"\caption{Results \& costs}",
-        r"\label{tab:table1}",
-        r"\begin{tabular}{lrrr}",
-        r"\toprule",
-        r" & \multicolumn{2}{c}{one hop} &  \\",
-        r"\cmidrule(lr){2-3}",
-        r"method & F1 & EM & calls \\",
-        r"\midrule",
-        r"rag\_5 \textbar{} \textless{}x\textgreater{} & \underline{.250} &  & 3.0 \\",
-        r"\midrule",
-        r"KEQA & \textbf{.875$^{*}$} & 1.000 & 21.5 \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\par\smallskip\footnotesize $\alpha$ is 80 \%.",
-        r"\end{table}",
-    ]
-
-
-def test_csv_holds_unrounded_values():
-    assert to_csv(GRID).splitlines() == [
-        "method,one hop F1,one hop EM,calls",
-        "rag_5 | <x>,0.25,,3",
-        "KEQA,0.8754,1.0,21.54",
-    ]
 
 
 def test_numbers_are_written_without_a_zero_before_the_point():

@@ -1,32 +1,20 @@
+"""What retrieval does to quizzes: two runs laid beside each other; the tables of stored runs have the counts."""
+
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from keqa.evaluation.records import ModelSettings, Run
-from keqa.evaluation.reports.effect import (
-    CHANGES,
-    Effect,
-    compared,
-    correlation,
-    effect_figure,
-    retrieval_effect,
-)
+from keqa.evaluation.reports.effect import Effect, compared, correlation, effect_figure, retrieval_effect
 from keqa.evaluation.reports.rows import entries_of
 from keqa.programs.records import Degradation, QuizRecord
 
 SETTINGS = {"top_k": 5, "index": "TantivyRetriever", "model": "lm-a"}
 
 
-def shown(grid):
-    return {row.cells[0].text: [cell.text for cell in row.cells[1:]] for row in grid.rows}
-
-
 def searched(text, answer, source="passages", **others):
     """A quiz as the gate that always retrieves leaves it: without samples."""
-    settings = {"index": 1, "text": text, "resolved": text, "tries": 5, "complete": False, "known": False} | others
-    return QuizRecord(retrieved=True, answer=answer, source=source, **settings)
+    settings = {"index": 1, "text": text, "resolved": text, "tries": 5, "complete": False, "known": False}
+    return QuizRecord(**settings | {"retrieved": True, "answer": answer, "source": source} | others)
 
 
 @pytest.fixture
@@ -59,78 +47,14 @@ def runs(run, line, drawn):
 def test_quizzes_are_laid_beside_each_other(runs):
     found = compared(entries_of(runs))
     assert (found.known, found.tries) == (4, (5,))
-    assert [(one.accuracy, one.change) for one in found.effects] == [
-        (1, "Harmful"),
-        (0, "Beneficial"),
-        (Fraction(2, 5), "Neutral"),
-        (Fraction(1, 5), "Neutral"),
+    assert [(one.accuracy, one.change, one.memory, one.retrieved, one.kept) for one in found.effects] == [
+        (1, "Harmful", True, False, True),
+        (0, "Beneficial", False, True, True),
+        (Fraction(2, 5), "Neutral", True, True, False),
+        (Fraction(1, 5), "Neutral", False, False, True),
     ]
     # Shares of 2, 2 and 1 of 5 (an abstention is alone), and of 2, 1, 1 and 1 of 5.
     assert [one.certainty for one in found.effects] == pytest.approx([1, 1, 0.03977, 0.03904], abs=1e-5)
-    assert [(one.memory, one.retrieved) for one in found.effects] == [
-        (True, False),
-        (False, True),
-        (True, True),
-        (False, False),
-    ]
-    assert [one.kept for one in found.effects] == [True, True, False, True]
-
-
-@pytest.mark.slow
-def test_the_table_counts_by_interval_and_by_what_is_known(runs):
-    grid = retrieval_effect(entries_of(runs))
-    assert shown(grid) == {
-        "accuracy [0, .2)": ["1", "1", "100.0 %", "0", "0.0 %", "0", "0.0 %", ".000", ".000", "1.000"],
-        "accuracy [.2, .4)": ["1", "0", "0.0 %", "1", "100.0 %", "0", "0.0 %", ".200", ".000", ".000"],
-        "accuracy [.4, .6)": ["1", "0", "0.0 %", "1", "100.0 %", "0", "0.0 %", ".400", "1.000", "1.000"],
-        "accuracy [.6, .8)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "accuracy [.8, 1]": ["1", "0", "0.0 %", "0", "0.0 %", "1", "100.0 %", "1.000", "1.000", ".000"],
-        "certainty [0, .2)": ["2", "0", "0.0 %", "2", "100.0 %", "0", "0.0 %", ".300", ".500", ".500"],
-        "certainty [.2, .4)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "certainty [.4, .6)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "certainty [.6, .8)": ["0", "0", "", "0", "", "0", "", "", "", ""],
-        "certainty [.8, 1]": ["2", "1", "50.0 %", "0", "0.0 %", "1", "50.0 %", ".500", ".500", ".500"],
-        "known by accuracy": ["1", "0", "0.0 %", "0", "0.0 %", "1", "100.0 %", "1.000", "1.000", ".000"],
-        "unknown by accuracy": ["3", "1", "33.3 %", "2", "66.7 %", "0", "0.0 %", ".200", ".333", ".667"],
-        "known by certainty": ["2", "1", "50.0 %", "0", "0.0 %", "1", "50.0 %", ".500", ".500", ".500"],
-        "unknown by certainty": ["2", "0", "0.0 %", "2", "100.0 %", "0", "0.0 %", ".300", ".500", ".500"],
-        "all": ["4", "1", "25.0 %", "2", "50.0 %", "1", "25.0 %", ".400", ".500", ".500"],
-    }
-    # Of four pairs p is 1 - |r|.
-    assert grid.notes[1] == "Pearson's correlation of accuracy and certainty: .27 (p: .733)."
-    assert grid.notes[2].startswith("Counted: 4 of 4 quizzes whose gold answer is known, each text once, with 5 sample")
-    assert "4 of them are questions themselves" in grid.notes[2]
-    assert grid.notes[2].endswith("Answered from memory in both runs, as no passage was kept: 1.")
-
-
-def test_the_figure_has_the_shares_of_the_intervals_that_hold_a_quiz(runs):
-    accuracy, certainty = effect_figure(entries_of(runs)).panels
-    assert [(series.name, series.x, series.y) for series in accuracy.series] == [
-        ("Beneficial", (0.1, 0.3, 0.5, 0.9), (1.0, 0.0, 0.0, 0.0)),
-        ("Neutral", (0.1, 0.3, 0.5, 0.9), (0.0, 1.0, 1.0, 0.0)),
-        ("Harmful", (0.1, 0.3, 0.5, 0.9), (0.0, 0.0, 0.0, 1.0)),
-    ]
-    assert [(series.x, series.y) for series in certainty.series] == [
-        ((0.1, 0.9), (0.0, 0.5)),
-        ((0.1, 0.9), (1.0, 0.0)),
-        ((0.1, 0.9), (0.0, 0.5)),
-    ]
-
-
-def test_each_language_model_has_panels_of_its_own(runs):
-    def by(run, lm):
-        configuration = run.header.configuration.model_copy(update={"models": {"task": ModelSettings(model=lm)}})
-        return Run(run.header.model_copy(update={"configuration": configuration}), run.lines)
-
-    single = effect_figure(entries_of(runs)).panels
-    panels = effect_figure(entries_of([by(run, lm) for lm in ("small", "large") for run in runs])).panels
-    assert [panel.title for panel in panels] == [
-        "accuracy, small",
-        "certainty, small",
-        "accuracy, large",
-        "certainty, large",
-    ]
-    assert [panel.series for panel in panels] == [panel.series for panel in single] * 2
 
 
 def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, line, drawn):
@@ -138,25 +62,18 @@ def test_quizzes_of_a_question_count_where_their_gold_answers_are_known(run, lin
     golds = {"Who?": ["Bob"], "Where is Ann?": ["Rome"]}
     without = line(0, 0.0, quizzes=asked).model_copy(update={"quiz_golds": golds})
     # With retrieval the second quiz asks after another person, and so is another quiz.
-    having = line(
-        0,
-        0.0,
-        quizzes=[searched("who? ", "Bob"), searched("Where is Bob?", "Rome"), searched("When?", "1900")],
-    )
-    found = compared(entries_of([run("gate-never", [without]), run("gate-always", [having])]))
+    again = [searched("who? ", "Bob"), searched("Where is Bob?", "Rome"), searched("When?", "1900")]
+    found = compared(entries_of([run("gate-never", [without]), run("gate-always", [line(0, 0.0, quizzes=again)])]))
     assert [(one.accuracy, one.change, one.whole) for one in found.effects] == [(0, "Beneficial", False)]
     assert found.known == 2
 
 
 def test_what_says_nothing_of_retrieval_is_left_out(run, line, drawn):
-    never = [
-        drawn("Question 0?", ["gold"] * 4, complete=False),
-        *(drawn(f"Question {n}?", ["gold"] * 5) for n in range(1, 5)),
-    ]
+    never = [drawn(f"Question {n}?", ["gold"] * (5 if n else 4), complete=n > 0) for n in range(5)]
     always = [
         searched("Question 0?", "lead"),
         searched("Question 1?", None, "failed"),
-        searched("Question 2?", "lead").model_copy(update={"retrieved": False}),
+        searched("Question 2?", "lead", retrieved=False),
         searched("Question 3?", "gold", "largest_cluster"),
         searched("Question 4?", "lead"),
     ]
@@ -166,62 +83,41 @@ def test_what_says_nothing_of_retrieval_is_left_out(run, line, drawn):
     lines[3] = lines[3].model_copy(update={"record": record})
     without = run("gate-never", [line(n, 0.0, quizzes=[one]) for n, one in enumerate(never)])
     found = compared(entries_of([without, run("gate-always", lines)]))
-    assert [one.change for one in found.effects] == ["Harmful"]
-    assert found.known == 4
+    assert ([one.change for one in found.effects], found.known) == (["Harmful"], 4)
     assert compared(entries_of([without, run("gate-always", lines[:4], ids=["q0"])])) is None
 
 
 def test_choices_are_compared_as_choices(run, line, drawn):
-    def polar(number, text, quizzes):
-        return line(number, 0.0, kind="yes/no", answers=("yes",), quizzes=quizzes)
-
-    never = polar(0, "", [drawn("Question 0?", ["Yes.", "no", "Yes, it is.", "yes", "true"])])
-    always = polar(0, "", [searched("Question 0?", "No, never.")])
-    (effect,) = compared(entries_of([run("gate-never", [never]), run("gate-always", [always])])).effects
+    answers = ["Yes.", "no", "Yes, it is.", "yes", "true"]
+    asked = {"gate-never": drawn("Question 0?", answers), "gate-always": searched("Question 0?", "No, never.")}
+    runs = [run(name, [line(0, 0.0, kind="yes/no", answers=("yes",), quizzes=[one])]) for name, one in asked.items()]
+    (effect,) = compared(entries_of(runs)).effects
     assert (effect.accuracy, effect.change) == (Fraction(4, 5), "Harmful")
 
 
 @pytest.mark.parametrize(
-    "missing",
+    "other",
     [
-        lambda always, never, run: [always],
-        lambda always, never, run: [never],
-        lambda always, never, run: [never, run("gate-always", always.lines, **SETTINGS | {"model": "lm-b"})],
-        lambda always, never, run: [never, run("gate-always", always.lines, **SETTINGS | {"index": "DenseRetriever"})],
-        lambda always, never, run: [never, run("gate-always", always.lines, prompts="others", **SETTINGS)],
-        lambda always, never, run: [never, run("rag", always.lines, **SETTINGS)],
+        None,
+        {"method": "gate-always", "model": "lm-b"},
+        {"method": "gate-always", "index": "DenseRetriever"},
+        {"method": "gate-always", "prompts": "others"},
+        {"method": "rag"},
     ],
 )
-def test_runs_that_do_not_go_together_make_no_table(runs, run, missing):
-    entries = entries_of(missing(*runs, run))
-    assert retrieval_effect(entries) is None
-    assert effect_figure(entries) is None
-
-
-def test_of_several_runs_those_that_are_set_up_alike_are_compared(runs, run, line):
+def test_runs_that_do_not_go_together_make_no_table(runs, run, other):
     always, never = runs
-    wrong = [line(n, 0.0, quizzes=[searched(f"Question {n}?", "zinc")]) for n in range(4)]
-    other = run("gate-always", wrong, **SETTINGS | {"model": "lm-b"})
-    assert shown(retrieval_effect(entries_of([other, never, always])))["all"][1] == "1"
-
-
-def effect(accuracy, certainty, memory=True, retrieved=True):
-    return Effect(Fraction(accuracy), certainty, memory, retrieved, True, True)
+    entries = entries_of([never, run(lines=always.lines, **SETTINGS | other)] if other else [always])
+    assert retrieval_effect(entries) is effect_figure(entries) is None
 
 
 def test_accuracy_and_certainty_go_together_or_not():
-    rising = [effect(0, 0.0), effect("1/2", 0.5), effect(1, 1.0)]
-    assert correlation(rising) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-6))
-    assert correlation([effect(0, 1.0), effect("1/2", 0.5), effect(1, 0.0)])[0] == pytest.approx(-1.0)
+    def correlated(*certainties):
+        pairs = zip((0, "1/2", 1), certainties, strict=False)
+        return correlation([Effect(Fraction(one), other, True, True, True, True) for one, other in pairs])
+
+    assert correlated(0.0, 0.5, 1.0) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-6))
+    assert correlated(1.0, 0.5, 0.0)[0] == pytest.approx(-1.0)
     # Deviations (-1/2, 0, 1/2) and (-1/2, 1/2, 0): .25 over .5.
-    assert correlation([effect(0, 0.0), effect("1/2", 1.0), effect(1, 0.5)])[0] == pytest.approx(0.5)
-    assert correlation([effect(0, 1.0), effect("1/2", 1.0), effect(1, 1.0)]) is None
-    assert correlation(rising[:2]) is None
-
-
-@given(st.booleans(), st.booleans())
-def test_what_changes_is_whether_the_answer_is_right(memory, retrieved):
-    change = effect(1, 1.0, memory, retrieved).change
-    assert change in CHANGES
-    assert (change == "Neutral") == (memory == retrieved)
-    assert (change == "Beneficial") == (retrieved and not memory)
+    assert correlated(0.0, 1.0, 0.5)[0] == pytest.approx(0.5)
+    assert correlated(1.0, 1.0, 1.0) is correlated(0.0, 0.5) is None

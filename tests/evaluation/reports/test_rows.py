@@ -16,14 +16,6 @@ def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):
     assert "under the id 'q0' of mine" in str(refused.value)
 
 
-def test_runs_before_and_after_a_gold_answer_was_edited_are_not_paired(run, line):
-    edited = line(1, 1.0, answers=("another",))
-    with pytest.raises(
-        InputError, match=r"rag\.jsonl \(rag\) hold different gold answers, \['gold'\] and \['another'\]"
-    ):
-        entries_of([run("keqa", [line(0, 1.0), line(1, 1.0)]), run("rag", [line(0, 1.0), edited])])
-
-
 def test_questions_of_two_splits_are_not_paired_though_their_ids_are_the_same(run, line):
     first = [line(number, 1.0) for number in range(3)]
     second = [one.model_copy(update={"question": "Another question?"}) for one in first]
@@ -80,15 +72,6 @@ def test_runs_of_one_label_with_two_language_models_are_two_rows(run, scored):
     assert by_retriever(entries) is None
 
 
-def test_runs_of_one_label_with_two_retrievers_are_two_rows(scored):
-    runs = [
-        scored("rag", (1, number), index=kind) for number, kind in enumerate(["TantivyRetriever", "DenseRetriever"])
-    ]
-    entries = entries_of([*runs, scored("rag", (0, 1), index="TantivyRetriever", split="other")])
-    assert [len(entry.lines) for entry in entries] == [4, 2]
-    assert [row.cells[0].text for row in by_retriever(entries).rows] == ["RAG w BM25", "RAG w dense"]
-
-
 def test_a_label_on_two_data_sets_is_one_row_though_their_engines_differ(run, line):
     runs = [
         run("rag", [line(0, 1.0)], dataset=name, index=kind)
@@ -140,11 +123,6 @@ REFERENCE = {"variant": "similar", "k": 8}
 def test_a_row_is_named_for_what_ran(scored, method, settings, title):
     [entry] = entries_of([scored(method, (1, 0), **settings)])
     assert entry.title == title
-
-
-def test_the_arguments_of_a_label_follow_what_ran(scored):
-    [entry] = entries_of([scored("keqa", (1, 0), label="keqa-top_k=5", **PICKS)])
-    assert (entry.title, entry.name) == ("KEQA w/o R (top_k=5)", "KEQA w/o R")
 
 
 def test_table_1_says_whose_lead_it_shows(scored):

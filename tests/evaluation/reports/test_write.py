@@ -6,8 +6,6 @@ import pytest
 from keqa.errors import InputError, MissingExtraError
 from keqa.evaluation.reports import entries_of, write
 
-STYLES = ("line", "points", "curve", "line", "points")
-
 
 @pytest.fixture
 def runs(scored):
@@ -22,25 +20,13 @@ def runs(scored):
 
 def test_tables_and_points_are_written_without_matplotlib(runs, tmp_path):
     paths = write(tmp_path / "new" / "tables", runs, plots=False)
-    assert [path.name for path in paths] == [
-        "table1.csv",
-        "table1.md",
-        "table1.tex",
-        "table5.csv",
-        "table5.md",
-        "table5.tex",
-        "roles.csv",
-        "roles.md",
-        "roles.tex",
-        "figure4-points.csv",
-    ]
-    assert all(path.parent == tmp_path / "new" / "tables" and path.stat().st_size for path in paths)
+    names = [f"{name}.{ending}" for name in ("table1", "table5", "roles") for ending in ("csv", "md", "tex")]
+    assert [path.name for path in paths] == [*names, "figure4-points.csv"]
     rows = list(csv.DictReader((tmp_path / "new" / "tables" / "figure4-points.csv").open()))
     assert [(row["series"], row["threshold \u03b1"], row["value"], row["of"]) for row in rows] == [
         ("KEQA", "0.4", "0.3333333333333333", "F1"),
         ("KEQA", "0.8", "0.6666666666666666", "F1"),
     ]
-    assert "**.667**" in (tmp_path / "new" / "tables" / "table1.md").read_text()
 
 
 @pytest.mark.slow

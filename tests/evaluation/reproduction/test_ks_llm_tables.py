@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fixtures.run_files import make_run
 
-from keqa.evaluation.records import Run, RunHeader, RunLine, RunSettings
+from keqa.evaluation.records import RunLine
 from keqa.evaluation.reproduction.ks_llm_tables import ROWS, KSRun, ks_llm_tables, selection_recall
 from keqa.evaluation.reproduction.published import published
 from keqa.programs.records import (
@@ -46,19 +47,7 @@ def line(number: int, right: bool, **story: Any) -> RunLine:
 
 
 def run(method: str, *lines: RunLine, dataset: str = "webquestions", lm: str = "one", **arguments: int) -> KSRun:
-    header = RunHeader(
-        method=method,
-        label=method,
-        dataset=dataset,
-        split="",
-        seed=0,
-        ids=[one.id for one in lines],
-        configuration=RunSettings.model_validate({}),
-        fingerprint="",
-        command="",
-        compiled="",
-    )
-    return KSRun(dataset, lm, method, arguments, Run(header, list(lines)))
+    return KSRun(dataset, lm, method, arguments, make_run(method, lines, dataset=dataset))
 
 
 HELD, NOT_HELD = quiz("Its mayor is Ann Berg."), quiz("Fish is sold.")

@@ -16,15 +16,16 @@ from fixtures.assessing import assessing, said
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
-from keqa.lms.local.training import Conversation, Trained, TrainingOptions
+from keqa.lms.local.training import Conversation, FineTuned, TrainingOptions
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary import train as training
 from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, read_model
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel, balanced
 from keqa.programs.boundary.model import root_digest
+from keqa.programs.draws import Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.signatures.boundary import assessment_prompt
@@ -119,11 +120,11 @@ def test_a_reply_that_is_no_judgement_is_unknown():
     _, lm = judging(reply="who knows")
     model = PromptedModel()
     with dspy.context(lm=lm), pytest.raises(BoundaryError, match="language model failed"):
-        model.judge("Who?", Signals())
+        model.judge("Who?", Draws())
     with dspy.context(lm=lm):
         assert check_model(model, [towns(10)]).failed == 10
     with dspy.context(lm=None), pytest.raises(ConfigurationError, match="No language model is set"):
-        model.judge("Who?", Signals())
+        model.judge("Who?", Draws())
 
 
 def test_gepa_writes_the_instruction():
@@ -142,9 +143,9 @@ def test_gepa_writes_the_instruction():
 def test_probabilities_of_verdicts_say_how_sure_they_are(scripted):
     lm, engine = scripted(lambda *asked: {"mastery": "False", "certainty": "True"})
     with dspy.context(lm=lm):
-        assert PromptedModel().judge("Who?", Signals()) == Judgement(0.0, 1.0)
+        assert PromptedModel().judge("Who?", Draws()) == Judgement(0.0, 1.0)
         engine.probability = 0.75
-        found = PromptedModel().judge("Who governs Marton?", Signals(answer_type="yes/no"), "He sails.")
+        found = PromptedModel().judge("Who governs Marton?", Draws(answer_type="yes/no"), "He sails.")
     assert (found.mastery, found.certainty) == (pytest.approx(0.25), pytest.approx(0.75))
     *_, (name, inputs, _) = engine.calls
     assert name == "JudgeKnowledge"
@@ -176,10 +177,10 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     monkeypatch.setattr(judging_by_weights, "_opened", {str(folder): lm}.__getitem__)
     seen: dict[str, Any] = {}
 
-    def fine_tune(model: str, shown: Any, place: Any, options: Any, *, progress: Any) -> Trained:
+    def fine_tune(model: str, shown: Any, place: Any, options: Any, *, progress: Any) -> FineTuned:
         progress(1, 3, 0.5)
         seen.update(model=model, shown=shown, place=place, options=options)
-        return Trained(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
+        return FineTuned(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
 
     monkeypatch.setattr(training, "fine_tune", fine_tune)
 
@@ -289,7 +290,7 @@ def test_a_fine_tuned_model_is_kbms(tmp_path):
     assert trained.held_out.quizzes == 8
     assert (model.reads, model.kind, model.about["soft_labels"]) == ("quiz", "finetuned", True)
     # One that knows nothing of JSON yet is asked for each field by itself.
-    judged = model.judge("Who governs Town1?", Signals())
+    judged = model.judge("Who governs Town1?", Draws())
     assert 0 <= judged.mastery <= 1
     assert 0 <= judged.certainty <= 1
 
@@ -297,14 +298,14 @@ def test_a_fine_tuned_model_is_kbms(tmp_path):
     file.write_text(json.dumps({**model.written(), "lm": "boundary.json.lm"}))
     loaded = read_model(file)
     assert loaded == model
-    assert loaded.judge("Who governs Town1?", Signals()) == judged
+    assert loaded.judge("Who governs Town1?", Draws()) == judged
     file.write_text(json.dumps({**model.written(), "lm": "../boundary.json.lm"}))
     with pytest.raises(ConfigurationError, match="no folder beside it"):
         read_model(file)
 
     saved = BoundaryGate({**model.written()}).model
     with pytest.raises(ConfigurationError, match="name it with --boundary-lm"):
-        saved.judge("Who?", Signals())
+        saved.judge("Who?", Draws())
     with pytest.raises(ConfigurationError, match="names a language model"):
         BoundaryGate({**model.written(), "lm": "anywhere"})
 

@@ -12,8 +12,9 @@ import pytest
 from keqa.errors import InputError, MissingExtraError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model
 from keqa.optimize.boundary.check import DRAWS, draw_reliability, figures_of, readings
-from keqa.programs.boundary import BoundaryError, Judgement, Signals
+from keqa.programs.boundary import BoundaryError, Judgement
 from keqa.programs.boundary.model import root_digest
+from keqa.programs.draws import Draws
 
 
 def quiz_of(number: int, right: str, texts: str = "") -> CollectedQuiz:
@@ -33,9 +34,9 @@ class Told:
     says: list[float | None]
     reads: str = "quiz"
     roots: list[str] = field(default_factory=list)
-    seen: dict[int, Signals] = field(default_factory=dict)
+    seen: dict[int, Draws] = field(default_factory=dict)
 
-    def judge(self, quiz: str, signals: Signals, reference: str | None = None) -> Judgement:
+    def judge(self, quiz: str, signals: Draws, reference: str | None = None) -> Judgement:
         number = int(quiz.removesuffix("?").partition("Town")[2])
         self.seen[number] = signals
         if self.says[number] is None:
@@ -51,8 +52,8 @@ def test_what_a_draft_a_set_of_draws_and_a_quiz_alone_are_worth():
     assert [one.signals.answers for one in drafts] == [("al",), ("bo",), ("bo",), (None,), ("bo",)]
     # Whole sets of five only: the most frequent answer of the first is right, and the second has none.
     assert [one.mastery for one in sets] == [1, 0]
-    assert sets[0].signals == Signals(("al", "bo", "bo", None, "bo"), (0.5,) * 5, (0.25,) * 5, "short", ())
-    assert (alone.mastery, alone.signals) == (4 / 14, Signals(answer_type="short"))
+    assert sets[0].signals == Draws.of(("al", "bo", "bo", None, "bo"), (0.5,) * 5, (0.25,) * 5, quiz=quiz.quiz)
+    assert (alone.mastery, alone.signals) == (4 / 14, Draws(answer_type="short"))
     assert len({one.certainty for one in (*drafts, *sets, alone)}) == 1
     assert len(readings(quiz_of(0, "+" * 40), "draws")) == 5
 
@@ -99,9 +100,9 @@ def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unkno
     assert (found.quizzes, found.failed) == (3, 1)
     assert found.mastery.brier == pytest.approx((0.1**2 + 1 + 0.6**2) / 3)
     assert model.seen == {
-        0: Signals(answer_type="short"),
-        2: Signals(answer_type="choice", choices=("a", "b")),
-        3: Signals(answer_type="short"),
+        0: Draws(answer_type="short"),
+        2: Draws(answer_type="choice", choices=("a", "b")),
+        3: Draws(answer_type="short"),
     }
 
 

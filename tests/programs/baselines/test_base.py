@@ -1,8 +1,7 @@
-"""Sentences, conclusions, passages that add up, and answers from memory and passages."""
+"""Passages that add up, and answers from memory and passages."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import dspy
@@ -13,18 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.question import Question
-from keqa.programs.baselines.base import (
-    Gathered,
-    Reply,
-    from_memory,
-    from_passages,
-    search_record,
-)
-from keqa.programs.baselines.chains import concluded, first_sentence
+from keqa.programs.baselines.base import Gathered, Reply, from_memory, from_passages, search_record
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session
 from keqa.retrievers.base import Hit, Passage
 from keqa.signatures import AnswerQuestion, AnswerWithKnowledge, ReasonWithKnowledge
+
+ASKED = Question("Who?", "short", [])
 
 
 def hits(*names):
@@ -52,34 +46,6 @@ def test_what_was_gathered_stays_in_its_place(rounds, most):
         before = now
 
 
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [
-        ("It rose by 3.5 percent.", "It rose by 3.5 percent."),
-        ("", ""),
-        ("Ann wrote it. So the answer is Ann.", "Ann wrote it."),
-        ("Dr. J. Smith was born in St. Ives. He died.", "Dr. J. Smith was born in St. Ives."),
-        ("One line\nanother", "One line"),
-    ],
-)
-def test_only_the_first_sentence_counts(text, first):
-    assert first_sentence(text) == first
-
-
-@pytest.mark.parametrize(
-    ("thought", "answer"),
-    [
-        ("So the answer is Oslo.", "Oslo"),
-        ("the answer is: 4 March 1921.", "4 March 1921"),
-        ("So the final answer is yes", "yes"),
-        ("So the answer is .", ""),
-        ("Oslo answers for it.", None),
-    ],
-)
-def test_what_a_thought_concludes(thought, answer):
-    assert concluded(thought) == answer
-
-
 def test_a_search_is_recorded_with_what_was_drawn_from_it():
     record = search_record(2, "Who?", hits("a"), "Ann wrote it.")
     told = (record.index, record.text, record.answer, record.source, record.retrieved)
@@ -87,15 +53,6 @@ def test_a_search_is_recorded_with_what_was_drawn_from_it():
     assert [passage.kept for passage in record.passages] == [True]
     assert search_record(1, "Who?", [], "Ann wrote it.").source == "closed_book"
     assert search_record(1, "Who?", hits("a"), None).source == "failed"
-
-
-def test_many_abbreviations_in_a_row_are_read_once():
-    text = "A. " * 30_000 + "It ends."
-    start = time.perf_counter()
-    # After an initial, too, a word that hardly stands anywhere else begins another sentence.
-    assert first_sentence(text) == text.removesuffix(" It ends.")
-    # What takes the square of the length takes minutes.
-    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize("signature", [AnswerWithKnowledge, ReasonWithKnowledge])
@@ -107,26 +64,25 @@ async def test_passages_that_overflow_are_read_by_half(scripted, retriever, sign
 
     predictor = dspy.Predict(signature)
     predictor.set_lm(scripted(small)[0])
-    session = Session(CallLimiter(2), blocking=False)
-    hits = retriever("one", "two", "three", "four").search("Who?", 4)
-    found = await session.run(from_passages(predictor, Question("Who?", "short", []), hits))
-    assert found == Reply("Ann", "so" if signature is ReasonWithKnowledge else "", 2)
+    found = retriever("one", "two", "three", "four").search("Who?", 4)
+    reply = await Session(CallLimiter(2), blocking=False).run(from_passages(predictor, ASKED, found))
+    assert reply == Reply("Ann", "so" if signature is ReasonWithKnowledge else "", 2)
 
 
 async def test_an_empty_answer_is_a_failure(scripted):
     predictor = dspy.Predict(AnswerQuestion)
     predictor.set_lm(scripted(lambda name, inputs, config: {"answer": ""})[0])
     with pytest.raises(CallError, match="the answer was empty"):
-        await Session(CallLimiter(1), blocking=False).run(from_memory(predictor, Question("Who?", "short", [])))
+        await Session(CallLimiter(1), blocking=False).run(from_memory(predictor, ASKED))
 
 
 async def test_a_prompt_without_a_place_for_the_kind_of_answer_is_not_given_it(caplog):
-    session, asked = Session(CallLimiter(1), blocking=False), Question("Who?", "short", [])
+    session = Session(CallLimiter(1), blocking=False)
     from_question = dspy.Predict("question -> answer")
     from_knowledge = dspy.Predict("question, passages: list[str] -> answer")
     for predictor in (from_question, from_knowledge):
         predictor.set_lm(DummyLM([{"answer": "Ann"}]))
-    assert await session.run(from_memory(from_question, asked)) == Reply("Ann")
-    assert await session.run(from_passages(from_knowledge, asked, hits("one"))) == Reply("Ann", read=1)
+    assert await session.run(from_memory(from_question, ASKED)) == Reply("Ann")
+    assert await session.run(from_passages(from_knowledge, ASKED, hits("one"))) == Reply("Ann", read=1)
     # DSPy warns of each input that a signature does not have, in each call.
     assert not caplog.records

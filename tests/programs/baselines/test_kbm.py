@@ -100,28 +100,20 @@ def test_without_a_model_the_language_model_of_role_consistency_is_asked(asked):
     assert asked(of="certainty")[0].answer == "From memory"
 
 
-def test_judged_again_with_passages_that_settle_it(asked):
+def test_judged_again_with_passages(asked):
     record, engine = asked(rejudge=True)
     assert record.answer == "From passages"
-    assert [one["reference"] for one in engine.asked("JudgeKnowledge")] == [
-        "[]",
-        '["Ann lives in Oslo.", "Bergen rains."]',
-    ]
-
-
-def test_judged_again_with_passages_that_do_not(asked):
+    references = ["[]", '["Ann lives in Oslo.", "Bergen rains."]']
+    assert [one["reference"] for one in engine.asked("JudgeKnowledge")] == references
     record, engine = asked(rejudge=True, passages=["Bergen rains."])
     assert (record.answer, record.answer_source, record.cost.retrievals) == ("From memory", "closed_book", 1)
     assert engine.count == {"JudgeKnowledge": 2, "AnswerQuestion": 1}
     (quiz,) = record.quizzes
     assert (quiz.known, quiz.retrieved) == (False, True)
     assert [(one.kept, one.why) for one in quiz.passages] == [(False, "judged again with them: they do not settle it")]
-
-
-def test_a_model_is_given_the_passages_as_reference(asked):
+    # A boundary model is given them as reference.
     model = Boundary(Judgement(0, 0), Judgement(1, 1))
-    record, _ = asked(model=model, rejudge=True)
-    assert record.answer == "From passages"
+    assert asked(model=model, rejudge=True)[0].answer == "From passages"
     assert model.seen[-1][2] == "Ann lives in Oslo.\n\nBergen rains."
 
 
@@ -136,16 +128,11 @@ def test_where_it_cannot_be_judged_passages_are_read_and_a_note_says_so(asked):
     assert record.degradations[-1].action == "taken for unknown"
 
 
-def test_a_light_model_judges_nothing_again(asked):
+def test_what_is_refused(asked):
     with pytest.raises(ConfigurationError, match="a light boundary model reads none"):
         asked(model=make_model(), rejudge=True)
-
-
-def test_it_is_a_method_that_a_comparison_can_name():
-    spec = parse_spec("kbm:of=certainty,rejudge=True,threshold=0.9")
-    assert (spec.method.title, spec.arguments) == ("KBM", {"of": "certainty", "rejudge": True, "threshold": "0.9"})
-
-
-def test_a_saved_program_opens_no_file_that_a_stranger_names():
+    # A saved program opens no file that a stranger names.
     with pytest.raises(ConfigurationError, match="a saved program holds its model, and opens no file"):
         read_values(KBM.Settings, {"model": "/etc/passwd"}, {})
+    spec = parse_spec("kbm:of=certainty,rejudge=True,threshold=0.9")
+    assert (spec.method.title, spec.arguments) == ("KBM", {"of": "certainty", "rejudge": True, "threshold": "0.9"})

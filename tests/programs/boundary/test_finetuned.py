@@ -13,10 +13,11 @@ from fixtures.assessing import assessing, logprobs, said
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.lms.local.weights import fingerprint
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, Signals, files, read_model
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, read_model
 from keqa.programs.boundary import asked as module
 from keqa.programs.boundary.asked import MASTERY, _probability
 from keqa.programs.calls.session import CallLimiter, Session, within
+from keqa.programs.draws import Draws
 
 CERTAIN_IF_TRUE = '{"mastery": "True", "certainty": "'
 CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'
@@ -49,7 +50,7 @@ def close(mastery: float, certainty: float) -> Any:
 
 def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any) -> None:
     asked, engine = model({("Who", MASTERY): said(0.9, 0.7)})
-    assert asked.judge("Who governs Marton?", Signals(choices=("Bo", "Al")), "He sails.") == close(0.9, 0.7)
+    assert asked.judge("Who governs Marton?", Draws(choices=("Bo", "Al")), "He sails.") == close(0.9, 0.7)
     [request] = engine.requests
     assert [(message.role, message.text) for message in request.messages] == [
         (
@@ -73,7 +74,7 @@ def test_it_is_asked_once_in_kbms_words_and_both_values_are_read(model: Any) -> 
 def test_certainty_is_asked_for_where_the_reply_leaves_it_out(model: Any, mastery: float, begun: str) -> None:
     first = [("True", mastery, {"False": 1 - mastery}), (" and so on", 1.0, {})]
     asked, engine = model({("Who", MASTERY): first, ("Who", begun): [("False", 0.4, {"True": 0.6})]})
-    assert asked.judge("Who?", Signals()) == close(mastery, 0.6)
+    assert asked.judge("Who?", Draws()) == close(mastery, 0.6)
     first_prompt, second_prompt = (request.messages[0].text for request in engine.requests)
     assert first_prompt == second_prompt
 
@@ -90,7 +91,7 @@ def test_certainty_is_asked_for_where_the_reply_leaves_it_out(model: Any, master
 def test_a_reply_that_says_neither_is_no_judgement(model: Any, first: Any, begun: str, second: Any) -> None:
     asked, engine = model({("Who", MASTERY): first, ("Who", begun): second})
     with pytest.raises(BoundaryError, match="takes neither True nor False for likely"):
-        asked.judge("Who?", Signals())
+        asked.judge("Who?", Draws())
     assert len(engine.requests) == 2
 
 
@@ -98,8 +99,8 @@ def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any) -> Non
     asked, engine = model({("Who", MASTERY): said(0.9, 0.7), ("When", MASTERY): said(0.1, 0.2)})
     session = Session(CallLimiter(1), blocking=True)
     with within(session=session):
-        found = [asked.judge(quiz, Signals()) for quiz in ("Who?", "Who?", "When?")]
-        asked.judge("Who?", Signals(), "He sails.")
+        found = [asked.judge(quiz, Draws()) for quiz in ("Who?", "Who?", "When?")]
+        asked.judge("Who?", Draws(), "He sails.")
     assert found == [close(0.9, 0.7), close(0.9, 0.7), close(0.1, 0.2)]
     assert len(engine.requests) == 3
     cost = session.ledger.cost().by_role["boundary"]
@@ -111,10 +112,10 @@ def test_the_programs_own_language_model_of_the_role_is_asked(model: Any, weight
     engine, lm = assessing({("Who", MASTERY): said(0.3, 0.4)}, str(weights))
     task = dspy.LM("openai/task", api_key="none")
     with within(session=Session(CallLimiter(1), blocking=True, lms=Roles(task, task, task, lm))):
-        assert asked.judge("Who?", Signals()) == close(0.3, 0.4)
+        assert asked.judge("Who?", Draws()) == close(0.3, 0.4)
     # One without a boundary's language model leaves it to the one beside the model, never to that of the task.
     with within(session=Session(CallLimiter(1), blocking=True, lms=Roles(task, task, task))):
-        assert asked.judge("Who?", Signals()) == close(0.9, 0.7)
+        assert asked.judge("Who?", Draws()) == close(0.9, 0.7)
     assert (len(engine.requests), len(beside_it.requests)) == (1, 1)
 
 
@@ -131,7 +132,7 @@ def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(
     monkeypatch.setattr("keqa.lms.build_lm", build_lm)
     asked = FinetunedModel(weights=fingerprint(str(weights)), lm=str(weights))
     for _ in range(2):
-        assert asked.judge("Who?", Signals()) == close(0.9, 0.7)
+        assert asked.judge("Who?", Draws()) == close(0.9, 0.7)
     assert opened == [(f"transformers/{weights}", {"cache": False})]
     assert len(engine.requests) == 2
 
@@ -139,7 +140,7 @@ def test_the_folder_beside_it_is_opened_once_and_never_answers_from_a_cache(
 def test_without_its_language_model_it_says_how_to_name_it(model: Any) -> None:
     asked, _ = model({})
     with pytest.raises(ConfigurationError, match="name it with --boundary-lm transformers/FOLDER, or boundary_lm of"):
-        asked.model_copy(update={"lm": None}).judge("Who?", Signals())
+        asked.model_copy(update={"lm": None}).judge("Who?", Draws())
 
 
 def test_another_language_model_is_refused(model: Any, weights: Path, tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_another_language_model_is_refused(model: Any, weights: Path, tmp_path: 
             within(session=session),
             pytest.raises(ConfigurationError, match="the language model scripted/assessing is not the one that the"),
         ):
-            asked.judge("Who?", Signals())
+            asked.judge("Who?", Draws())
         assert engine.requests == []
     # One of a server, and one of the user's own making.
     for lm in (dspy.LM("openai/judge", api_key="none"), dspy.BaseLM("own/judge")):
@@ -164,7 +165,7 @@ def test_another_language_model_is_refused(model: Any, weights: Path, tmp_path: 
             within(session=session),
             pytest.raises(ConfigurationError, match=f"the language model {lm.model} is not the one that the"),
         ):
-            asked.judge("Who?", Signals())
+            asked.judge("Who?", Draws())
 
 
 def test_what_is_written_names_no_place(model: Any, weights: Path) -> None:
@@ -236,20 +237,4 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_name(weights: Path, change
     file = weights.parent / "boundary.json"
     file.write_text(json.dumps({**FinetunedModel(weights="w").written(), "lm": weights.name, **change}))
     with pytest.raises(ConfigurationError, match=message):
-        read_model(file)
-
-
-def test_a_file_that_is_no_json_is_refused_by_its_name(tmp_path: Path) -> None:
-    (tmp_path / "boundary.json").write_text("{")
-    with pytest.raises(ConfigurationError, match=r"boundary\.json"):
-        read_model(tmp_path / "boundary.json")
-
-
-def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "boundary.json"
-    file.write_text(json.dumps(FinetunedModel(weights="w").written()))
-    monkeypatch.setattr(files, "_LARGEST_FILE", file.stat().st_size)
-    assert read_model(file) == FinetunedModel(weights="w")
-    monkeypatch.setattr(files, "_LARGEST_FILE", file.stat().st_size - 1)
-    with pytest.raises(ConfigurationError, match=r"boundary\.json has more than \d+ bytes, the most that is read"):
         read_model(file)

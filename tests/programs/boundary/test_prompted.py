@@ -11,10 +11,11 @@ from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
-from keqa.programs.boundary import BoundaryError, Judgement, Signals
+from keqa.programs.boundary import BoundaryError, Judgement
 from keqa.programs.boundary.asked import KnownQuiz, PromptedModel, _share, balanced
 from keqa.programs.boundary.files import model_from
 from keqa.programs.calls.session import CallLimiter, Session, within
+from keqa.programs.draws import Draws
 
 
 def known(quiz: str, mastery: bool = True, **more: Any) -> KnownQuiz:
@@ -68,7 +69,7 @@ def test_a_quiz_is_judged_once_a_question_and_reference(judging: Any) -> None:
             ("Who governs it?", (), "It rains."),
             ("Who left it?", (), None),
         ):
-            found = model.judge(quiz, Signals(choices=choices, answer_type="choice" if choices else "short"), reference)
+            found = model.judge(quiz, Draws(choices=choices, answer_type="choice" if choices else "short"), reference)
             assert found == Judgement(float("governs" in quiz), 1.0)
     asked = engine.asked("JudgeKnowledge")
     # What gives no probabilities is asked once more without.
@@ -92,9 +93,9 @@ def test_a_server_that_is_down_is_no_judgement_and_no_lm_is_told(scripted: Any) 
         dspy.context(lm=scripted(down)[0]),
         pytest.raises(BoundaryError, match=r"model's language model failed: .*down"),
     ):
-        PromptedModel().judge("Who?", Signals())
+        PromptedModel().judge("Who?", Draws())
     with pytest.raises(ConfigurationError, match="No language model is set"):
-        PromptedModel().judge("Who?", Signals())
+        PromptedModel().judge("Who?", Draws())
 
 
 def test_its_own_instruction_is_asked_with() -> None:

@@ -9,9 +9,9 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate, PromptGate, VoteGate
+from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
 from keqa.programs.gates.registry import GATES, questions, saved_gate
 from keqa.programs.registry import METHODS, Method, register_gate, register_method
-from keqa.programs.stages.gate_question import RetrievalDecision, StatedConfidence
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +47,10 @@ def test_a_gate_may_be_no_method():
     ("cls", "message"),
     [
         (VoteGate(), "a gate is registered as a class, not VoteGate("),
-        (type("Votes", (), {}), "Votes has to be a NamedGate with a kind and, as a method, with a title"),
+        (type("Bare", (), {}), "Bare has to be a NamedGate with a kind and, as a method, with a title"),
         (made(title=""), "OtherGate has to be a NamedGate with a kind and, as a method, with a title"),
         (made(decide=None), "OtherGate has no method decide; see keqa.programs.gates.Gate"),
-        (made(wave=None, measure=3), "OtherGate has no method wave"),
-        (made(measure=3), "OtherGate has no method measure"),
-        (made("VoteGate"), "there is a gate VoteGate already, in keqa.programs.gates.consistency"),
+        (made("VoteGate"), "there is a gate VoteGate already, in keqa.programs.gates.gate"),
         (made(method="gate-votes"), "there is a method 'gate-votes' already: KEQA's vote"),
         (made(method="Gate!"), "a method is named in small letters, digits and hyphens, not 'Gate!'"),
         (
@@ -69,7 +67,7 @@ def test_a_gate_that_cannot_be_registered(cls, message):
 
 
 def test_a_gate_that_is_saved_is_a_dataclass():
-    bare = {name: vars(VoteGate)[name] for name in ("decide", "wave", "kind", "title")}
+    bare = {name: vars(VoteGate)[name] for name in ("decide", "kind", "title")}
     cls = type("Bare", (VoteGate.__mro__[1],), {**bare, "method": "gate-bare"})
     with pytest.raises(ConfigurationError, match="Bare has to be a dataclass, or say savable = False"):
         register_gate(cls)

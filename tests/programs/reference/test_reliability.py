@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from conftest import ScriptedRetriever
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs.keqa import KEQA
+from keqa.programs.learned import leaving_out
 from keqa.programs.reference.index import Entry
 from keqa.programs.reference.reliability import AgeRecord, Reliability, SourceRecord, source_of
-from keqa.programs.reference.utility_reference import UtilityReference, leaving_out
-from keqa.retrievers.base import Hit, Passage, Place
+from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.retrievers.base import Passage, Place
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,8 @@ def test_labels_of_the_question_in_work_do_not_count():
         assert (reference.source_of("Source: Herald.").helped, reference.source_of("Source: Atlas.").helped) == (2, 11)
     assert reference.source_of("Source: Herald.").helped == 3
     assert UtilityReference(variant="none").fit(LABELS).source_of("Source: Herald.") is None
+    # Other labels are counted anew.
+    assert reference.fit(entries("Atlas", 1, 2)).source_of("Source: Atlas.").labelled == 2
 
 
 def dated(year, helpful, labelled):
@@ -103,82 +105,59 @@ def test_dates_of_the_question_in_work_do_not_count_and_are_saved():
     assert "date" not in UtilityReference().fit(LABELS).dump_state()["entries"][0]
 
 
-def test_other_labels_are_counted_anew():
-    reference = UtilityReference().fit(LABELS)
-    assert reference.source_of("Source: Atlas.").labelled == 40
-    assert reference.fit(entries("Atlas", 1, 2)).source_of("Source: Atlas.").labelled == 2
-
-
-def asked(scripted, retriever, *passages, helpful=lambda passage: True, **settings):
-    def reply(name, inputs, config):
-        return {"helpful": helpful(inputs["passage"])} if name == "JudgeUtility" else {"answer": "Ann"}
-
-    lm, _ = scripted(reply)
-    reference = UtilityReference().fit(LABELS)
-    program = KEQA(retriever(*passages), decompose=False, examine=False, reference=reference, **settings)
-    program.set_lm(lm)
-    return [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
-
-
 STALE, FRESH = "Bob governs Oslo. Source: Herald.", "Ann governs Oslo. Source: Atlas."
 SAID = "judged helpful; Herald: 3 of 41 of its passages helped"
+NEEDLESS = "not judged, since more reliable passages help"
 
 
-def test_the_story_says_what_is_known_of_a_source(scripted, retriever):
-    assert asked(scripted, retriever, STALE, FRESH, "No source.") == [
+@pytest.fixture
+def asked(scripted):
+    """What became of some passages, and which of them the judge was asked about."""
+
+    def ask(*passages, labels=LABELS, helpful="governs", **settings):
+        def reply(name, inputs, config):
+            if name == "JudgeUtilities":
+                return {"helpful": dict.fromkeys(map(str, range(1, len(passages) + 1)), True)}
+            return {"helpful": helpful in inputs["passage"]} if name == "JudgeUtility" else {"answer": "Ann"}
+
+        def search(query):
+            dated = [one if isinstance(one, tuple) else (one, "") for one in passages]
+            return [Passage(text, "", text, Place(date=date)) for text, date in dated]
+
+        lm, engine = scripted(reply)
+        reference = UtilityReference().fit(labels)
+        program = KEQA(search, decompose=False, examine=False, reference=reference, unanswered="guess", **settings)
+        program.set_lm(lm)
+        found = [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
+        return found, [one["passage"] for one in engine.asked("JudgeUtility")]
+
+    return ask
+
+
+def test_the_story_says_what_is_known_of_a_source(asked):
+    assert asked(STALE, FRESH, "It governs.")[0] == [
         (True, SAID),
         (True, "judged helpful; Atlas: 12 of 40 of its passages helped"),
         (True, "judged helpful"),
     ]
 
 
-def test_a_reliable_source_is_preferred_where_that_is_wanted(scripted, retriever):
-    judged = []
-    found = asked(
-        scripted, retriever, STALE, FRESH, helpful=lambda passage: judged.append(passage) or True, prefer_reliable=True
-    )
-    needless = "not judged, since more reliable passages help; Herald: 3 of 41 of its passages helped"
-    assert found[0] == (False, needless)
-    assert found[1][0] is True
-    assert judged == [FRESH]
+def test_a_reliable_source_is_preferred_where_that_is_wanted(asked):
+    found, judged = asked(STALE, FRESH, prefer_reliable=True)
+    assert found[0] == (False, f"{NEEDLESS}; Herald: 3 of 41 of its passages helped")
+    assert (found[1][0], judged) == (True, [FRESH])
+    # In one call the unreliable one is judged and left out.
+    found, judged = asked(STALE, FRESH, prefer_reliable=True, listwise=True)
+    assert (found[0], found[1][0], judged) == ((False, f"{SAID}, and others are preferred"), True, [])
+    # It stays where nothing else helped.
+    found, judged = asked(STALE, FRESH, prefer_reliable=True, helpful="Bob")
+    assert (found[0], found[1][0], judged) == ((True, SAID), False, [FRESH, STALE])
 
 
-def test_in_one_call_the_unreliable_one_is_judged_and_left_out(scripted, retriever):
-    def reply(name, inputs, config):
-        return {"helpful": {"1": True, "2": True}} if name == "JudgeUtilities" else {"answer": "Ann"}
-
-    lm, _ = scripted(reply)
-    reference = UtilityReference().fit(LABELS)
-    settings = {"decompose": False, "examine": False, "listwise": True, "prefer_reliable": True}
-    program = KEQA(retriever(STALE, FRESH), reference=reference, **settings)
-    program.set_lm(lm)
-    found = [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
-    assert found[0] == (False, f"{SAID}, and others are preferred")
-    assert found[1][0] is True
-
-
-def test_a_newer_passage_is_preferred_where_old_ones_seldom_help(scripted):
-    class Dated(ScriptedRetriever):
-        def search(self, query, k=10):
-            found = [("Bob governs Oslo.", "2012-01-01"), ("Ann governs Oslo.", "2023-01-01"), ("No date.", "")]
-            return [Hit(Passage(text, "", text, place=Place(date=date)), 1.0) for text, date in found]
-
-    lm, _ = scripted(lambda name, inputs, config: {"helpful": True} if name == "JudgeUtility" else {"answer": "Ann"})
-    reference = UtilityReference().fit(AGES)
-    program = KEQA(Dated([]), decompose=False, examine=False, reference=reference, prefer_reliable=True)
-    program.set_lm(lm)
-    found = [(one.kept, one.why) for one in program("Who?").record.quizzes[0].passages]
-    assert found == [
-        (False, "not judged, since more reliable passages help; passages dated before 2021-06-30: 2 of 40 helped"),
+def test_a_newer_passage_is_preferred_where_old_ones_seldom_help(asked):
+    passages = [("Bob governs Oslo.", "2012-01-01"), ("Ann governs Oslo.", "2023-01-01"), ("It governs.", "")]
+    assert asked(*passages, labels=AGES, prefer_reliable=True)[0] == [
+        (False, f"{NEEDLESS}; passages dated before 2021-06-30: 2 of 40 helped"),
         (True, "judged helpful; passages dated 2021-06-30 or later: 30 of 41 helped"),
         (True, "judged helpful"),
     ]
-
-
-def test_an_unreliable_one_stays_where_nothing_else_helped(scripted, retriever):
-    def only_stale(passage):
-        return "Bob" in passage
-
-    found = asked(scripted, retriever, STALE, FRESH, helpful=only_stale, prefer_reliable=True)
-    assert found[0] == (True, SAID)
-    assert found[1][0] is False

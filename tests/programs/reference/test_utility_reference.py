@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
+from keqa.programs.learned import asking_for, leaving_out
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import Entry, UtilityReference, asking_for, leaving_out
+from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.saving.folder import load, save
 
 
 class Angle:
@@ -79,28 +81,22 @@ def test_quiz_and_passage_weigh_alike():
     assert reference("0 quiz", "80 passage")[0].helpful is True
 
 
-def test_one_label_only_and_fewer_entries_than_k():
-    reference = UtilityReference(Angle()).fit([entry(place, True) for place in (3, 1, 2)])
-    assert lookup(reference) == [3, 2, 1]
-    assert reference.counts() == {True: 3, False: 0}
-
-
-def test_a_single_one_of_a_label_is_shown():
-    reference = UtilityReference(Angle(), k=4).fit([entry(place, place != 9) for place in range(1, 10)])
-    assert lookup(reference) == [9, 3, 2, 1]
-
-
-def test_nothing_to_show():
-    assert UtilityReference(Angle())("0 quiz", "0 passage") == []
-    assert UtilityReference(Angle()).fit([])("0 quiz", "0 passage") == []
-    assert UtilityReference(Angle(), variant="none").fit([entry(1, True)])("0 quiz", "0 passage") == []
-    assert UtilityReference().fit([]).vectors().shape == (0, 0)
-
-
-def test_what_several_questions_share_is_shown_once():
-    reference = UtilityReference(Angle()).fit([entry(1, True, "a"), entry(1, True, "b"), entry(2, False, "b")])
-    assert lookup(reference) == [2, 1]
-    assert reference.counts() == {True: 2, False: 1}
+@pytest.mark.parametrize(
+    ("settings", "entries", "found"),
+    [
+        # One label only, fewer entries than k, a single one of a label, and what several questions share.
+        ({}, [entry(place, True) for place in (3, 1, 2)], [3, 2, 1]),
+        ({"k": 4}, [entry(place, place != 9) for place in range(1, 10)], [9, 3, 2, 1]),
+        ({}, [entry(1, True, "a"), entry(1, True, "b"), entry(2, False, "b")], [2, 1]),
+        ({}, [], []),
+        ({"variant": "none"}, [entry(1, True)], []),
+    ],
+)
+def test_what_is_shown(settings, entries, found):
+    reference = UtilityReference(Angle(), **settings).fit(entries)
+    assert lookup(reference) == found
+    helpful = sum(one.helpful for one in entries)
+    assert reference.counts() == {True: helpful, False: len(entries) - helpful}
 
 
 def test_own_entries_are_left_out_with_what_others_share_of_them(ten):
@@ -194,18 +190,10 @@ def test_a_state_brings_its_embedder():
     assert isinstance(UtilityReference(Angle()).load_state(state).embedder, HashingEmbedder)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"entries": None},
-        {"entries": [{"root": "a"}]},
-        {"entries": [[1, 2]]},
-        {"k": 0},
-        {"k": "8"},
-        {"least": -1},
-        {"variant": "nearest"},
-    ],
-)
+WRONG = ({"entries": None}, {"entries": [{"root": "a"}]}, {"entries": [[1, 2]]}, {"k": 0}, {"k": "8"}, {"least": -1})
+
+
+@pytest.mark.parametrize("change", [*WRONG, {"variant": "nearest"}])
 def test_a_state_that_is_none_is_refused(ten, change):
     with pytest.raises(ConfigurationError):
         UtilityReference(Angle()).load_state(ten.dump_state() | change)
@@ -213,6 +201,8 @@ def test_a_state_that_is_none_is_refused(ten, change):
     del state["embedder"]
     with pytest.raises(ConfigurationError, match="not the state of a utility reference"):
         UtilityReference(Angle()).load_state(state)
+    with pytest.raises(ConfigurationError, match="variant must be 'similar', 'random' or 'none', not 'close'"):
+        UtilityReference(variant="close")
 
 
 def test_vectors_made_once_serve_again(ten):
@@ -241,33 +231,17 @@ def test_copies_share_the_index_and_not_the_settings(ten):
     assert len(angle.batches) == before + 2
 
 
-def test_settings_that_cannot_work():
-    with pytest.raises(ConfigurationError):
-        UtilityReference(k=0)
-    with pytest.raises(ConfigurationError, match="variant must be 'similar', 'random' or 'none', not 'close'"):
-        UtilityReference(variant="close")
-
-
 def test_lookups_hold_in_many_threads_while_it_is_fitted_anew(ten):
     reference = UtilityReference(k=4).fit(ten.entries)
     expected = [reference(f"{place} quiz", f"{place} passage") for place in range(10)]
-    wrong: list[Any] = []
 
-    def work() -> None:
-        for step in range(100):
-            place = step % 10
-            found = reference(f"{place} quiz", f"{place} passage")
-            if found != expected[place]:
-                wrong.append(found)
+    def right(step: int) -> bool:
+        if step % 150 == 0:
+            reference.fit(ten.entries)
+        return bool(reference(f"{step % 10} quiz", f"{step % 10} passage") == expected[step % 10])
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for _ in range(5):
-        reference.fit(ten.entries)
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(right, range(800)))
 
 
 # In the program.
@@ -334,9 +308,7 @@ def test_a_failing_embedder_costs_the_passages_and_is_recorded(program):
     first = record.degradations[0]
     assert (first.stage, first.cause, first.message) == ("judge_utility", "OSError", "model gone")
     assert record.answer == "Ann"
-
-
-def test_what_only_the_user_can_mend_surfaces(program):
+    # What only the user can mend surfaces.
     program.reference.embedder.error = MissingExtraError("dense", "The embedder")
     with pytest.raises(MissingExtraError):
         program.keqa("Who is it?")
@@ -381,10 +353,9 @@ def test_optimizers_keep_it(program):
 
 
 def test_a_training_question_that_is_asked_again_is_not_shown_its_own_labels():
+    married = question_digest("To whom is Oslo's mayor married?")
     entries = [
-        Entry(
-            "q1", "Who governs Oslo?", "Ann governs Oslo.", True, question_digest("To whom is Oslo's mayor married?")
-        ),
+        Entry("q1", "Who governs Oslo?", "Ann governs Oslo.", True, married),
         Entry("q2", "Who governs Oslo?", "Bo was born in Oslo.", False, question_digest("Who governs Oslo?")),
     ]
     reference = UtilityReference(k=2, least=0).fit(entries)
@@ -400,17 +371,13 @@ def test_a_training_question_that_is_asked_again_is_not_shown_its_own_labels():
     again = UtilityReference(k=2, least=0).fit([replace(entry, question="") for entry in entries])
     with asking_for("Who governs Oslo?"):
         assert len(again("Who governs Oslo?", passage)) == 2
+    state = UtilityReference().fit([*entries, Entry("q2", "quiz", "other", False)]).dump_state()
+    assert [one.get("question") for one in state["entries"]] == [married, question_digest("Who governs Oslo?"), None]
+    assert UtilityReference().load_state(state).entries[:2] == tuple(entries)
     # Entries alone do not say which questions they come from.
     again.fit(entries)
     with asking_for("Who governs Oslo?"):
         assert len(again("Who governs Oslo?", passage)) == 1
-
-
-def test_the_questions_are_saved_with_the_entries():
-    entries = [Entry("q1", "quiz", "passage", True, "0a"), Entry("q2", "quiz", "other", False)]
-    state = UtilityReference().fit(entries).dump_state()
-    assert [entry.get("question") for entry in state["entries"]] == ["0a", None]
-    assert UtilityReference().load_state(state).entries == tuple(entries)
 
 
 class _Letters:
@@ -419,8 +386,6 @@ class _Letters:
     name = "letters"
 
     def embed(self, texts):
-        import numpy as np
-
         rows = np.zeros((len(texts), 26), np.float32)
         for row, text in zip(rows, texts, strict=True):
             row[ord(text[0].lower()) - ord("a")] = 1
@@ -428,9 +393,6 @@ class _Letters:
 
 
 def test_a_pair_is_embedded_as_two_texts_or_as_one(tmp_path):
-    from keqa.programs import KEQA
-    from keqa.programs.saving.folder import load, save
-
     entries = [Entry("1", "Ann?", "Zebra.", True), Entry("2", "Bo?", "Yak.", True)]
     apart, joint = (UtilityReference(_Letters(), k=1, least=0, form=form).fit(entries) for form in ("apart", "joint"))
     assert (apart.vectors().shape, joint.vectors().shape) == ((2, 52), (2, 26))

@@ -51,14 +51,6 @@ async def test_with_language_models_of_its_own_and_in_a_stream(scripted):
     assert engine.asked("AnswerQuestion")[0]["question"] == "Where was Ann Lee born?"
 
 
-def test_without_a_history_nothing_is_rewritten(scripted):
-    lm, engine = scripted(reply)
-    with dspy.context(lm=lm):
-        record = ClosedBook()("Where was she born?").record
-    assert engine.count["RewriteFollowUp"] == 0
-    assert record.standalone is None
-
-
 @pytest.mark.parametrize(
     ("rewritten", "cause"),
     [
@@ -95,11 +87,14 @@ def test_it_is_no_part_of_what_is_saved_or_learned(scripted, retriever):
     assert not any("follow" in name for name, _ in program.named_predictors())
 
 
-def test_what_is_no_history_is_refused_before_a_call(scripted):
+def test_without_a_history_nothing_is_rewritten_and_what_is_none_is_refused_before_a_call(scripted):
     lm, engine = scripted(reply)
-    with dspy.context(lm=lm), pytest.raises(InputError, match="history"):
-        ClosedBook()("Where was she born?", history="Who wrote Emma?")
-    assert not engine.calls
+    with dspy.context(lm=lm):
+        with pytest.raises(InputError, match="history"):
+            ClosedBook()("Where was she born?", history="Who wrote Emma?")
+        assert not engine.calls
+        assert ClosedBook()("Where was she born?").record.standalone is None
+    assert engine.count["RewriteFollowUp"] == 0
 
 
 def test_a_batch_of_questions_with_histories(scripted):
@@ -131,37 +126,24 @@ def test_without_demonstrations_it_shows_none_either(scripted):
     assert shown == [True, False]
 
 
-def test_the_language_model_of_the_task_rewrites(scripted):
+def test_the_language_model_of_the_task_rewrites(scripted, retriever):
     made = {role: scripted(reply) for role in ("task", "consistency", "utility")}
     lms = SimpleNamespace(**{role: lm for role, (lm, _) in made.items()})
     other, unasked = scripted(reply)
+    own, engine = scripted(reply)
     with dspy.context(lm=other):
         ClosedBook(lms=lms)("Where was she born?", history=HISTORY)
-    assert {role: engine.count["RewriteFollowUp"] for role, (_, engine) in made.items()} == {
-        "task": 1,
-        "consistency": 0,
-        "utility": 0,
-    }
-    assert unasked.calls == []
-
-
-def test_where_predictors_have_language_models_of_their_own_theirs_rewrites(scripted):
-    (own, engine), (other, unasked) = scripted(reply), scripted(reply)
-    program = ClosedBook()
-    program.answer.lm = own
-    with dspy.context(lm=other):
+        assert [one.count["RewriteFollowUp"] for _, one in made.values()] == [1, 0, 0]
+        # Where predictors have one of their own, that rewrites.
+        program = ClosedBook()
+        program.answer.lm = own
         program("Where was she born?", history=HISTORY)
-    assert (engine.count, unasked.calls) == ({"RewriteFollowUp": 1, "AnswerQuestion": 1}, [])
-
-
-def test_where_they_have_several_that_of_the_settings_rewrites(scripted, retriever):
-    (own, engine), (other, answering) = scripted(reply), scripted(reply)
-    program = KEQA(retriever("text"))
-    program.summarizing.summarize.lm = own
-    with dspy.context(lm=other):
-        record = program("Where was she born?", history=HISTORY).record
-    assert (answering.count["RewriteFollowUp"], engine.count["RewriteFollowUp"]) == (1, 0)
-    assert record.standalone == "Where was Ann Lee born?"
+        assert (engine.count, unasked.calls) == ({"RewriteFollowUp": 1, "AnswerQuestion": 1}, [])
+        # Where they have several, that of the settings.
+        several = KEQA(retriever("text"))
+        several.summarizing.summarize.lm = own
+        assert several("Where was she born?", history=HISTORY).record.standalone == "Where was Ann Lee born?"
+    assert (unasked.count["RewriteFollowUp"], engine.count["RewriteFollowUp"]) == (1, 1)
 
 
 @pytest.mark.parametrize(("most", "standalone"), [(23, "Where was Ann Lee born?"), (22, None)])

@@ -1,0 +1,305 @@
+"""An answer for the terminal: each quiz as it settles, and then the answer, what it rests on, and its story."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+from rich.tree import Tree
+
+from keqa.programs.unanswered import lines_of, said
+from keqa.retrievers.base import Place
+from keqa.storage.redaction import visible_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from keqa.programs.calls.progress import Progress, QuizAnswered
+    from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
+    from keqa.programs.sources import Source
+
+QUIZ_SOURCES = {
+    "memory": "from memory",
+    "passages": "from the passages kept",
+    "closed_book": "closed book: nothing retrieved helped",
+    "largest_cluster": "the most frequent of its own answers: nothing retrieved helped",
+    "unanswered": "not in the documents",
+    "blocked": "not asked: a quiz it refers to has no answer",
+    "skipped": "not asked",
+    "failed": "failed",
+}
+"""What an answer to a quiz comes from, in words."""
+
+ANSWER_SOURCES = {
+    "memory": "from memory",
+    "passages": "from passages",
+    "closed_book": "closed book",
+    "largest_cluster": "the most frequent of its own answers",
+    "summary": "summed up from the quizzes",
+    "fallback": "from the question itself, with retrieval: the quizzes did not settle it",
+    "unanswered": "not in the documents",
+    "withheld": "withheld: its own answer is too probably wrong for the risk",
+    "failed": "failed",
+}
+"""What an answer comes from, in words."""
+
+_LONGEST, _LONGEST_MESSAGE = 2000, 160
+"""A question or answer, and an error's message, of more characters is cut in the tree; the JSON has all of it."""
+
+_EVIDENCE = "bold cyan"
+"""The style of an evidence sentence, by itself and in its passage."""
+
+_INDENT = (0, 0, 0, 4)
+
+
+def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
+    """The answer, how it follows, its sources with the sentences that carried it, and the story of the question."""
+    from keqa.programs.sources import disagreements_of, sources_of
+
+    parts: list[RenderableType] = [head(record)]
+    for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():
+        parts += [plain(line), *(Padding(plain(one, "dim", whole=True), _INDENT, expand=False) for one in beneath)]
+    if record.withheld is not None:
+        parts.append(Text.assemble(("Withheld: ", "bold"), plain(record.withheld, "dim")))
+    if record.confidence is not None:
+        parts.append(Text.assemble(("Confidence: ", "bold"), f"{record.confidence:.2f}"))
+    if record.explanation:
+        parts.append(Text.assemble(("Explanation: ", "bold"), plain(record.explanation)))
+    sources = sources_of(record)
+    if sources:
+        parts.append(Text("Sources:", "bold"))
+        for number, source in enumerate(sources, start=1):
+            parts += _source(number, source, full)
+    parts += [plain(str(one), "yellow") for one in disagreements_of(record)]
+    return Group(*parts, Text(), record_tree(record, full=full))
+
+
+def head(record: QuestionRecord) -> Text:
+    """The answer in a line; a guess is marked, and what the documents do not say is no answer."""
+    if record.failure is not None:
+        failure = record.failure
+        what = f"No answer: {failure.stage} failed ({failure.cause}): "
+        return Text.assemble((what, "bold"), plain(failure.message, "red"))
+    if record.unanswered is not None:
+        return plain(record.unanswered.message, "bold yellow", whole=True)
+    if record.guessed:
+        return Text.assemble(("Answer: ", "bold"), plain(said(record), "bold yellow"))
+    answer = plain(record.answer or "", "bold green")
+    return Text.assemble(("Answer: ", "bold"), answer, (f" ({ANSWER_SOURCES[record.answer_source]})", "dim"))
+
+
+def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
+    label = Text.assemble((f"[{number}] ", "bold"), plain(source.label))
+    if source.date:
+        label.append_text(plain(f", {source.date}"))
+    if source.quizzes:
+        quizzes = ", ".join(map(str, source.quizzes))
+        label.append(f" · quiz {quizzes}", "dim")
+    lines = [plain(source.text, "dim", whole=True)] if full else []
+    lines += [plain(f"“{sentence}”") for sentence in source.sentences]
+    return [label, *(Padding(line, _INDENT, expand=False) for line in lines)]
+
+
+def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
+    """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place."""
+    from keqa.programs.calls.progress import Answered, QuizAnswered
+
+    settled: list[Text] = []
+    for event in events:
+        if isinstance(event, Answered):
+            return event.prediction
+        if isinstance(event, QuizAnswered):
+            settled.append(_settled(event))
+        now = plain("asking…" if isinstance(event, QuizAnswered) else str(event))
+        update(Text("\n").join([now, *settled]))
+    raise AssertionError("a stream of events ends with the answer")
+
+
+def _settled(event: QuizAnswered) -> Text:
+    label = f"Quiz {event.index}: " if event.index else "The question itself: "
+    provisional = "; provisional" if event.provisional and event.answer is not None else ""
+    where = f" ({QUIZ_SOURCES.get(event.source, event.source)}{provisional})"
+    answer = Text("no answer", "yellow") if event.answer is None else plain(event.answer, "green")
+    return Text.assemble((label, "bold"), plain(event.text), " → ", answer, (where, "dim"))
+
+
+def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
+    """Draw quizzes, samples and consistency, passages and verdicts, what went wrong, and cost."""
+    tree = Tree(plain(record.question, "bold"), guide_style="dim")
+    for quiz in record.quizzes:
+        _add_quiz(tree, quiz, f"Quiz {quiz.index}", full)
+    if record.fallback is not None:
+        _add_quiz(tree, record.fallback, "The question itself", full)
+    if record.passages:
+        _add_passages(tree, record.passages, (), full)
+    if record.unanswered is not None and record.unanswered.guess is not None:
+        tree.add(_labelled("It would have guessed", record.unanswered.guess, "dim"))
+    if record.degradations:
+        branch = tree.add(Text("What went wrong, and what was done", "yellow"))
+        # A judge that fails on one passage mostly fails on ten: one line for those that were met alike.
+        alike: dict[tuple[str, int | None, str, str], list[Degradation]] = {}
+        for one in record.degradations:
+            alike.setdefault((one.stage, one.quiz, one.cause, one.action), []).append(one)
+        for group in alike.values():
+            branch.add(_degradation(group))
+    tree.add(Text.assemble(("Cost: ", "bold"), cost_line(record.cost)))
+    return tree
+
+
+def cost_line(cost: Cost) -> str:
+    """Say in one line what a question cost."""
+    roles = ", ".join(f"{name} {role.calls}" for name, role in cost.by_role.items() if role.calls)
+    names = ("cached", "failed", "prompt_tokens", "completion_tokens")
+    cached, failed, read, written = (sum(getattr(role, name) for role in cost.by_role.values()) for name in names)
+    asked = _count(cost.calls, "LM call")
+    if cost.samples > cost.lm_requests:
+        asked = f"{_count(cost.samples, 'LM call')} in {_count(cost.lm_requests, 'request')}"
+    if cached and not cost.calls:
+        asked, roles = f"{_count(max(cost.samples, cached), 'LM call')}, all answered from the cache", ""
+    parts = [
+        asked + (f" ({roles})" if roles else ""),
+        f"{cached} more from the cache" if cached and cost.calls else "",
+        f"{failed} failed" if failed else "",
+        f"{read:,} tokens read and {written:,} written" if read or written else "",
+        _count(cost.retrievals, "retrieval"),
+        f"{cost.seconds:.1f} s",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
+    head = _labelled(label, quiz.text)
+    if quiz.resolved is not None and quiz.resolved != quiz.text:
+        head.append(" → ", "dim")
+        head.append_text(plain(quiz.resolved))
+    branch = tree.add(head)
+    if quiz.samples:
+        branch.add(_samples(quiz))
+    if quiz.known is not None:
+        branch.add(_verdict(quiz))
+    elif quiz.stopped:
+        branch.add(plain(quiz.stopped))
+    if quiz.passages:
+        _add_passages(branch, quiz.passages, quiz.evidence, full)
+    elif quiz.retrieved:
+        branch.add(Text("searched: nothing found"))
+    for title, lines in (("triples", [plain(one, "dim") for one in quiz.triples]), ("evidence", _evidence(quiz))):
+        if lines:
+            part = branch.add(Text(title))
+            for line in lines:
+                part.add(line)
+    _add_answer(branch, quiz)
+
+
+def _add_answer(branch: Tree, quiz: QuizRecord) -> None:
+    if quiz.support:
+        drawn = f"“{quiz.guess}”: " if quiz.supported is False and quiz.guess is not None else ""
+        branch.add(plain(f"checked: {drawn}{quiz.support}", "dim"))
+    source = QUIZ_SOURCES[quiz.source]
+    if quiz.answer is None:
+        branch.add(Text(f"no answer ({source})", "yellow"))
+    else:
+        line = _labelled("answer", quiz.answer, "green")
+        branch.add(line.append(f" ({source})", "dim"))
+
+
+def _evidence(quiz: QuizRecord) -> list[Text]:
+    """Each sentence, with what selected it where that is known."""
+    if not quiz.selected:
+        return [plain(sentence, _EVIDENCE) for sentence in quiz.evidence]
+    return [
+        plain(one.text, _EVIDENCE).append_text(plain(f" (distance {one.distance:.2f} from {one.nearest_to})", "dim"))
+        for one in quiz.selected
+    ]
+
+
+def _samples(quiz: QuizRecord) -> Text:
+    line = Text(f"asked {_count(len(quiz.samples), 'time')}")
+    if not quiz.complete:
+        line.append(f" of {quiz.tries}, which settled it")
+    line.append(": ")
+    parts = [plain(f"“{cluster.answer}” ×{cluster.size}") for cluster in quiz.clusters]
+    abstained = sum(sample.abstained for sample in quiz.samples)
+    if abstained:
+        parts.append(Text(f"does not know ×{abstained}"))
+    failed = sum(sample.error is not None for sample in quiz.samples)
+    if failed:
+        parts.append(Text(f"failed ×{failed}", "yellow"))
+    return line.append_text(Text(", ").join(parts))
+
+
+def _verdict(quiz: QuizRecord) -> Text:
+    words = ("known", "green") if quiz.known else ("unknown, so search", "magenta")
+    parts = []
+    if quiz.certainty is not None and quiz.stopped and not quiz.complete:
+        # What the draws agree on is not what decided.
+        return plain(f"{quiz.stopped}: ").append(*words)
+    if quiz.consistency_exact is not None:
+        parts.append(_consistency(quiz))
+    if quiz.certainty is not None:
+        parts.append(f"certainty {quiz.certainty:.2f}")
+    line = Text(", ".join(parts))
+    return (line.append(": ") if parts else line).append(*words)
+
+
+def _consistency(quiz: QuizRecord) -> str:
+    """T_c against α; where sampling ended early it is that of the samples drawn until then."""
+    if quiz.threshold_exact is None:
+        return f"consistency {quiz.consistency_exact}"
+    if quiz.complete:
+        return f"consistency {quiz.consistency_exact} {'≥' if quiz.known else '<'} {quiz.threshold_exact}"
+    if quiz.known:
+        return f"consistency already {quiz.consistency_exact} ≥ {quiz.threshold_exact}"
+    return f"consistency {quiz.consistency_exact} so far, {quiz.threshold_exact} out of reach"
+
+
+def _add_passages(tree: Tree, passages: list[PassageVerdict], evidence: Sequence[str], full: bool) -> None:
+    """Each passage with what became of it, the evidence sentences in it highlighted."""
+    kept = sum(passage.kept for passage in passages)
+    branch = tree.add(Text(f"retrieved {_count(len(passages), 'passage')}, kept {kept}"))
+    for passage in passages:
+        mark, style = ("✓", "green") if passage.kept else ("✗", "dim")
+        head = Text.assemble((f"{mark} ", style), plain(passage.title or passage.passage_id, style))
+        if passage.file:
+            head.append_text(plain(f" [{Place(passage.file, passage.page, passage.heading)}]", "dim"))
+        if passage.why:
+            head.append_text(plain(f" ({passage.why})", "yellow" if passage.verdict == "failed" else style))
+        if full:
+            branch.add(head).add(_highlighted(plain(passage.text, "dim", whole=True), evidence))
+            continue
+        text = _highlighted(plain(" … ".join(passage.sentences) or passage.text, "dim"), evidence)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        branch.add(head).add(text)
+
+
+def _highlighted(text: Text, evidence: Sequence[str]) -> Text:
+    text.highlight_words([visible_line(sentence) for sentence in evidence], _EVIDENCE)
+    return text
+
+
+def _degradation(alike: list[Degradation]) -> Text:
+    first, times = alike[0], len(alike)
+    where = first.stage.replace("_", " ")
+    where += "" if first.quiz is None else f", quiz {first.quiz}"
+    where += f", {times} times" if times > 1 else ""
+    message = " ".join(first.message.split())
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]}…"
+    return _labelled(where, f"{message} ({first.cause})", "yellow").append_text(plain(f" → {first.action}"))
+
+
+def _labelled(label: str, text: str, style: str = "") -> Text:
+    return Text.assemble((f"{label}: ", "bold"), plain(text, style))
+
+
+def plain(text: str, style: str = "", *, whole: bool = False) -> Text:
+    """Text from outside as one line that acts on no terminal."""
+    cut = text if whole or len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"
+    return Text(visible_line(cut), style)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

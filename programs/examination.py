@@ -1,0 +1,441 @@
+"""Quiz assessment: does the language model know the answer to a quiz (KEQA, section 3.3, Algorithm 1)."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.data.question import AnswerType
+from keqa.errors import ConfigurationError
+from keqa.metrics.answers import is_abstention, same_answer
+from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.replies import says_nothing, text_of
+from keqa.programs.calls.session import CallLimiter, Ledger, NoCopy, current, gather, note, within
+from keqa.programs.draws import Draw, Draws, smallest_wave
+from keqa.programs.gates.gate import IF_ANY, Gate, Verdict, VoteGate, asks, question_of
+from keqa.programs.gates.question import GateQuestion
+from keqa.programs.predictor import Predictor
+from keqa.programs.records import Degradation
+from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
+from keqa.programs.stages.stage import Stage
+from keqa.signatures import AnswerQuiz, JudgeConsistency
+
+_FAR_FROM_RANDOM = 0.15
+_UNDECIDED = Verdict(False)
+
+
+@dataclass
+class Examined(Draws):
+    """A quiz under examination, and what came of it.
+
+    Attributes:
+        number: Its number, for degradations.
+        verdict: The gate's.
+        stopped: Why no further draw was made.
+        predictor: Draws, where it is not the examination's own.
+        same: Which answers were compared already, and whether they mean the same.
+        ready: Draws that are made already, of which a gate takes some.
+    """
+
+    number: int | None = None
+    verdict: Verdict = _UNDECIDED
+    stopped: str = ""
+    predictor: Any = None
+    same: dict[tuple[str, str], bool] = field(default_factory=dict)
+    ready: list[Draw] = field(default_factory=list)
+
+    @property
+    def known(self) -> bool:
+        """The gate's verdict."""
+        return self.verdict.known
+
+
+def _is_finite(measure: Any) -> bool:
+    return measure is None or (isinstance(measure, Real) and isfinite(measure))
+
+
+def draw_identity(seed: int, quiz: str, answer_type: str, choices: Sequence[str], position: int | str) -> int:
+    """The number that makes a draw itself, whatever the cache does.
+
+    The same program asked the same quiz draws the same samples, a further try is a new draw, and no two tries are one.
+    """
+    key = json.dumps([seed, quiz, answer_type, list(choices), position])
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=6).digest(), "big")
+
+
+async def means_the_same(
+    judge: dspy.Predict,
+    quiz: str,
+    first: str,
+    second: str,
+    answer_type: str = "short",
+    choices: Sequence[str] = (),
+    number: int | None = None,
+) -> bool:
+    """Sim of Algorithm 1: whether two answers are equal after normalisation, or judged to mean the same.
+
+    A `CallError` says that the judge, which predicts `JudgeConsistency`, could not be asked.
+    """
+    if same_answer(first, second, answer_type, choices):
+        return True
+    asked: dict[str, Any] = {"quiz": quiz, "first_answer": first, "second_answer": second}
+    return bool((await ask(judge, "judge_consistency", number, **asked)).same)
+
+
+class Examination(Stage):
+    """Samples closed-book answers, clusters them by meaning and lets a gate decide.
+
+    The draws come in waves: first the smallest number that can decide for known, more only while the gate is undecided.
+    Verdict and answer are those of Algorithm 1 on all N_c draws.
+
+    Attributes:
+        shared: The draws that it reads with others (`keqa.programs.shared_draws.SharedDraws`), where it does.
+    """
+
+    roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
+    follows = ("tries", "temperature", "top_p", "seed")
+
+    shared: NoCopy[Any] = NoCopy(None)
+    _gate: NoCopy[Gate]
+
+    def __init__(
+        self,
+        tries: int = 5,
+        gate: Gate | None = None,
+        temperature: float = 1.0,
+        top_p: float | None = None,
+        seed: int = 0,
+        bound: CallLimiter | None = None,
+    ) -> None:
+        """Set up N_c tries by a gate, KEQA's vote with α = .8 where None; another seed draws other samples."""
+        super().__init__(bound)
+        self.quiz = Predictor(AnswerQuiz)
+        self.same = Predictor(JudgeConsistency)
+        self.tries, self.temperature, self.top_p, self.seed = tries, temperature, top_p, seed
+        # The LM that was found to give no probabilities, where the gate decides without them as well.
+        self._gives_none: str | None = None
+        self._decide_by(gate or VoteGate())
+
+    @property
+    def gate(self) -> Gate:
+        """The gate that decides; another brings what it asks, on the language model that draws the samples."""
+        return self._gate.value
+
+    @gate.setter
+    def gate(self, gate: Gate | None) -> None:
+        chosen, asked = gate or VoteGate(), self.question
+        if asked is not None and type(asked) is question_of(chosen):
+            self._gate = NoCopy(chosen)
+            return
+        # A gate that asks what cannot be held is refused before anything is changed.
+        Examination(gate=chosen, bound=self.bound)
+        if asked is not None:
+            delattr(self, asked.attribute)
+        self._decide_by(chosen)
+        lms = {role: getattr(self, name).lm for name, role in self.roles.items()}
+        for predictor in () if self.question is None else self.question.predictors():
+            predictor.lm, predictor.fixed = lms.get(getattr(predictor, "role", "task")), self.quiz.fixed
+
+    def _decide_by(self, gate: Gate) -> None:
+        kind = question_of(gate)
+        if kind is not None:
+            if hasattr(self, kind.attribute):
+                raise ConfigurationError(f"{kind.__name__}.attribute is {kind.attribute!r}, which an examination has")
+            setattr(self, kind.attribute, kind(self.bound))
+        self._gate = NoCopy(gate)
+
+    @property
+    def question(self) -> GateQuestion | None:
+        """What the gate asks the LM in a call of its own; None where it asks nothing."""
+        kind = question_of(self.gate)
+        return None if kind is None else getattr(self, kind.attribute)
+
+    @property
+    def probabilities(self) -> Any:
+        """Whether draws are made with the probabilities of their tokens, or (`IF_ANY`) where the LM gives them."""
+        shared = self.shared.value
+        wanted = asks(self.gate) if shared is None else shared.probabilities
+        return wanted if wanted == IF_ANY else wanted in ("probabilities", True)
+
+    async def run(
+        self,
+        quiz: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        number: int | None = None,
+        predictor: dspy.Predict | None = None,
+    ) -> Examined:
+        """Examine a quiz, by its resolved text; another predictor may draw than the examination's own."""
+        found = Examined(quiz, answer_type, tuple(choices), self.tries, number=number, predictor=predictor)
+        question = self.question
+        if question is not None and question.before_samples:
+            found.reply = await question.acall(**question.inputs(found), number=number)
+        while not isinstance(said := self._said(found), Verdict):
+            await self._draw(found, said)
+            answered = found.leading is not None and found.leader_is_fixed
+            if question is not None and found.reply is None and answered:
+                found.reply = await question.acall(**question.inputs(found), number=number)
+        found.verdict, found.stopped = said, said.why or self._why_stopped(found, said)
+        if said.note is not None:
+            current().degradations.append(said.note.model_copy(update={"quiz": number}))
+        self._mark(found)
+        return found
+
+    async def every_draw(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> Draws:
+        """All draws of a quiz, which nobody compares or decides on."""
+        found = Examined(quiz, answer_type, tuple(choices), self.tries)
+        with self._sharing():
+            await self._make(found, self.tries)
+        return found
+
+    async def complete(self, found: Examined) -> None:
+        """Make the draws that can change the largest cluster, which is then that of Algorithm 1; the verdict stands."""
+        before = found.drawn
+        while not found.leader_is_fixed:
+            await self._draw(found, smallest_wave(found))
+        if more := found.drawn - before:
+            found.stopped = f"{found.stopped}; {more} more for the largest cluster"
+        self._note_lost(found, "took the largest cluster of the draws that were made")
+
+    async def recall(self, quiz: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()) -> str:
+        """Answer a quiz closed-book, at temperature 0; where the reply holds no answer, drawn again a few times.
+
+        A `CallError` says that there is no answer.
+        """
+        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+        return text_of((await ask(self.quiz, "answer", for_answer=True, **asked)).answer)
+
+    def spec(self) -> dict[str, Any]:
+        """What a verdict depends on besides the settings of the program; see `keqa.programs.fingerprint`."""
+        shared, found = self.shared.value, {"examination": type(self).__name__}
+        if shared is None:
+            return found
+        return {**found, "draws": {"probabilities": bool(shared.probabilities), "largest": shared.largest}}
+
+    def _said(self, found: Examined) -> Verdict | int:
+        """What the gate says, which may be anybody's: a verdict, or how many of the draws that are left it wants."""
+        said: Any = self.gate.decide(found)
+        if isinstance(said, Verdict):
+            # NumPy's True and False are as good as Python's.
+            for right, wrong in (
+                (said.known in (True, False), f"say True or False of known, not {said.known!r:.80}"),
+                (_is_finite(said.measure), f"give a finite number or None as measure, not {said.measure!r:.80}"),
+                (isinstance(said.why, str | None), f"give text or None as why, not {said.why!r:.80}"),
+                (
+                    isinstance(said.note, Degradation | None),
+                    f"give a Degradation or None as note, not {said.note!r:.80}",
+                ),
+            ):
+                if not right:
+                    raise ConfigurationError(f"the gate '{self.gate.name}' must {wrong}")
+            return replace(said, known=bool(said.known))
+        if not isinstance(said, Integral) or isinstance(said, bool):
+            wrong = f"must return a Verdict or a number of draws from decide, not {said!r:.80}"
+        elif not found.left:
+            wrong = f"has no verdict after all {self.tries} draws"
+        elif said < 1:
+            wrong = f"has no verdict and wants {said} draws more: that is 1 or more, with {found.left} draws left"
+        else:
+            return min(int(said), found.left)
+        raise ConfigurationError(f"the gate '{self.gate.name}' {wrong}")
+
+    def _why_stopped(self, found: Examined, said: Verdict) -> str:
+        """Why no further draw is made, once the gate has decided."""
+        if not found.left:
+            return f"all {found.tries} draws were made" if found.tries > 1 else "the one draw was made"
+        if not found.drawn:
+            return "the gate decides without a draw"
+        what = "verdict or answer" if said.known else "the verdict"
+        left = f"the {found.left} draws" if found.left > 1 else "the draw"
+        return f"{left} left could not change {what}"
+
+    def _mark(self, found: Examined) -> None:
+        """Record where draws that failed could have changed the verdict, or the answer of a known quiz.
+
+        They could not where the gate decides the same with these draws still to be made; and a cluster is that of
+        Algorithm 1 where none before its first member is missing.
+        """
+        kept = [draw for draw in found.made if draw.error is None]
+        if len(kept) == found.drawn:
+            return
+        first = next((place for place, draw in enumerate(found.made) if draw.error is not None), 0)
+        leading = max(found.clusters, key=len, default=[-1])
+        said = self._said(replace(found, made=kept))
+        settled = isinstance(said, Verdict) and said.known is found.known
+        if not settled or (found.known and first < leading[0]):
+            self._note_lost(found, "took the verdict of the draws that were made")
+
+    @staticmethod
+    def _note_lost(found: Examined, action: str) -> None:
+        lost = [str(draw.error) for draw in found.made if draw.error is not None]
+        if lost:
+            message = f"{len(lost)} of {found.drawn} draws failed, with which it could have come out otherwise"
+            note("examine", lost[0], message, action, found.number)
+
+    def _sharing(self) -> AbstractContextManager[None]:
+        """Meanwhile calls are those that are shared, unless waves take of them."""
+        shared = self.shared.value
+        return nullcontext() if shared is None or shared.largest else within(caller=shared.predict)
+
+    async def _draw(self, found: Examined, count: int) -> None:
+        """Make some draws side by side, then cluster them in their order; shared ones all at once."""
+        shared, start = self.shared.value, found.drawn
+        with self._sharing():
+            await self._make(found, count if shared is None or shared.largest else found.left)
+            await self._place(found, start)
+
+    async def _make(self, found: Examined, count: int) -> None:
+        shared, start = self.shared.value, found.drawn
+        drawn = self._drawn if shared is None or not shared.largest else self._taken
+        made = await drawn(found, start, count)
+        for draw in made:
+            if draw.text is not None:
+                draw.abstained = is_abstention(draw.text, found.choices) or says_nothing(draw.text, brackets=False)
+        found.made += made
+
+    async def _taken(self, found: Examined, start: int, count: int) -> list[Draw]:
+        """Some of the draws that are shared, charged by themselves."""
+        session, shared = current(), self.shared.value
+        if not found.ready:
+            # In a ledger of its own: what all draws take is not what these take.
+            making = copy.copy(session)
+            making.ledger, making.degradations = Ledger(), []
+            with within(caller=shared.predict):
+                found.ready = await making.run(self._drawn(found, 0, max(found.tries, shared.largest)))
+            session.degradations += making.degradations
+        for _ in range(count):
+            with predicted_by(found.predictor or self.quiz):
+                pass
+        return found.ready[start : start + count]
+
+    async def _drawn(self, found: Examined, start: int, count: int) -> list[Draw]:
+        together = count > 1 and self._takes_many()
+        drawn = await self._requested(found, f"{start}+{count}", count) if together else []
+        # A server may give fewer replies than it was asked for, or one alone.
+        missing = range(start + len(drawn), start + count)
+        singly = await gather([self._requested(found, place) for place in missing])
+        return [*drawn, *chain.from_iterable(singly)]
+
+    def _takes_many(self) -> bool:
+        """Whether one request can carry several samples. DSPy changes a low temperature in such requests."""
+        from keqa.lms.served import as_served, supports_n
+
+        return self.temperature > _FAR_FROM_RANDOM and supports_n(as_served(self._lm))
+
+    async def _requested(self, found: Examined, position: int | str, count: int = 1) -> list[Draw]:
+        """Draw with one request; fewer than were asked for where the server gives fewer.
+
+        There are none where a reply to a request for several could not be used, and each has to be drawn by itself.
+        """
+        identity = draw_identity(self.seed, found.quiz, found.answer_type, found.choices, position)
+        config: dict[str, Any] = {"temperature": self.temperature, "rollout_id": identity}
+        if self._asks_probabilities():
+            config |= LOGPROBS
+        if self.top_p is not None:
+            config["top_p"] = self.top_p
+        if count > 1:
+            config["n"] = count
+        elif runs_in_process(self._lm):
+            config["seed"] = identity & 0x7FFFFFFF
+        try:
+            prediction = await self._sampled(found, config)
+        except CallError as error:
+            if count > 1 and error.unusable:
+                for _ in range(error.spoilt):
+                    action = f"all {count} samples drawn again, one by one"
+                    note("examine", error.cause, error.message, action, found.number)
+                return []
+            samples = f"{count} samples" if count > 1 else "a sample"
+            # Whether something hangs on it is known when the gate has decided.
+            action = f"counted as {samples} without a vote"
+            note("examine", error.cause, error.message, action, found.number, harmless=True)
+            return [Draw(error=error.cause) for _ in range(count)]
+        texts = [text_of(answer) for answer in prediction.completions.answer[:count]]
+        likelihoods = self._likelihoods(prediction, len(texts))
+        return [
+            Draw(text, probability=whole, first_token=first)
+            for text, (whole, first) in zip(texts, likelihoods, strict=True)
+        ]
+
+    async def _sampled(self, found: Examined, config: dict[str, Any]) -> dspy.Prediction:
+        """Make a request for samples, and the same again where it fails: each draw keeps its identity."""
+        asked: dict[str, Any] = {"quiz": found.quiz, "answer_type": found.answer_type, "choices": [*found.choices]}
+        sampled = partial(ask, found.predictor or self.quiz, "examine", found.number, draws=DRAW, **asked)
+        try:
+            return await sampled(config=config)
+        except ConfigurationError as error:
+            if self.probabilities != IF_ANY or not tells_no_probabilities(error):
+                raise
+            self._gives_none = self._model_asked
+            return await sampled(config={name: value for name, value in config.items() if name not in LOGPROBS})
+
+    def _likelihoods(self, prediction: dspy.Prediction, count: int) -> list[tuple[float | None, float | None]]:
+        """The probabilities of draws that come with them, and those of their first tokens."""
+        if self._asks_probabilities():
+            try:
+                return likelihoods_of(prediction, count, self._model_asked)
+            except NoProbabilitiesError:
+                if self.probabilities != IF_ANY:
+                    raise
+                self._gives_none = self._model_asked
+        return [(None, None)] * count
+
+    @property
+    def _lm(self) -> Any:
+        return self.quiz.lm or dspy.settings.lm
+
+    @property
+    def _model_asked(self) -> str:
+        return str(getattr(self._lm, "model", "the language model"))
+
+    def _asks_probabilities(self) -> bool:
+        return bool(self.probabilities) and self._gives_none != self._model_asked
+
+    async def _place(self, found: Examined, start: int) -> None:
+        """Lines 4 to 13 of Algorithm 1 for the draws from a position on.
+
+        Every draw is compared with the clusters in their order until one takes it, so all can be compared with the
+        first cluster side by side; the earliest that it leaves over begins the next. These are the comparisons of the
+        algorithm and no others, in as many turns as there are clusters.
+        """
+        waiting = [draw for draw in found.made[start:] if draw.answer is not None]
+        begun = [found.made[members[0]] for members in found.clusters]
+        cluster = 0
+        while waiting:
+            if cluster == len(begun):
+                begun.append(waiting.pop(0))
+                begun[cluster].cluster = cluster
+            first = str(begun[cluster].text)
+            texts = list(dict.fromkeys(str(draw.text) for draw in waiting))
+            same = await gather([self._means_the_same(found, text, first) for text in texts])
+            taken = {text for text, is_same in zip(texts, same, strict=True) if is_same}
+            for draw in waiting:
+                draw.cluster = cluster if draw.text in taken else None
+            waiting = [draw for draw in waiting if draw.cluster is None]
+            cluster += 1
+
+    async def _means_the_same(self, found: Examined, text: str, first: str) -> bool:
+        """Whether a draw joins a cluster, asked once; a judge that fails separates."""
+        if (text, first) not in found.same:
+            kind = (found.answer_type, found.choices, found.number)
+            try:
+                same = await means_the_same(self.same, found.quiz, text, first, *kind)
+            except CallError as error:
+                message = f"{error.message} ({text!r} against {first!r})"
+                action = "taken for different answers"
+                note("judge_consistency", error.cause, message, action, found.number)
+                same = False
+            found.same[text, first] = same
+        return found.same[text, first]

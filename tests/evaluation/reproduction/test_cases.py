@@ -1,0 +1,184 @@
+"""Cases of ``keqa reproduce``: how they are read, and figures of what their commands wrote."""
+
+import contextlib
+import re
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.errors import InputError
+from keqa.evaluation.reproduction.cases import Case, Checked, Expected, case_names, check, find, load_case, read_case
+
+GOOD = """\
+what: A method is measured
+command: keqa evaluate keqa --testbed --out {folder}
+figures:
+  - {name: F1, run: keqa, measure: f1, kind: bridge, expected: 0.5, tolerance: 0.1}
+  - name: questions
+    at: questions
+    expected: 60
+    tolerance: 0
+"""
+SOURCES = "give either 'at', or 'run' and 'measure', or 'table'"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_every_case_that_comes_with_this_version_can_be_read(file):
+    assert "demo" in case_names()
+    for name in case_names():
+        case = load_case(name)
+        assert case.name == name
+        assert all(figure.tolerance > 0 for figure in case.figures)
+    mine = load_case(str(file(GOOD)))
+    assert (mine.name, mine.first, mine.exit_code, [one.name for one in mine.figures]) == (
+        *("mine", [], 0, ["F1", "questions"]),
+    )
+    with pytest.raises(InputError, match=r"nothing called 'dmeo' to reproduce. There are .*demo"):
+        load_case("dmeo")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("what: A", "what: [A", 2, "expected ',' or ']'"),
+        ("expected: 60", "expected: many", 7, "figures.1.expected: Input should be a valid number"),
+        ("tolerance: 0\n", "tolerance: -1\n", 8, "figures.1.tolerance: Input should be greater than or equal to 0"),
+        ("tolerance: 0\n", "tolerance: .inf\n", 8, "finite"),
+        ("measure: f1", "measure: f2", 4, "there is no measure 'f2'"),
+        ("    at: questions\n", "", 5, SOURCES),
+        ("at: questions", "run: keqa", 5, SOURCES),
+        ("at: questions", "table: table1\n    row: KEQA", 5, SOURCES),
+        ("at: questions", "at: x\n    column: y", 5, SOURCES),
+        ("figures:", "first: [keqa demo, rm -r]\nfigures:", 3, "a command is 'keqa"),
+        ("at: questions", "at: x\n    kind: bridge", 5, "'kind' goes with 'run'"),
+        ("keqa evaluate", "rm -r", 2, "a command is 'keqa"),
+        ("keqa evaluate keqa", "keqa reproduce", 2, "a command is 'keqa"),
+        ("keqa evaluate", "keqa 'evaluate", 2, "No closing quotation"),
+        (" --out {folder}", "", 2, "keqa evaluate needs --out {folder}"),
+        ("--out {folder}", "--out runs", 2, "--out runs is elsewhere; a case writes into {folder}"),
+        ("--out {folder}", "--out={folder}/../x", 2, "is elsewhere"),
+        ("--out {folder}", "-ohere", 2, "-o here is elsewhere"),
+        ("--out {folder}", "-o {folder} --work work", 2, "--work work is elsewhere"),
+        ("expected: 60", "expected: .nan", 7, "finite"),
+        ("run: keqa", "run: ../../secret", 4, "figures.0.run"),
+        ("what: A", "what: !!python/object/apply:os.system [ls] #", 1, "could not determine a constructor"),
+        ("what: A", "what: 2020-13-45 #", None, "month must be in 1..12"),
+        ("figures:", "colour: blue\nfigures:", 3, "colour: Extra inputs are not permitted"),
+        ("what: A method is measured\n", "", 1, "what: Field required"),
+        (GOOD, "- a list\n", 1, "what, command and figures are expected"),
+    ],
+)
+def test_what_is_malformed_is_refused_with_file_and_line(file, old, new, line, message):
+    assert old in GOOD
+    path = file(GOOD.replace(old, new, 1))
+    with pytest.raises(InputError) as refused:
+        read_case(path)
+    assert str(refused.value).startswith(f"{path}, line {line}: " if line else f"{path}: ")
+    assert message in str(refused.value)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"absent\.yaml cannot be read"):
+        load_case(str(tmp_path / "absent.yaml"))
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match=r"binary\.yaml is not UTF-8"):
+        load_case(str(tmp_path / "binary.yaml"))
+
+
+PRINTED = {
+    "rows": [{"method": "rag", "f1": 0.25}, {"method": "a, b", "n": 0, "f1": 1}, {"method": "a, b", "n": 8, "f1": 2}],
+    **{"count": 3, "ok": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "found"), [("rows/method=rag/f1", 0.25), ("rows/1/f1", 1), ("count", 3), ("rows/method=a, b&n=8/f1", 2)]
+)
+def test_a_number_is_found_at_its_place(place, found):
+    assert find(PRINTED, place) == found
+
+
+@pytest.mark.parametrize(
+    "place", ["rows/method=react/f1", "rows/7/f1", "rows/f1", "counts", "count/x", "ok", "rows", "rows/n=9/f1"]
+)
+def test_a_place_without_a_number_is_reported(place):
+    with pytest.raises(InputError, match="what the command printed"):
+        find(PRINTED, place)
+
+
+@given(st.text(max_size=20))
+def test_no_place_breaks_the_search(place):
+    with contextlib.suppress(InputError):
+        find(PRINTED, place)
+
+
+def test_a_figure_is_reproduced_within_its_tolerance_ends_included():
+    figure = Expected(name="F1", at="x", expected=0.3, tolerance=0.1)
+    verdicts = {value: Checked("c", figure, value).reproduced for value in (0.19, 0.2, 0.4, 0.41, None)}
+    assert verdicts == {0.19: False, 0.2: True, 0.4: True, 0.41: False, None: False}
+
+
+TABLES = {
+    "table1.csv": "method,all F1,KEQA's lead in F1 mean,remarks\nKEQA,0.5,,x\nRAG,0.25,0.25,\nRAG,0.1,0.2,\n",
+    "figure4-points.csv": "panel,series,threshold α,value,of\none hop,KEQA,0.4,0.5,F1\none hop,KEQA,1.0,0.75,F1\n",
+}
+
+
+@pytest.fixture
+def cell(tmp_path, monkeypatch):
+    """Checks a figure of a table, without running the command."""
+    ran = []
+    (tmp_path / "report").mkdir()
+    for name, content in TABLES.items():
+        (tmp_path / "report" / name).write_text(content)
+
+    def run(command, **kwargs):
+        ran.append(command[3:])
+        return subprocess.CompletedProcess(command, 3 if "ask" in command else 0, b"")
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+    def found(table, row, column, first=()):
+        figure = Expected(name="f", table=table, row=row, column=column, expected=0.5, tolerance=0)
+        case = Case(name="c", what="w", command="keqa compare keqa -o {folder}", first=list(first), figures=[figure])
+        return check(case, tmp_path)[0], ran
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "value"),
+    [
+        ("table1", "KEQA", "all F1", 0.5),
+        ("table1", ["KEQA"], "all F1", 0.5),
+        ("figure4-points", ["one hop", "KEQA", 1], "value", 0.75),
+        ("figure4-points", ["one hop", "KEQA", "0.40"], "value", 0.5),
+        ("table9", "KEQA", "all F1", r"table9\.csv cannot be read"),
+        ("table1", "ReAct", "all F1", "has 0 rows 'ReAct', not one"),
+        ("table1", "RAG", "all F1", "has 2 rows 'RAG', not one"),
+        ("table1", "KEQA", "all EM", "no column 'all EM'; it has method, all F1"),
+        ("table1", "KEQA", "KEQA's lead in F1 mean", "no number in the column"),
+    ],
+)
+def test_a_figure_of_a_table(cell, table, row, column, value):
+    checked = cell(table, row, column)[0]
+    assert checked.measured == value or (checked.measured is None and re.search(value, checked.problem))
+
+
+def test_what_has_to_run_first_does_and_nothing_is_measured_where_it_fails(cell, tmp_path):
+    _, ran = cell("table1", "KEQA", "all F1", first=["keqa compile --testbed -o {folder}/program"])
+    assert ran == [["compile", "--testbed", "-o", f"{tmp_path}/program"], ["compare", "keqa", "-o", str(tmp_path)]]
+    checked, ran = cell("table1", "KEQA", "all F1", first=["keqa ask why"])
+    assert (checked.measured, checked.problem) == (None, "keqa ask ended with exit code 3, not 0")
+    assert ran[2:] == [["ask", "why"]]

@@ -1,0 +1,228 @@
+"""Whether a score ranks answers, means what it says, and holds a risk."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from keqa.metrics.confidence import (
+    Bin,
+    aurc,
+    auroc,
+    brier,
+    control_risk,
+    expected_calibration_error,
+    prediction_rejection_ratio,
+    reliability,
+    risk_coverage,
+    risk_p_value,
+)
+
+NAN = float("nan")
+TENTHS = st.lists(st.integers(0, 10).map(lambda tenth: tenth / 10), min_size=1, max_size=20)
+CONFIDENCES = st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 1.0])), min_size=1, max_size=30)
+ANSWERS = st.lists(
+    st.tuples(st.integers(0, 3).map(lambda third: third / 3), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=6
+)
+
+
+def split(pairs):
+    return [score for score, _ in pairs], [quality for _, quality in pairs]
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "area"),
+    [
+        ([0.8, 1.0], [0.2, 0.4], 1.0),
+        ([0.2, 0.4], [0.8, 1.0], 0.0),
+        # Ties count half. Pairs: 1.0>0.6, 1.0>0.2, 0.6=0.6, 0.6>0.2: 3.5 of 4.
+        ([0.6], [0.6], 0.5),
+        ([1.0, 0.6], [0.6, 0.2], 0.875),
+    ],
+)
+def test_auroc(known, unknown, area):
+    assert auroc(known, unknown) == area
+
+
+@given(TENTHS, TENTHS)
+def test_auroc_is_the_share_of_pairs_in_order(known, unknown):
+    pairs = [(k > u) + 0.5 * (k == u) for k in known for u in unknown]
+    assert auroc(known, unknown) == pytest.approx(sum(pairs) / len(pairs))
+    assert auroc(known, unknown) == pytest.approx(1 - auroc(unknown, known))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (lambda: auroc([], [0.1, 0.2]), "0 known and 2 unknown"),
+        (lambda: auroc([0.1], []), "1 known and 0 unknown"),
+        (lambda: auroc([NAN], [0.5]), "must be numbers"),
+        (lambda: risk_coverage([], []), "at least one"),
+        (lambda: risk_coverage([0.1], [1, 0]), "one length, not 1 and 2"),
+        (lambda: risk_coverage([NAN], [1]), "must be numbers"),
+        (lambda: risk_coverage([0.5], [1.5]), "from 0 to 1"),
+        (lambda: risk_coverage([0.5], [NAN]), "from 0 to 1"),
+        (lambda: prediction_rejection_ratio([0.1, 0.2], [1.0, 1.0]), r"differ in quality; all have 1\.0"),
+        (lambda: reliability([], []), "at least one answer"),
+        (lambda: brier([], []), "at least one"),
+        (lambda: reliability([0.5], [1, 0]), "one length"),
+        (lambda: reliability([1.5], [1]), "from 0 to 1"),
+        (lambda: reliability([0.5], [2]), "from 0 to 1"),
+        (lambda: reliability([NAN], [1]), "from 0 to 1"),
+        (lambda: reliability([0.5], [1], 0), "one bin"),
+        (lambda: risk_p_value(-1, 3, 0.1), "wrong answers must be from 0 to all of them"),
+        (lambda: risk_p_value(4, 3, 0.1), "wrong answers must be from 0 to all of them"),
+        (lambda: risk_p_value(0, 1, 1), "risk must be above 0 and below 1, not 1"),
+        (lambda: control_risk([], [], [], 0.1, 0), "delta must be above 0 and below 1, not 0"),
+        (lambda: control_risk([0.5], [0.5], [True, False], 0.1, 0.1), "1 confidences for 2 answers"),
+        (lambda: control_risk([NAN], [0.5], [True], 0.1, 0.1), "must be numbers"),
+    ],
+)
+def test_what_cannot_be_measured(asked, message):
+    with pytest.raises(ValueError, match=message):
+        asked()
+
+
+def test_the_curve_by_hand():
+    curve = risk_coverage([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1])
+    # Most certain first: right, wrong, right, wrong.
+    assert curve.coverage == (0.25, 0.5, 0.75, 1.0)
+    assert curve.risk == pytest.approx((0, 1 / 2, 1 / 3, 2 / 4))
+    assert curve.area == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    assert aurc([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1]) == curve.area
+
+
+def test_ties_are_taken_in_expectation():
+    # One right and one wrong of equal score: whichever comes first, half a loss is expected.
+    assert risk_coverage([0.5, 0.5], [1, 0]).risk == (0.5, 0.5)
+
+
+def test_prr_by_hand():
+    # Ideal: right, right, wrong, wrong: risks 0, 0, 1/3, 1/2, area 5/24. Chance 1/2. The score: area 8/24.
+    assert prediction_rejection_ratio([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1]) == pytest.approx((12 - 8) / (12 - 5))
+
+
+def test_prr_of_ideal_and_of_constant_scores():
+    assert prediction_rejection_ratio([0.8, 0.4, 0.6], [1.0, 0.0, 0.5]) == pytest.approx(1)
+    assert prediction_rejection_ratio([0.8, 0.8, 0.8], [1.0, 0.0, 0.5]) == pytest.approx(0)
+    assert prediction_rejection_ratio([0.4, 0.8], [1, 0]) == pytest.approx(-1)
+
+
+@given(ANSWERS)
+def test_the_area_is_the_mean_over_all_orders_that_the_scores_allow(pairs):
+    areas = []
+    for order in itertools.permutations(pairs):
+        if all(one[0] >= other[0] for one, other in itertools.pairwise(order)):
+            risks = [sum(1 - quality for _, quality in order[:k]) / k for k in range(1, len(order) + 1)]
+            areas.append(sum(risks) / len(risks))
+    assert aurc(*split(pairs)) == pytest.approx(sum(areas) / len(areas))
+
+
+@given(ANSWERS, st.randoms())
+def test_the_order_of_the_list_does_not_matter(pairs, random):
+    shuffled = random.sample(pairs, len(pairs))
+    assert aurc(*split(shuffled)) == pytest.approx(aurc(*split(pairs)))
+
+
+@pytest.mark.slow
+@given(ANSWERS)
+def test_no_score_beats_the_ideal_order(pairs):
+    scores, quality = split(pairs)
+    assume(min(quality) < max(quality))
+    assert prediction_rejection_ratio(scores, quality) <= 1 + 1e-9
+    assert prediction_rejection_ratio(quality, quality) == pytest.approx(1)
+
+
+def test_ece_by_hand():
+    # (.8, 1], three answers: confidence .9, accuracy 2/3; (.4, .6], one answer: confidence .5, accuracy 0.
+    confidences, right = [0.85, 0.9, 0.95, 0.5], [1, 0, 1, 0]
+    assert expected_calibration_error(confidences, right, bins=5) == pytest.approx((3 * (0.9 - 2 / 3) + 0.5) / 4)
+
+
+def test_the_diagram_leaves_out_empty_bins():
+    found = reliability([0.0, 0.1, 1.0], [0, 1, 1])
+    assert found == [
+        Bin(0.0, 0.1, 2, pytest.approx(0.05), 0.5),
+        Bin(0.9, 1.0, 1, 1.0, 1.0),
+    ]
+
+
+def test_ten_bins_are_the_default():
+    confidences, right = [0.05, 0.15, 0.95, 1.0], [0, 1, 1, 0]
+    assert reliability(confidences, right) == reliability(confidences, right, 10) != reliability(confidences, right, 11)
+    gaps = 0.05 + 0.85 + 2 * 0.475
+    assert expected_calibration_error(confidences, right) == pytest.approx(gaps / 4)
+    assert expected_calibration_error([0.05, 0.15], [0, 1], 1) == pytest.approx(0.4)
+
+
+def test_borders_belong_to_the_bin_below():
+    assert [(one.low, one.count) for one in reliability([0.1 + 0.2, 0.3, 0.31], [1, 1, 1])] == [(0.2, 2), (0.3, 1)]
+
+
+@given(CONFIDENCES, st.integers(1, 20))
+def test_every_answer_is_in_the_bin_that_holds_it(pairs, bins):
+    confidences, quality = [c for c, _ in pairs], [q for _, q in pairs]
+    found = reliability(confidences, quality, bins)
+    assert sum(one.count for one in found) == len(pairs)
+    assert all(one.low - 1e-9 <= one.confidence <= one.high + 1e-9 for one in found)
+    assert 0 <= expected_calibration_error(confidences, quality, bins) <= 1
+
+
+@given(CONFIDENCES)
+def test_one_bin_compares_the_means(pairs):
+    confidences, quality = [c for c, _ in pairs], [q for _, q in pairs]
+    gap = abs(sum(confidences) - sum(quality)) / len(pairs)
+    assert expected_calibration_error(confidences, quality, 1) == pytest.approx(gap)
+
+
+def test_brier():
+    assert brier([1.0, 0.0, 0.5], [1.0, 1.0, 0.0]) == pytest.approx((0 + 1 + 0.25) / 3)
+
+
+def test_at_the_bound_of_clopper_and_pearson_it_is_delta():
+    # Without an error that is 1 - delta ** (1 / n).
+    for wrong, answered, bound in [
+        (0, 22, 1 - 0.1 ** (1 / 22)),
+        (3, 30, beta.ppf(0.9, 4, 27)),
+        (7, 80, beta.ppf(0.9, 8, 73)),
+    ]:
+        assert risk_p_value(wrong, answered, bound) == pytest.approx(0.1)
+    assert risk_p_value(5, 5, 0.9) == 1.0
+
+
+def test_no_answer_proves_nothing():
+    assert risk_p_value(0, 0, 0.5) == 1.0
+    assert control_risk([2.0], [0.5] * 99, [True] * 99, 0.1, 0.1) is None
+
+
+def test_the_last_threshold_before_one_that_fails():
+    confidences = [0.9] * 30 + [0.6] * 30 + [0.3] * 30
+    right = [True] * 60 + [False] * 30
+    found = control_risk([0.9, 0.6, 0.3], confidences, right, 0.1, 0.1)
+    assert (found.threshold, found.questions, found.answered, found.wrong) == (0.6, 90, 60, 0)
+    assert found.coverage == pytest.approx(2 / 3)
+
+
+def test_none_is_tested_behind_one_that_fails():
+    # The second would hold; that it may be tested at all the first would have to hold.
+    assert control_risk([0.9, 0.6], [0.9] * 10 + [0.6] * 50, [True] * 60, 0.1, 0.1) is None
+
+
+def test_over_many_calibrations_the_risk_is_exceeded_no_more_often_than_delta():
+    """The true risk of answering from a threshold on is known: confidence t is right with chance t."""
+    draw = random.Random(0)
+    grid = [0.95, 0.9, 0.85, 0.8, 0.75, 0.7]
+    over = held = 0
+    for _ in range(400):
+        confidences = [draw.random() for _ in range(300)]
+        right = [draw.random() < confidence for confidence in confidences]
+        found = control_risk(grid, confidences, right, 0.15, 0.1)
+        if found is not None:
+            held += 1
+            # From t on, confidences are uniform from t to 1.
+            over += 1 - (found.threshold + 1) / 2 > 0.15 + 1e-9
+    assert held > 100
+    assert over / 400 <= 0.1

@@ -1,0 +1,157 @@
+"""Certainty in its three forms, and how much sampled answers resemble each other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keqa.metrics.samples import (
+    CERTAINTIES,
+    SIMILARITIES,
+    answer_type_sizes,
+    bert_score,
+    certainty_by_samples,
+    certainty_by_types,
+    entropy,
+    lexical_similarity,
+    plain_certainty,
+    rouge_l,
+    token_f1,
+)
+
+TEXTS = st.lists(st.sampled_from(["june", "ten", "1982", "or", "9"]), max_size=6).map(" ".join)
+FORMS = st.sampled_from(sorted(SIMILARITIES))
+H = -(0.8 * math.log(0.8) + 0.2 * math.log(0.2))
+
+
+def test_the_three_forms_of_four_to_one():
+    assert entropy([4, 1]) == pytest.approx(H) == pytest.approx(0.5004, abs=1e-4)
+    assert certainty_by_types([4, 1]) == pytest.approx(1 - H / math.log(2)) == pytest.approx(0.2781, abs=1e-4)
+    assert plain_certainty([4, 1]) == pytest.approx(1 - H) == pytest.approx(0.4996, abs=1e-4)
+    assert certainty_by_samples([4, 1]) == pytest.approx(1 - H / math.log(5)) == pytest.approx(0.6891, abs=1e-4)
+    assert (entropy([7]), entropy([2, 2])) == (0.0, pytest.approx(math.log(2)))
+
+
+@pytest.mark.parametrize("form", CERTAINTIES)
+def test_one_group_is_certain_and_none_has_no_certainty(form):
+    assert CERTAINTIES[form]([30]) == CERTAINTIES[form]([1]) == 1.0
+    for sizes in ([], [3, 0]):
+        with pytest.raises(ValueError, match="at least one"):
+            CERTAINTIES[form](sizes)
+
+
+def test_all_different():
+    assert certainty_by_types([1] * 5) == pytest.approx(0.0)
+    assert certainty_by_samples([1] * 5) == pytest.approx(0.0)
+    assert plain_certainty([1] * 5) == pytest.approx(1 - math.log(5))
+
+
+@pytest.mark.parametrize("count", [5, 12, 13, 57])
+def test_rounding_takes_none_below_0(count):
+    assert certainty_by_types([1] * count) >= 0
+    assert certainty_by_types([3] * count) >= 0
+    assert certainty_by_samples([1] * count) >= 0
+
+
+def test_only_by_types_forgets_how_many_groups_there_are():
+    assert certainty_by_types([15, 15]) == pytest.approx(certainty_by_types([2] * 15)) == pytest.approx(0.0)
+    assert certainty_by_samples([15, 15]) > certainty_by_samples([2] * 15)
+
+
+def test_exact_answer_types():
+    assert answer_type_sizes(["Oslo", "oslo.", "Bergen", "the Oslo"]) == [3, 1]
+    assert answer_type_sizes(["A", "(a)", "B"], "choice") == [2, 1]
+    assert answer_type_sizes(["A", "Oslo", "B"], "choice", ("Oslo", "Bergen")) == [2, 1]
+    assert answer_type_sizes(["yes", "True", "no"], "yes/no") == [2, 1]
+
+
+def test_rouge_l_by_hand():
+    # "june 10 1982" and "june 1982" share "june 1982" in order: 2·2 / (3 + 2).
+    assert rouge_l("June 10, 1982", "June 1982") == 0.8
+    # In the other order only one word is common in order: 2·1 / (2 + 2); as bags both are.
+    assert rouge_l("Scott Derrickson", "Derrickson Scott") == 0.5
+    assert token_f1("Scott Derrickson", "Derrickson Scott") == 1.0
+    # The textbook pair, with x for a: 4 of 7 and 6 words, such as b c b x.
+    assert rouge_l("x b c b d x b", "b d c x b x") == pytest.approx(2 * 4 / 13)
+    assert (rouge_l("", ""), rouge_l("", "Oslo"), token_f1("", "")) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "more", "similar"),
+    [
+        # The mean is over pairs: Oslo-Oslo 1, Oslo-Oslo city 2/3 twice; an abstention resembles nothing.
+        (["Oslo", "oslo.", "Oslo city"], (), (1 + 2 / 3 + 2 / 3) / 3),
+        (["Oslo", "Oslo", None], (), 1 / 3),
+        ([None, None], (), 0.0),
+        (["Oslo"], (), 1.0),
+        ([None], (), 0.0),
+        (["Scott Derrickson", "Derrickson Scott"], (), 0.5),
+        (["Scott Derrickson", "Derrickson Scott"], ("token_f1",), 1.0),
+        (["A", "Oslo"], ("rouge_l", "choice", ("Oslo", "Bergen")), 1.0),
+        (["A", "Oslo"], ("token_f1", "choice", ("Oslo", "Bergen")), 1.0),
+        (["A", "B"], ("token_f1", "choice", ("Oslo", "Bergen")), 0.0),
+        (["A", "B"], ("rouge_l", "choice", ("Oslo city", "Oslo town")), 0.5),
+        *((["Yes, it is", "true"], (form, "yes/no"), 1.0) for form in SIMILARITIES),
+        *((["yes", "no"], (form, "yes/no"), 0.0) for form in SIMILARITIES),
+        *((["Yes, it is", "true"], (form,), 0.0) for form in SIMILARITIES),
+    ],
+)
+def test_lexical_similarity(answers, more, similar):
+    assert lexical_similarity(answers, *more) == pytest.approx(similar)
+
+
+def test_no_draws():
+    with pytest.raises(ValueError, match="at least one sample"):
+        lexical_similarity([])
+
+
+@given(TEXTS, TEXTS, FORMS)
+def test_similarity_is_symmetric_and_1_for_equals_only(first, second, form):
+    alike = SIMILARITIES[form]
+    assert alike(first, second, "short", ()) == alike(second, first, "short", ())
+    assert 0 <= alike(first, second, "short", ()) <= 1
+    assert alike(first, first, "short", ()) == float(bool(first))
+
+
+@given(TEXTS, TEXTS)
+def test_order_costs_nothing_but_likeness(first, second):
+    assert rouge_l(first, second) <= token_f1(first, second)
+
+
+@given(st.lists(st.none() | TEXTS, min_size=1, max_size=5), FORMS)
+def test_the_order_of_draws_does_not_matter(answers, form):
+    assert lexical_similarity(answers, form) == pytest.approx(lexical_similarity(answers[::-1], form))
+
+
+def rows(*angles):
+    return np.array([[np.cos(angle), np.sin(angle)] for angle in angles]).reshape(-1, 2)
+
+
+def test_bert_score_by_hand():
+    # The greedy matches of x = (0, 90 degrees) in y = (0, 60): 1 and cos 30; of y in x: 1 and cos 30.
+    assert bert_score(rows(0, np.pi / 2), rows(0, np.pi / 3)) == pytest.approx((1 + np.cos(np.pi / 6)) / 2)
+    # Of x = (0, 60) in y = (0): 1 and cos 60, so P = .75; of y in x 1. F = 2 * .75 / 1.75.
+    assert bert_score(rows(0, np.pi / 3), rows(0)) == pytest.approx(1.5 / 1.75)
+
+
+def test_nothing_is_alike_where_there_are_no_tokens_or_opposite_ones():
+    assert (bert_score(rows(), rows(0)), bert_score(rows(0), rows(np.pi))) == (0.0, 0.0)
+
+
+@pytest.mark.slow
+@given(st.lists(st.floats(0, 6), max_size=4), st.lists(st.floats(0, 6), max_size=4))
+def test_bert_score_has_no_order_and_is_at_most_1(first, second):
+    score = bert_score(rows(*first), rows(*second))
+    assert score == pytest.approx(bert_score(rows(*second), rows(*first)))
+    assert 0 <= score <= 1 + 1e-9
+    assert not first or bert_score(rows(*first), rows(*first)) == pytest.approx(1)
+
+
+def test_long_answers_are_compared_in_bits():
+    words = [str(number % 50) for number in range(20_000)]
+    assert rouge_l(" ".join(words), " ".join(words)) == 1.0
+    assert 0 < rouge_l(" ".join(words), " ".join(reversed(words))) < 1

@@ -1,0 +1,229 @@
+"""IRCoT, where every sentence is the next query, and FLARE, where unsure sentences are searched for and written again.
+
+What a failure of each prompt leads to is in the stories.
+"""
+
+from __future__ import annotations
+
+import pytest
+from dspy.lm15 import ContextLengthError, ServerError
+from hypothesis import given
+from hypothesis import strategies as st
+from servers.openai_server import OpenAIServer, markers
+
+from keqa.errors import ConfigurationError
+from keqa.lms.factory import build_lm
+from keqa.programs import UnansweredError
+from keqa.programs.baselines import FLARE, IRCoT
+from keqa.programs.baselines.chains import concluded, first_sentence, masked
+
+QUESTION = "Where was the author of It born?"
+CHAIN = ["Ann wrote It.", "Ann was born in Oslo.", "So the answer is Oslo."]
+TEXTS = ("It is by Ann.", "Ann is from Oslo.", "Oslo is old.")
+FOUND = {QUESTION: [0], CHAIN[0]: [0, 1], CHAIN[1]: [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Ann wrote it. So the answer is Ann.", "Ann wrote it."),
+        ("Dr. J. Smith was born in St. Ives. He died.", "Dr. J. Smith was born in St. Ives."),
+        ("One line\nanother", "One line"),
+        ("It rose by 3.5 percent.", "It rose by 3.5 percent."),
+        # After an initial, too, a word that hardly stands anywhere else begins another sentence.
+        ("A. " * 30_000 + "It ends.", ("A. " * 30_000).strip()),
+        ("", ""),
+    ],
+)
+def test_only_the_first_sentence_counts(text, first):
+    assert first_sentence(text) == first
+
+
+@pytest.mark.parametrize(
+    ("thought", "answer"),
+    [
+        ("So the answer is Oslo.", "Oslo"),
+        ("the answer is: 4 March 1921.", "4 March 1921"),
+        ("So the final answer is yes", "yes"),
+        ("So the answer is .", ""),
+        ("Oslo answers for it.", None),
+    ],
+)
+def test_what_a_thought_concludes(thought, answer):
+    assert concluded(thought) == answer
+
+
+def told(scripted, thoughts):
+    """A language model that says one thought after another, and answers Oslo from passages."""
+    left = iter(thoughts)
+
+    def reply(name, inputs, config):
+        if name == "ReasonWithKnowledge":
+            return {"reasoning": "because", "answer": "Oslo"}
+        given = next(left)
+        if isinstance(given, Exception):
+            raise given
+        return {"thought": given}
+
+    return scripted(reply)
+
+
+def chained(scripted, retriever, thoughts=CHAIN, **settings):
+    lm, engine = told(scripted, thoughts)
+    searched = retriever(*TEXTS, found=FOUND)
+    program = IRCoT(searched, **settings)
+    program.set_lm(lm)
+    return program(QUESTION).record, engine, searched
+
+
+def test_sentences_and_searches_take_turns(scripted, retriever):
+    # Of a reply of several sentences only the first is taken.
+    record, engine, searched = chained(scripted, retriever, [" ".join(CHAIN), *CHAIN[1:]])
+    assert searched.queries == [QUESTION, *CHAIN[:2]]
+    shown = ['["It is by Ann."]', '["It is by Ann.", "Ann is from Oslo."]']
+    shown.append('["It is by Ann.", "Ann is from Oslo.", "Oslo is old."]')
+    assert [asked["passages"] for asked in engine.asked("ExtendReasoning")] == shown
+    thoughts = ["[]", '["Ann wrote It."]', '["Ann wrote It.", "Ann was born in Oslo."]']
+    assert [asked["thoughts"] for asked in engine.asked("ExtendReasoning")] == thoughts
+    assert engine.asked("ReasonWithKnowledge")[0]["passages"] == shown[-1]
+    assert (record.answer, record.explanation, record.answer_source) == ("Oslo", "because", "passages")
+    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == list(zip([QUESTION, *CHAIN], CHAIN, strict=False))
+    assert (record.cost.calls, record.cost.retrievals, record.degradations) == (4, 3, [])
+
+
+def test_where_the_chain_ends(scripted, retriever):
+    _, engine, searched = chained(scripted, retriever, max_steps=2, max_passages=1)
+    assert (len(searched.queries), engine.count["ExtendReasoning"]) == (2, 2)
+    assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann."]'
+    # A sentence said again ends it.
+    assert chained(scripted, retriever, [CHAIN[0]] * 5)[1].count["ExtendReasoning"] == 2
+    record, engine, _ = chained(scripted, retriever, [CHAIN[0], ServerError("down")])
+    notes = [(note.action, note.touches) for note in record.degradations]
+    assert notes == [("asked again", False), ("answered from the passages found so far", True)]
+    assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann.", "Ann is from Oslo."]'
+
+
+def test_passages_that_exceed_the_window_are_halved(scripted, retriever):
+    record, engine, _ = chained(scripted, retriever, [CHAIN[0], ContextLengthError("too long"), *CHAIN[1:]])
+    assert record.answer == "Oslo"
+    assert engine.asked("ExtendReasoning")[2]["passages"] == '["It is by Ann."]'
+
+
+@pytest.mark.parametrize(
+    ("sentence", "probabilities", "query"),
+    [
+        ("Joe Biden attended Penn .", [0.9, 0.9, 0.9, 0.2, 0.9], "Joe Biden attended ."),
+        ("So the answer is Oslo.", [0.9, 0.9, 0.9, 0.9, 0.5], "Oslo."),
+        ("So the answer is Oslo.", [0.9, 0.9, 0.9, 0.9, 0.1], ""),
+        ("It is .", [0.1, 0.1, 0.9], ""),
+    ],
+)
+def test_unsure_words_are_left_out(sentence, probabilities, query):
+    assert masked(sentence, probabilities, 0.4) == query
+
+
+@given(st.lists(st.tuples(st.sampled_from(["Ann", "Oslo", "wrote"]), st.floats(0, 1)), max_size=8), st.floats(0, 1))
+def test_a_query_keeps_sure_words_only(words, beta):
+    query = masked(" ".join(word for word, _ in words), [probability for _, probability in words], beta)
+    assert query.split() == [word for word, probability in words if probability >= beta]
+
+
+def on_server(sentences, likely, retriever, *, first_retrieval=False, **settings):
+    """The record, the prompts and the queries of one question, asked of an LM with a probability for each token."""
+    left = iter(markers(thought=sentence) for sentence in sentences)
+    with OpenAIServer(
+        reply=lambda messages, n, body: [next(left)], probability=lambda token: likely.get(token.strip(), 0.95)
+    ) as server:
+        searched = retriever("Ann is from Oslo.", "It is by Ann.", "Other.")
+        program = FLARE(searched, first_retrieval=first_retrieval, **settings)
+        program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
+        record = program(QUESTION).record
+        assert all(call.body.get("logprobs") or "passages" in call.messages[-1]["content"] for call in server.calls)
+        return record, [call.messages[-1]["content"] for call in server.calls], searched.queries
+
+
+@pytest.mark.server
+def test_an_unsure_sentence_is_searched_for_without_its_unsure_words_and_written_again(retriever):
+    replies = [CHAIN[0], "Ann was born in Bergen.", CHAIN[1], CHAIN[2]]
+    record, prompts, queries = on_server(replies, {"Bergen.": 0.3, "born": 0.7}, retriever)
+    assert queries == ["Ann was born in"]
+    assert record.explanation == " ".join(CHAIN)
+    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [("Ann was born in", "Ann was born in Oslo.")]
+    assert (record.answer, record.answer_source) == ("Oslo", "passages")
+    assert [passage.text for passage in record.passages] == ["Ann is from Oslo.", "It is by Ann."]
+    assert ['["Ann is from Oslo.", "It is by Ann."]' in prompt for prompt in prompts] == [False, False, True, False]
+    # What is found serves one sentence; the next is tried from memory again.
+    assert '["Ann wrote It.", "Ann was born in Oslo."]' in prompts[3]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("likely", "settings", "sentences", "queried"),
+    [
+        ({}, {}, CHAIN, []),
+        # The markers around a sentence do not count, and with theta 0 nothing is unsure.
+        (dict.fromkeys(["[[", "##", "]]", "thought", "completed"], 0.01), {}, CHAIN, []),
+        ({"Ann": 0.01}, {"theta": 0}, CHAIN, []),
+        # A sentence without a sure word searches for the question.
+        (dict.fromkeys(["Ann", "wrote", "It."], 0.1), {}, [CHAIN[0], CHAIN[0], CHAIN[2]], [QUESTION]),
+    ],
+)
+def test_when_it_searches(retriever, likely, settings, sentences, queried):
+    record, _, queries = on_server(sentences, likely, retriever, **settings)
+    assert (queries, record.answer) == (queried, "Oslo")
+    assert record.answer_source == ("passages" if queried else "closed_book")
+    assert record.cost.calls == 3
+
+
+@pytest.mark.server
+def test_the_first_sentence_is_written_from_what_the_question_finds(retriever):
+    record, prompts, queries = on_server(CHAIN, {}, retriever, first_retrieval=True)
+    assert (queries, record.cost.retrievals, record.cost.calls) == ([QUESTION], 1, 3)
+    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [(QUESTION, CHAIN[0])]
+    assert [passage.text for passage in record.passages] == ["Ann is from Oslo.", "It is by Ann."]
+    assert (record.answer, record.answer_source, record.explanation) == ("Oslo", "passages", " ".join(CHAIN))
+    assert ["It is by Ann." in prompt for prompt in prompts] == [True, False, False]
+
+
+def flare(scripted, searched, thoughts, probability, **settings):
+    lm, engine = told(scripted, thoughts)
+    engine.probability = probability
+    program = FLARE(searched, **settings)
+    program.set_lm(lm)
+    return program, engine
+
+
+def test_reasoning_without_an_answer_is_answered_from_what_was_found(scripted, retriever):
+    program, engine = flare(scripted, retriever("It is by Ann."), [CHAIN[0]] * 9, 0.6, first_retrieval=False)
+    record = program(QUESTION).record
+    assert (record.answer, record.answer_source) == ("Oslo", "passages")
+    assert engine.asked("ReasonWithKnowledge")[0]["passages"] == '["It is by Ann."]'
+    assert [note.cause for note in record.degradations] == ["NoAnswerStated"]
+    # A sentence said again ends the reasoning.
+    assert engine.count["ExtendReasoning"] == 4
+
+
+def test_where_passages_cannot_be_read_the_sentence_from_memory_does_not_stand_in(scripted, retriever):
+    def reply(name, inputs, config):
+        if inputs["passages"] != "[]":
+            raise ServerError("down")
+        return {"thought": CHAIN[2]}
+
+    lm, engine = scripted(reply)
+    engine.probability = 0.6
+    program = FLARE(retriever("text"), first_retrieval=False)
+    program.set_lm(lm)
+    with pytest.raises(UnansweredError, match=r"answer failed \(LMServerError\)"):
+        program(QUESTION)
+
+
+def test_where_the_question_finds_nothing_the_first_sentence_is_tried_from_memory(scripted, retriever):
+    program, engine = flare(scripted, retriever(found={}), CHAIN, 0.95)
+    record = program(QUESTION).record
+    assert (record.answer, record.answer_source, engine.count) == ("Oslo", "closed_book", {"ExtendReasoning": 3})
+
+
+def test_an_lm_without_token_probabilities_is_refused(scripted, retriever):
+    program, _ = flare(scripted, retriever("text"), CHAIN, None, first_retrieval=False)
+    with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities, which FLARE needs"):
+        program(QUESTION)

@@ -1,0 +1,179 @@
+"""What gates ask the LM: whether it needs passages, and how sure it is of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import dspy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import keqa
+from keqa.programs import KEQA
+from keqa.programs.calls.session import Session
+from keqa.programs.gates import ConfidenceGate, NeverRetrieveGate, PromptGate
+from keqa.programs.gates.question import RetrievalDecision, StatedConfidence, read_confidence
+from keqa.programs.shared_draws import SharedDraws
+
+QUIZ = "Capital of Norway?"
+
+
+@pytest.mark.parametrize(
+    ("text", "confidence"),
+    [
+        ("85", 0.85),
+        ("85%", 0.85),
+        ("85 %", 0.85),
+        ("85 / 100", 0.85),
+        ("8/10", 0.8),
+        ("0.85", 0.85),
+        (".85", 0.85),
+        ("1.0", 1.0),
+        ("1", 0.01),
+        ("0.5%", 0.005),
+        ("99.5", 0.995),
+        ("100", 1.0),
+        ("0", 0.0),
+        ("I am 70 percent sure, of 2 things", 0.7),
+        ("150", None),
+        ("-5", None),
+        ("sure", None),
+        ("", None),
+    ],
+)
+def test_reading(text, confidence):
+    assert read_confidence(text) == (confidence if confidence is None else pytest.approx(confidence))
+
+
+@given(st.integers(0, 100))
+def test_what_is_asked_for_is_read_as_it_is_written(percentage):
+    assert read_confidence(str(percentage)) == percentage / 100
+
+
+@given(st.text())
+def test_whatever_is_written_is_a_confidence_or_none(text):
+    confidence = read_confidence(text)
+    assert confidence is None or 0 <= confidence <= 1
+
+
+@pytest.fixture
+def saying(scripted, retriever):
+    """Makes a program by a gate whose LM says this of itself, and its engine."""
+
+    def make(gate=None, retrieve=False, confidence="90", drawn=("Oslo",) * 5):
+        answers = iter(drawn)
+
+        def reply(name, inputs, config):
+            return {
+                "DecideRetrieval": retrieve if isinstance(retrieve, str) else {"retrieve": retrieve},
+                "StateConfidence": confidence if confidence == "garbage" else {"confidence": confidence},
+                "JudgeConsistency": {"same": False},
+                "JudgeUtility": {"helpful": True},
+                "AnswerWithKnowledge": {"answer": "Bergen"},
+            }.get(name) or {"answer": next(answers)}
+
+        lm, engine = scripted(reply)
+        program = KEQA(retriever("Bergen."), decompose=False, gate=gate or NeverRetrieveGate(), workers=1)
+        program.set_lm(lm)
+        return program, engine
+
+    return make
+
+
+def test_the_lm_is_asked_about_the_quiz_and_its_answer(saying):
+    program, engine = saying()
+    lm = program.get_lm()
+    decision, confidence = RetrievalDecision(), StatedConfidence()
+    decision.set_lm(lm)
+    confidence.set_lm(lm)
+    assert (decision(QUIZ), confidence(QUIZ, "Oslo")) == (False, 0.9)
+    assert engine.asked("DecideRetrieval") == [{"question": QUIZ}]
+    assert engine.asked("StateConfidence") == [
+        {"quiz": QUIZ, "answer_type": "short", "choices": "[]", "proposed_answer": "Oslo"}
+    ]
+    confidence.set_lm(dspy.utils.DummyLM([{"confidence": "75"}]))
+    assert confidence(QUIZ, "Oslo") == 0.75
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "reply", "failed", "told"),
+    [
+        (RetrievalDecision, (), {"retrieve": "perhaps"}, True, ("decide_retrieval", "AdapterParseError", "retrieved")),
+        (RetrievalDecision, (), "garbage", True, ("decide_retrieval", "AdapterParseError", "retrieved")),
+        (
+            StatedConfidence,
+            ("Oslo",),
+            {"confidence": "quite sure"},
+            0.0,
+            ("state_confidence", "UnreadableConfidenceError", "taken for no confidence"),
+        ),
+        (
+            StatedConfidence,
+            ("Oslo",),
+            "garbage",
+            0.0,
+            ("state_confidence", "AdapterParseError", "taken for no confidence"),
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_asked_again_and_never_passes_for_knowing(scripted, kind, asked, reply, failed, told):
+    stage = kind()
+    stage.set_lm(scripted(lambda name, inputs, config: reply)[0])
+    session = Session(stage.bound, blocking=True)
+    assert asyncio.run(session.run(stage.run(QUIZ, *asked, number=2))) == failed
+    *mended, last = session.degradations
+    assert (last.stage, last.cause, last.action, last.quiz, last.touches) == (*told, 2, True)
+    assert {(one.action, one.touches) for one in mended} == {("asked again", False)}
+
+
+@pytest.mark.parametrize(("stated", "source"), [("80", "memory"), ("79", "passages")])
+def test_a_program_that_trusts_what_its_lm_says(saying, stated, source):
+    program, engine = saying(ConfidenceGate(), confidence=stated, drawn=["Oslo", "Bergen", "Oslo", "Oslo", "Oslo"])
+    story = program(QUIZ).record
+    (quiz,) = story.quizzes
+    assert (quiz.source, quiz.gate) == (source, "verbalised confidence")
+    assert (quiz.certainty, quiz.threshold_exact) == (float(stated) / 100, "4/5")
+    # Oslo leads for good after four draws, known or not.
+    assert (engine.count["AnswerQuiz"], engine.count["StateConfidence"]) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("retrieve", "answer", "source", "draws"),
+    # Three equal draws of five fix which answer leads.
+    [(False, "Oslo", "memory", 3), (True, "Bergen", "passages", 0), ("garbage", "Bergen", "passages", 0)],
+)
+def test_a_program_that_goes_by_what_its_lm_wants(saying, retrieve, answer, source, draws):
+    program, engine = saying(PromptGate(), retrieve)
+    story = program(QUIZ).record
+    (quiz,) = story.quizzes
+    assert (story.answer, quiz.source, quiz.known, quiz.gate) == (answer, source, source == "memory", "prompt")
+    assert (quiz.certainty, quiz.threshold, engine.count["AnswerQuiz"]) == (None, None, draws)
+    touching = [(note.stage, note.action) for note in story.degradations if note.touches]
+    assert touching == [("decide_retrieval", "retrieved")] * (retrieve == "garbage")
+
+
+def test_it_is_asked_once_for_each_gate_on_shared_draws_as_it_was_taught(saying):
+    program, engine = saying(PromptGate())
+    program.examination.decision.decide.demos = [{"question": "Capital of Gondor?", "retrieve": True}]
+    draws = SharedDraws()
+    told = [draws.sharing(program, gate)(QUIZ).record.quizzes[0] for gate in (None, NeverRetrieveGate())]
+    assert [(quiz.known, len(quiz.samples)) for quiz in told] == [(True, 5)] * 2
+    assert engine.count == {"DecideRetrieval": 1, "AnswerQuiz": 5}
+    assert any("Capital of Gondor?" in prompt for prompt in engine.prompts)
+
+
+def test_only_a_gate_that_asks_brings_the_predictor_and_a_saved_one_comes_back(tmp_path):
+    assert "examination.confidence.state" in dict(KEQA(None, gate=ConfidenceGate()).named_predictors())
+    program = KEQA(None, gate=PromptGate())
+    program.examination.decision.decide.demos = [{"question": "Capital of Gondor?", "retrieve": True}]
+    keqa.save(program, tmp_path / "deciding")
+    loaded = keqa.load(tmp_path / "deciding", None)
+    assert loaded.gate == PromptGate()
+    assert [dict(demo) for demo in loaded.examination.decision.decide.demos] == [
+        {"question": "Capital of Gondor?", "retrieve": True}
+    ]
+    assert keqa.load(tmp_path / "deciding", None, threshold="1/2").examination.question is None
+    keqa.save(KEQA(None), tmp_path / "voting")
+    loaded = keqa.load(tmp_path / "voting", None, gate=PromptGate())
+    assert loaded.examination.decision.decide.demos == []
