@@ -23,6 +23,7 @@ from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.replies import refusing_empty, text_of
 from keqa.programs.calls.session import Session, gather, run_blocking, within
 from keqa.programs.keqa import KEQA
+from keqa.programs.learned import asking_for
 from keqa.programs.reference.index import Entry
 from keqa.programs.stages.answering import is_the_question
 from keqa.retrievers.base import Passage
@@ -100,7 +101,7 @@ class Labeller:
             targets = _targets(self.program, example)
         except InputError as error:
             return Labels(problems=[str(error)])
-        with within(asked=question_digest(example.question, example.choices)):
+        with asking_for(example.question, example.choices):
             parts = await gather([self._labelled(target, example) for target in targets])
         return Labels(
             [entry for part in parts for entry in part.entries],
