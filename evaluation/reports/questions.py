@@ -55,6 +55,7 @@ _PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
 _BULK = {"passages", "evidence", "triples"}
+_AS_IN_FULL = ("answer_type", "content", "right", "failed", "answered", "declined", "unanswered", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,24 +175,17 @@ def brief_of(line: RunLine) -> Question:
         id=sys.intern(line.id),
         question=sys.intern(line.question),
         answers=tuple(map(sys.intern, line.answers)),
-        answer_type=line.answer_type,
         choices=tuple(line.choices),
         kind=sys.intern(line.kind),
-        content=line.content,
         numbers=_numbers(line),
-        right=line.right,
-        failed=line.failed,
-        answered=line.answered,
-        declined=line.declined,
-        unanswered=line.unanswered,
         impaired=bool(line.impairments),
         unreadable=0 if record is None else unreadable(record),
-        seconds=line.seconds,
         searched=() if record is None else tuple(searched(record)),
         oracle=None if line.golds is None else (sum(decided), len(decided)),
         packed=_packed(examined) if quizzes else None,
         naming=_naming(line),
         masked=line.answer is not None and line.answer.strip(" .") == MASK,
+        **{name: getattr(line, name) for name in _AS_IN_FULL},
     )
 
 
