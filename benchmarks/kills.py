@@ -290,16 +290,17 @@ def _dying(arguments: list[str], write: int, counted: str) -> None:
     """Run a command that kills itself right before one of its writes, or at none and counts them."""
     from servers.process import run
 
-    from keqa.retrievers.readers import documents
+    from keqa.retrievers import readers
+    from keqa.retrievers.readers.formats import passages_of
 
     def here(*given: Any) -> Any:
-        found, lost = documents.passages_of(*given)
+        found, lost = passages_of(*given)
         return list(found), lost
 
     # Nobody reads its progress.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     # A process beside this one for each of hundreds would take most of the time.
-    documents.read_beside = here
+    readers.read_beside = here
     count = 0
 
     def written(event: str, given: tuple[Any, ...]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_text, usable, whole
-from keqa.data.example import ContextPassage, Example, SupportingFact, Triple
+from keqa.data.example import ContextPassage, Example, PassageRole, SupportingFact, Triple
 from keqa.data.loading import Converted, LeftOut
 from keqa.data.rows import Row, json_lines, json_list
 from keqa.errors import InputError
@@ -55,16 +55,16 @@ def _aliases(path: Path) -> dict[str, list[str]]:
 
 def _hop(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequence[str]) -> Example:
     answer = field(record, "answer", str)
-    facts = tuple(
+    facts = [
         SupportingFact(one_text(title, "a title of supporting_facts"), field({"sent_id": number}, "sent_id", int))
         for title, number in _pairs(record, "supporting_facts", "title", "sent_id")
-    )
+    ]
     titles = {fact.title for fact in facts}
     context = []
     for title, sentences in _pairs(record, "context", "title", "sentences") if record.get("context") else ():
         page = one_text(title, "a title of the context")
-        text = one_text(sentences, f"the context {page!r}")
-        context.append(ContextPassage(page, text, "supporting" if page in titles else "distractor"))
+        role: PassageRole = "supporting" if page in titles else "distractor"
+        context.append(ContextPassage(page, one_text(sentences, f"the context {page!r}"), role))
     return make(
         {
             "id": record["_id"] if "_id" in record else field(record, "id", str),
@@ -126,15 +126,13 @@ def _musique(record: Mapping[str, Any]) -> Converted:
     if record.get("answerable") is False:
         return LeftOut("unanswerable")
     hops = items(record, "question_decomposition")
-    passages = items(record, "paragraphs") if record.get("paragraphs") is not None else []
-    titles = [one_text(passage.get("title"), "the title of a paragraph") for passage in passages]
-    texts = [one_text(passage.get("paragraph_text"), "the paragraph_text of a paragraph") for passage in passages]
     facts, context = [], []
-    for place, (passage, title, text) in enumerate(zip(passages, titles, texts, strict=True)):
+    for place, passage in enumerate(items(record, "paragraphs") if record.get("paragraphs") is not None else ()):
+        title = one_text(passage.get("title"), "the title of a paragraph")
+        text = one_text(passage.get("paragraph_text"), "the paragraph_text of a paragraph")
         supporting = passage.get("is_supporting") is True
         context.append(ContextPassage(title, text, "supporting" if supporting else "distractor"))
-        if supporting:
-            facts.append(SupportingFact(title, place, text))
+        facts += [SupportingFact(title, place, text)] if supporting else []
     return make(
         {
             "id": record.get("id"),

@@ -41,18 +41,16 @@ def _squad_rows(path: Path) -> Iterator[Row]:
         except InputError as error:
             yield Row(path, place, error, "article")
             continue
-        for question in questions:
-            number += 1
-            yield Row(path, number, question, "question")
+        yield from (Row(path, at, question, "question") for at, question in enumerate(questions, start=number + 1))
+        number += len(questions)
 
 
 def _questions(article: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(article, Mapping):
         raise InputError(f"an article with paragraphs is expected, not {type(article).__name__}")
     for paragraph in items(article, "paragraphs"):
-        context = field(paragraph, "context", str)
-        for question in items(paragraph, "qas"):
-            yield {**question, "context": context, "title": article.get("title", "")}
+        more = {"context": field(paragraph, "context", str), "title": article.get("title", "")}
+        yield from ({**question, **more} for question in items(paragraph, "qas"))
 
 
 def _squad(record: Mapping[str, Any]) -> Converted:
@@ -74,25 +72,6 @@ def _squad(record: Mapping[str, Any]) -> Converted:
     return make({**fields, "context": [passage]})
 
 
-_SQUAD = Benchmark(
-    "squad",
-    "SQuAD",
-    has=("aliases", "context"),
-    files={"dev": "dev-v1.1.json", "train": "train-v1.1.json"},
-    hub=HubSource("rajpurkar/squad"),
-    licence="CC BY-SA 4.0",
-    expected="a JSON object whose data holds articles, their paragraphs and qas",
-    rows=whole(_squad_rows),
-    convert=_squad,
-)
-
-
-def _xquad(language: Literal["en", "zh"], title: str) -> Benchmark:
-    hub = HubSource("google/xquad", f"xquad.{language}", ("validation",))
-    files = {"dev": f"xquad.{language}.json"}
-    return _SQUAD.peer(f"xquad-{language}", title, files=files, hub=hub, has=("context",), language=language)
-
-
 _NO_ANSWER = "no_answer"
 
 
@@ -106,7 +85,7 @@ def _webqa_rows(path: Path) -> Iterator[Row]:
 
 
 def _webqa(record: Mapping[str, Any]) -> Converted:
-    """A record of Baidu WebQA; an evidence without the answer says ``no_answer``. Where all do, it is left out."""
+    """A record of Baidu WebQA; an evidence without the answer says ``no_answer``."""
     evidences = list(field(record, "evidences", dict).values())
     if not all(isinstance(evidence, Mapping) for evidence in evidences):
         raise InputError("evidences must hold objects with answer and evidence")
@@ -118,10 +97,7 @@ def _webqa(record: Mapping[str, Any]) -> Converted:
 
 
 def _sogouqa(record: Mapping[str, Any]) -> Converted:
-    """A record of SogouQA, or of WebQA in the same layout; passages without the answer have an empty one.
-
-    A record where all are empty is left out.
-    """
+    """A record of SogouQA, or of WebQA in the same layout; passages without the answer have an empty one."""
     found = []
     for passage in items(record, "passages"):
         answer = field(passage, "answer", str).strip()
@@ -130,7 +106,7 @@ def _sogouqa(record: Mapping[str, Any]) -> Converted:
 
 
 def _most_given(record: Mapping[str, Any], found: list[tuple[str, list[Any]]]) -> Converted:
-    """The answer that most passages give comes first; the others are its aliases."""
+    """The answer that most passages give comes first; where none gives one, the record is left out."""
     listed = [answer for _, answers in found for answer in answers]
     for answer in listed:
         if isinstance(answer, list | dict):
@@ -138,53 +114,15 @@ def _most_given(record: Mapping[str, Any], found: list[tuple[str, list[Any]]]) -
     counts = Counter(listed)
     if found and not counts:
         return LeftOut("unanswerable")
-    return make(
-        {
-            "id": record.get("id"),
-            "question": record.get("question"),
-            "answers": usable([answer for answer, _ in counts.most_common()]),
-            "context": [
-                ContextPassage("", text, "supporting" if answers else "distractor") for text, answers in found if text
-            ],
-        }
-    )
+    context = [ContextPassage("", text, "supporting" if answers else "distractor") for text, answers in found if text]
+    answers = usable([answer for answer, _ in counts.most_common()])
+    return make({"id": record.get("id"), "question": record.get("question"), "answers": answers, "context": context})
 
 
 def _simpleqa(record: Mapping[str, Any]) -> Example:
     field(record, "primary_category", str)
     fields = {"id": field(record, "id", str), "question": record.get("question")}
     return make({**fields, "answers": usable(field(record, "answer", str))})
-
-
-_WEBQA = Benchmark(
-    "webqa",
-    "Baidu WebQA",
-    files={"test": "me_test.ann.json", "dev": "me_validation.ann.json", "train": "me_train.json"},
-    has=("aliases", "context"),
-    language="zh",
-    licence="for research; no licence file",
-    expected="a JSON object from id to question and evidences",
-    rows=whole(_webqa_rows),
-    convert=_webqa,
-)
-_SOGOUQA = _WEBQA.peer(
-    "sogouqa",
-    "SogouQA",
-    files={"train": "SogouQA.json"},
-    expected="a JSON list of objects with id, question and passages (passage and answer)",
-    rows=LINES_OR_LIST,
-    convert=_sogouqa,
-)
-_SIMPLEQA = Benchmark(
-    "chinese-simpleqa",
-    "Chinese SimpleQA",
-    files={"test": "chinese_simpleqa.jsonl"},
-    hub=HubSource("OpenStellarTeam/Chinese-SimpleQA", splits=("train",)),
-    language="zh",
-    licence="MIT (the authors' repository)",
-    expected="lines of JSON objects with id, primary_category, question and answer",
-    convert=_simpleqa,
-)
 
 
 _ROLES: dict[str, PassageRole] = {
@@ -201,19 +139,15 @@ def _rgb(record: Mapping[str, Any]) -> Example:
 
     An answer is a text, or a list of parts that are all asked for; a part is a text or a list of its spellings.
     """
-    return make(
-        {
-            "id": field(record, "id", (str, int)),
-            "question": field(record, "query", str),
-            "answers": usable(list(_answers(field(record, "answer", (str, list, tuple))))),
-            "context": [
-                ContextPassage("", text, role)
-                for name, role in _ROLES.items()
-                if record.get(name) is not None
-                for text in _documents(field(record, name, (list, tuple)), name)
-            ],
-        }
-    )
+    context = [
+        ContextPassage("", text, role)
+        for name, role in _ROLES.items()
+        if record.get(name) is not None
+        for text in _documents(field(record, name, (list, tuple)), name)
+    ]
+    answers = usable(list(_answers(field(record, "answer", (str, list, tuple)))))
+    fields = {"id": field(record, "id", (str, int)), "question": field(record, "query", str)}
+    return make({**fields, "answers": answers, "context": context})
 
 
 def _answers(value: Any) -> Iterator[str]:
@@ -233,7 +167,46 @@ def _documents(value: Any, name: str) -> Iterator[str]:
             yield one_text(document, f"a document of {name}")
 
 
-_ENGLISH = Benchmark(
+_SQUAD = Benchmark(
+    "squad",
+    "SQuAD",
+    has=("aliases", "context"),
+    files={"dev": "dev-v1.1.json", "train": "train-v1.1.json"},
+    hub=HubSource("rajpurkar/squad"),
+    licence="CC BY-SA 4.0",
+    expected="a JSON object whose data holds articles, their paragraphs and qas",
+    rows=whole(_squad_rows),
+    convert=_squad,
+)
+_CHINESE = _SQUAD.peer(
+    "chinesesquad",
+    "ChineseSquad",
+    language="zh",
+    files={"dev": "dev-v2.0-zh.json", "train": "train-v2.0-zh.json"},
+    hub=HubSource("lighteval/ChineseSquad"),
+    has=("context",),
+    licence="no licence file; a translation of SQuAD, which is CC BY-SA 4.0",
+)
+
+
+def _xquad(language: Literal["en", "zh"], title: str) -> Benchmark:
+    hub = HubSource("google/xquad", f"xquad.{language}", ("validation",))
+    files = {"dev": f"xquad.{language}.json"}
+    return _SQUAD.peer(f"xquad-{language}", title, files=files, hub=hub, has=("context",), language=language)
+
+
+_WEBQA = Benchmark(
+    "webqa",
+    "Baidu WebQA",
+    files={"test": "me_test.ann.json", "dev": "me_validation.ann.json", "train": "me_train.json"},
+    has=("aliases", "context"),
+    language="zh",
+    licence="for research; no licence file",
+    expected="a JSON object from id to question and evidences",
+    rows=whole(_webqa_rows),
+    convert=_webqa,
+)
+_RGB = Benchmark(
     "rgb-en",
     "RGB (English)",
     files={"test": "en_fact.json"},
@@ -242,38 +215,35 @@ _ENGLISH = Benchmark(
     expected="lines of JSON objects with id, query, answer, positive and negative",
     convert=_rgb,
 )
-_CHINESE = _ENGLISH.peer("rgb-zh", "RGB (Chinese)", language="zh", files={"test": "zh_fact.json"})
-
+_SQUAD_2 = {"dev": "dev-v2.0.json", "train": "train-v2.0.json"}
+_CMRC = {"dev": "cmrc2018_dev.json", "train": "cmrc2018_train.json"}
 
 BENCHMARKS = (
     _SQUAD,
-    _SQUAD.peer(
-        "squad2",
-        "SQuAD 2",
-        files={"dev": "dev-v2.0.json", "train": "train-v2.0.json"},
-        hub=HubSource("rajpurkar/squad_v2"),
-    ),
+    _SQUAD.peer("squad2", "SQuAD 2", files=_SQUAD_2, hub=HubSource("rajpurkar/squad_v2")),
     _xquad("en", "XQuAD (English)"),
     _xquad("zh", "XQuAD (Chinese)"),
-    _SQUAD.peer(
-        "chinesesquad",
-        "ChineseSquad",
-        language="zh",
-        files={"dev": "dev-v2.0-zh.json", "train": "train-v2.0-zh.json"},
-        hub=HubSource("lighteval/ChineseSquad"),
-        has=("context",),
-        licence="no licence file; a translation of SQuAD, which is CC BY-SA 4.0",
-    ),
-    _SQUAD.peer(
-        "cmrc2018",
-        "CMRC 2018",
-        language="zh",
-        files={"dev": "cmrc2018_dev.json", "train": "cmrc2018_train.json"},
-        hub=HubSource("hfl/cmrc2018"),
-    ),
-    _WEBQA,
-    _SOGOUQA,
-    _SIMPLEQA,
-    _ENGLISH,
     _CHINESE,
+    _SQUAD.peer("cmrc2018", "CMRC 2018", language="zh", files=_CMRC, hub=HubSource("hfl/cmrc2018")),
+    _WEBQA,
+    _WEBQA.peer(
+        "sogouqa",
+        "SogouQA",
+        files={"train": "SogouQA.json"},
+        expected="a JSON list of objects with id, question and passages (passage and answer)",
+        rows=LINES_OR_LIST,
+        convert=_sogouqa,
+    ),
+    Benchmark(
+        "chinese-simpleqa",
+        "Chinese SimpleQA",
+        files={"test": "chinese_simpleqa.jsonl"},
+        hub=HubSource("OpenStellarTeam/Chinese-SimpleQA", splits=("train",)),
+        language="zh",
+        licence="MIT (the authors' repository)",
+        expected="lines of JSON objects with id, primary_category, question and answer",
+        convert=_simpleqa,
+    ),
+    _RGB,
+    _RGB.peer("rgb-zh", "RGB (Chinese)", language="zh", files={"test": "zh_fact.json"}),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,8 @@ from keqa.retrievers.readers.common import (
     MAX_LINE,
     READ_ERRORS,
     csv_delimiter,
-    csv_reader,
+    csv_rows,
+    malformed,
     open_binary,
     read_lines,
     read_whole,
@@ -67,7 +67,7 @@ def json_lines(path: Path) -> Iterator[Row]:
         try:
             value = json.loads(line.rstrip())
         except (RecursionError, ValueError) as error:
-            value = InputError(_malformed(error))
+            value = InputError(malformed(error))
         yield Row(path, number, value, "line")
 
 
@@ -80,14 +80,7 @@ def json_document(path: Path) -> Any:
         raise _not_utf8(path, error) from error
     except (RecursionError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(f"{path}{line}: {_malformed(error)}") from error
-
-
-def _malformed(error: Exception) -> str:
-    """What is wrong with some JSON: its form, its depth, or a number of thousands of digits."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"malformed JSON ({error.msg} at column {error.colno})"
-    return f"malformed JSON ({error})"
+        raise InputError(f"{path}{line}: {malformed(error)}") from error
 
 
 def _not_utf8(path: Path, error: UnicodeDecodeError) -> InputError:
@@ -160,7 +153,7 @@ class _Json:
                     raise self.error(f"malformed JSON ({error.msg})", self.lines + error.lineno - 1) from error
             except (RecursionError, ValueError) as error:
                 # What follows makes neither depth nor a number of thousands of digits better.
-                raise self.error(_malformed(error)) from error
+                raise self.error(malformed(error)) from error
             else:
                 # A number that the end of what was read cuts off looks complete; what follows a value decides.
                 if self.ended or self.buffer[end : end + 1] in (",", "]"):
@@ -174,28 +167,13 @@ class _Json:
 
 
 def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, list[str] | InputError]]:
-    """The cells of each row of a CSV file with the line that it begins on; blank rows are passed over.
-
-    A malformed row is its error.
-    """
+    """The cells of each row of a CSV file with the line that it begins on; a malformed row is its error."""
     lines: Iterator[str] = (line for _, line in read_lines(path))
     if delimiter is None:
         first = next(lines, "")
         delimiter, named = csv_delimiter(first)
         lines = itertools.chain(["\n" if named else first], lines)
-    reader = csv_reader(lines, delimiter, strict=True)
-    while True:
-        number = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            last = f", up to line {reader.line_num}" if reader.line_num > number else ""
-            yield number, InputError(f"malformed CSV ({error}){last}")
-            continue
-        if cells is None:
-            return
-        if any(cell.strip() for cell in cells):
-            yield number, cells
+    return csv_rows(lines, delimiter)
 
 
 def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError
 from keqa.programs.stages.answering import Generation
 from keqa.retrievers.base import Retriever
-from keqa.retrievers.documents import Document, document_of, lines_of
+from keqa.retrievers.documents import EvidenceDocument, document_of, lines_of
 from keqa.storage.files import append, open_locked
 
 Parts: TypeAlias = tuple[tuple[str, str], ...]
@@ -98,7 +98,7 @@ def make_documents(
             if isinstance(found, str):
                 made.without[example.id] = found
             else:
-                line = Document(example.id, example.question, found, origin).as_line()
+                line = EvidenceDocument(example.id, example.question, found, origin).as_line()
                 append(stream, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n", sync=True)
                 made.written += 1
             progress(made)

@@ -10,7 +10,7 @@ from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Share, fraction_text
-from keqa.programs.declared import KeqaSettings, about
+from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import as_fraction
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference
@@ -19,7 +19,7 @@ BOUNDARY = "boundary_threshold"
 """What is compared with the judgement of a boundary model, where one was trained."""
 
 GRID: Mapping[str, Sequence[Any]] = {
-    **{name: one.tried for name, (_, one) in about(KeqaSettings).items() if one.tried},
+    **{name: one.tried for name, (_, one) in about(DeclaredKeqa).items() if one.tried},
     BOUNDARY: ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
 }
 """The values to try by setting, the program's own besides."""

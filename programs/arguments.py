@@ -50,7 +50,7 @@ class Kind:
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class Bounds:
     """The limits of a number or text, written in an annotation like a `Kind`."""
 
     allowed: str
@@ -64,14 +64,14 @@ class Limits:
         return getattr(core_schema, f"{self.kind}_schema")(strict=True, **self.limits)
 
 
-def whole(least: int, greatest: int) -> Limits:
+def whole(least: int, greatest: int) -> Bounds:
     """Stands in an annotation for a whole number in a range, both ends included."""
-    return Limits(f"a whole number from {least:,} to {greatest:,}", "int", {"ge": least, "le": greatest})
+    return Bounds(f"a whole number from {least:,} to {greatest:,}", "int", {"ge": least, "le": greatest})
 
 
-def number(allowed: str, **limits: float) -> Limits:
+def number(allowed: str, **limits: float) -> Bounds:
     """Stands in an annotation for a number, which is finite."""
-    return Limits(allowed, "float", {**limits, "allow_inf_nan": False})
+    return Bounds(allowed, "float", {**limits, "allow_inf_nan": False})
 
 
 def exact(value: object) -> Fraction:
@@ -111,12 +111,12 @@ Steps = Annotated[int, whole(1, 100)]  # quizzes, steps, rounds, queries or reph
 Workers = Annotated[int, whole(1, 1_000)]  # calls in flight
 InFlight = Annotated[int, whole(1, 1_000)]  # questions in work at once
 Characters = Annotated[int, whole(1, 1_000_000)]  # the length of a question
-Seed = Annotated[int, Limits("a whole number of at most 64 bits", "int", {"ge": -(2**63), "lt": 2**63})]
+Seed = Annotated[int, Bounds("a whole number of at most 64 bits", "int", {"ge": -(2**63), "lt": 2**63})]
 Temperature = Annotated[float, number("a number above 0 and at most 10", gt=0, le=10)]
 TopP = Annotated[float, number("a number above 0 and at most 1", gt=0, le=1)]
 Probability = Annotated[float, number("a number from 0 to 1", ge=0, le=1)]
 Weight = Annotated[float, number("a number from 0 to 1,000", ge=0, le=1_000)]
-Word = Annotated[str, Limits("text of 1 to 300 characters", "str", {"min_length": 1, "max_length": 300})]
+Word = Annotated[str, Bounds("text of 1 to 300 characters", "str", {"min_length": 1, "max_length": 300})]
 
 Threshold = _fraction("a number above 0 and at most 1, such as 0.8 or '4/5'", lambda fraction: 0 < fraction <= 1)
 Share = _fraction("a number from 0 to 1, such as 0.4 or '2/5'", lambda fraction: 0 <= fraction <= 1)
@@ -267,7 +267,7 @@ def _allowed(hint: Any) -> list[str]:
     """What a value of a type may be, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        said = [one.allowed for one in inner[1:] if isinstance(one, Kind | Limits)]
+        said = [one.allowed for one in inner[1:] if isinstance(one, Kind | Bounds)]
         return said or _allowed(inner[0])
     if origin in (Union, UnionType):
         return [one for part in inner for one in _allowed(part)]

@@ -89,7 +89,7 @@ class CommonSettings:
     """How many calls to language models and retriever may be in flight, over all questions; the constructor's alone."""
 
 
-class KeqaSettings(CommonSettings):
+class DeclaredKeqa(CommonSettings):
     """The settings of KEQA; the defaults are the paper's."""
 
     tries: Annotated[Tries, About("Closed-book samples of the answer to a quiz (N_c).", "5", tried=(3, 5))] = 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from pydantic import Field, StrictBool, TypeAdapter, ValidationError
 from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
+from keqa.programs.calls.session import context, within
 from keqa.programs.predictor import shown
 
 _AUGMENTED = "augmented"
@@ -33,6 +35,24 @@ def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
     [seen] = shown([dict(demo)], signature)
     text = json.dumps({name: value for name, value in seen.items() if name != _AUGMENTED}, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def asking_for(question: str, choices: Iterable[str] = ()) -> AbstractContextManager[None]:
+    """Within this context no utility reference shows what it holds of a training question that is asked again.
+
+    Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
+    was built from, and would otherwise choose by their own labels.
+    """
+    return within(asked=question_digest(question, choices))
+
+
+def leaving_out(*roots: str) -> AbstractContextManager[None]:
+    """Within this context no utility reference shows what it holds of the training questions with these ids.
+
+    It binds the calls that are made in other threads and tasks for the context, too. A question that is asked in the
+    very words of a training question needs none: see `asking_for`.
+    """
+    return within(left_out=context().left_out | set(roots))
 
 
 @dataclass(frozen=True)

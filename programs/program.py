@@ -26,11 +26,10 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
 from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
-from keqa.programs.learned import NOTHING, LearnedQuestions
+from keqa.programs.learned import NOTHING, LearnedQuestions, asking_for, leaving_out
 from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of
 from keqa.programs.predictor import Predictor, checked_states, named_values
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
-from keqa.programs.reference.utility_reference import asking_for, leaving_out
 from keqa.programs.saving.values import OWN, read_values, settings_of
 from keqa.programs.sources import with_supporting_sentences
 from keqa.programs.stages.answering import FollowUp
@@ -234,11 +233,10 @@ class Program(Stage):
             Outcomes, in the order in which they finish. A failed question is an outcome with an error.
 
         Raises:
-            ConfigurationError: As in `forward`; it ends the batch.
-            Exception: A part of the program has a fault; it ends the batch as well.
             InputError: What is given is no list of questions, such as the text of one, or a DataFrame: give its rows,
                 ``df.to_dict("records")``.
             ConfigurationError: `in_flight` is out of its range; or as in `forward`, and it ends the batch.
+            Exception: A part of the program has a fault; it ends the batch as well.
         """
         return answer_many(self, questions, in_flight)
 

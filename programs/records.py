@@ -103,15 +103,10 @@ class PlacedText(BaseModel):
 class PassageVerdict(PlacedText, Record):
     """A retrieved passage and what became of it (Algorithm 2, lines 8 to 15).
 
-    Attributes:
-        passage_id: Identifier within the index.
-        score: The retriever's score.
-        verdict: What the utility judge said. ``failed`` is not ``not helpful``; ``unjudged`` where picking is off, or
-            where it would be left out whatever the judge said.
-        kept: Whether the answer was drawn from it.
-        why: One sentence on why it was kept or left out.
-        sentences: Those that carried the answer, as the text has them.
-        older_than: Id of the newer passage that says otherwise of the same, for which it was left out; else empty.
+    The verdict is the utility judge's: ``failed`` is not ``not helpful``, and ``unjudged`` stands where picking is off
+    or the passage would be left out whatever the judge said. The answer was drawn from it where it was kept; `why` says
+    in a sentence why it was or was not. `sentences` carried the answer; `older_than` is the id of the newer passage
+    that says otherwise of the same, for which it was left out.
     """
 
     passage_id: str
@@ -145,18 +140,11 @@ class FoundQuiz(Record):
 
 
 class MissingQuiz(Record):
-    """A quiz, or the question itself, that the documents do not answer.
+    """A quiz, or the question itself (0), that the documents do not answer, resolved.
 
-    Attributes:
-        quiz: Its number; 0 where it is the question itself.
-        asked: Its text, resolved.
-        kind: ``nothing found``: no passage has to do with it. ``nothing supports an answer``: passages were read, and
-            none carries an answer. ``sources contradict each other``: they carry several, and neither a date nor
-            anything else decides between them.
-        searched: What was searched for.
-        read: The passages that were looked at, by title and place, best first.
-        why: One sentence on why they carry no answer.
-        answers: What the sources say that contradict each other, each with its place.
+    ``nothing found``: no passage has to do with it. ``nothing supports an answer``: passages were read, best first, and
+    none carries an answer, for the reason `why`. ``sources contradict each other``: they carry several `answers`, and
+    neither a date nor anything else decides between them.
     """
 
     quiz: int
@@ -257,17 +245,10 @@ class QuizRecord(Record):
 class CallCost(Record):
     """What calls to language models cost: those of a role, of a step, or all; costs can be added.
 
-    Attributes:
-        calls: Requests that were sent to the language model, failed ones and further attempts included. One request for
-            n samples is one call.
-        cached: Requests answered by DSPy's cache; they cost nothing.
-        samples: Replies that were drawn, or asked for where none came; those of the cache included. It is this that the
-            papers call LM calls: one request for n samples is n of them.
-        failed: Requests without a usable reply, each also counted in `calls` or `cached`.
-        prompt_tokens: As the language model reported.
-        completion_tokens: As the language model reported.
-        seconds: Sum of the time of all requests, side by side or not, as the KEQA paper gives it for quiz answering and
-            assessment (section 4.2, efficiency analysis).
+    `calls` are requests that were sent, failed ones and further attempts included, and `cached` those that DSPy's cache
+    answered at no cost; each without a usable reply is also `failed`. `samples` are replies, or asked for where none
+    came: the papers call these LM calls, and one request for n samples is n of them. `seconds` is the sum over all
+    requests, side by side or not, as the KEQA paper gives it (section 4.2, efficiency analysis).
     """
 
     calls: int = 0
@@ -299,14 +280,9 @@ class CallCost(Record):
 class Cost(Record):
     """What one question cost.
 
-    Attributes:
-        by_role: By ``task``, ``consistency``, ``utility`` and ``boundary``; a role without a request is absent.
-        by_step: By the name of the predictor, such as ``examination.quiz``; of one without a request nothing.
-        retrievals: Searches made, those answered by a cache included.
-        retrievals_cached: Those answered by a cache.
-        retrieval_seconds: Sum of their time. One that a cache answered counts with the time that it took when it was
-            made, here and in what follows.
-        seconds: Wall time of the question.
+    By role (``task``, ``consistency``, ``utility``, ``boundary``) and by step (the name of the predictor), each without
+    those that made no request. A search that a cache answered counts with the time that it took when it was made, in
+    `retrieval_seconds` and in `seconds`, the wall time of the question.
     """
 
     by_role: dict[str, CallCost] = Field(default_factory=dict)
@@ -356,15 +332,11 @@ def _added(first: Mapping[str, CallCost], second: Mapping[str, CallCost]) -> dic
 class Degradation(Record):
     """Something that went wrong and what was done instead.
 
-    Attributes:
-        stage: Where: ``rewrite`` (of a follow-up question), ``decompose``, ``references``, ``examine``,
-            ``judge_consistency``, ``state_confidence``, ``retrieve``, ``judge_utility``, ``select``, ``answer`` or
-            ``summarize``; of a baseline or a gate also its own stages.
-        quiz: Number of the quiz; None where it concerns the whole question.
-        cause: Class name of the error, or the name of a broken rule.
-        message: What happened.
-        action: What was done instead.
-        harmless: Whether nothing came out otherwise for it, such as an outage after which the same request succeeded.
+    The stage is ``rewrite`` (of a follow-up question), ``decompose``, ``references``, ``examine``,
+    ``judge_consistency``, ``state_confidence``, ``retrieve``, ``judge_utility``, ``select``, ``answer`` or
+    ``summarize``, or one of a baseline's or gate's own; the cause the class name of an error or the name of a broken
+    rule. It is harmless where nothing came out otherwise for it, such as an outage after which the same request
+    succeeded.
     """
 
     stage: str

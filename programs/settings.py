@@ -38,7 +38,7 @@ class Settings(declared.CommonSettings, BaseModel):
         return self
 
 
-class KeqaSettings(declared.KeqaSettings, Settings):
+class KeqaSettings(declared.DeclaredKeqa, Settings):
     """The settings of KEQA."""
 
     @model_validator(mode="before")

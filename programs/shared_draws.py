@@ -19,7 +19,7 @@ from pydantic import NonNegativeInt, ValidationError
 from keqa.errors import ConfigurationError
 from keqa.programs.calls.ask import predict, predicted_by, rollout_of
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import Meter, NoCopy, context, current
+from keqa.programs.calls.session import CallMeter, NoCopy, context, current
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.gates import Gate, asks
 from keqa.programs.keqa import KEQA
@@ -135,7 +135,7 @@ class SharedDraws:
         return self._made.get(key)
 
     async def _make(self, key: str, predictor: dspy.Predict, arguments: dict[str, Any]) -> dspy.Prediction:
-        meter = Meter(dspy.settings.usage_tracker)
+        meter = CallMeter(dspy.settings.usage_tracker)
         try:
             with dspy.context(usage_tracker=meter):
                 prediction = await predict(predictor, **arguments)

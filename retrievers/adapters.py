@@ -40,6 +40,8 @@ _TEXT = ("long_text", "page_content", *TEXT_NAMES)
 _ID = ("id", "passage_id", "node_id", "id_", "pid", "doc_id")
 _SCORE = ("score", "similarity")
 
+_UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+
 Search = Callable[[str, int], Any]
 
 
@@ -127,8 +129,7 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
     for method in ("similarity_search", "search", "retrieve", "invoke"):
         function = getattr(source, method, None)
         if callable(function):
-            how = f"{name}.{method}"
-            return how, _plain(function), _called(function, *_takes(function, f"{method}(query)"))
+            return f"{name}.{method}", _plain(function), _called(function, _arguments(function, f"{method}(query)"))
     if not callable(source):
         raise ValueError(
             "it has no method search, retrieve or invoke and is no function of a query; open an index with "
@@ -138,7 +139,7 @@ def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
     forward = getattr(source, "forward", None)
     function = forward if callable(forward) else source
     named = getattr(source, "__name__", name)
-    return str(named), _plain(function), _called(source, *_takes(function, "f(query, k)"))
+    return str(named), _plain(function), _called(source, _arguments(function, "f(query, k)"))
 
 
 def _plain(function: Any) -> Callable[..., Any]:
@@ -149,31 +150,28 @@ def _plain(function: Any) -> Callable[..., Any]:
 
 def _takes_both(search: Callable[..., Any]) -> bool:
     """Whether a method is called as programs call a retriever's: query and number of passages, both by position."""
-    _takes(search, "search(query, k)")
+    _arguments(search, "search(query, k)")
     return _binds(inspect.signature(search), 1)
 
 
-def _takes(function: Callable[..., Any], wanted: str) -> tuple[bool, str | None]:
-    """Whether a function takes the number of passages by position; and its name, or None where it takes none."""
+def _arguments(function: Callable[..., Any], wanted: str) -> str | None:
+    """By which name a function takes the number of passages: empty for by position, None where it takes none."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
         raise ValueError("it is a coroutine function: give one that returns the passages")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise ValueError(f"its parameters cannot be seen: wrap it in a function {wanted}") from None
-    names = {name for name, parameter in signature.parameters.items() if parameter.kind not in _ANY}
+    names = {name for name, parameter in signature.parameters.items() if parameter.kind not in _UNNAMED}
     for name in _HOW_MANY:
         if name in names and _binds(signature, **{name: 1}):
-            return False, name
+            return name
+    if _binds(signature):
+        return None
     # A second parameter of another name that has to be given can be nothing else.
-    if not _binds(signature):
-        if not _binds(signature, 1):
-            raise ValueError(f"it cannot be called as {wanted}: it takes {signature}")
-        return True, ""
-    return False, None
-
-
-_ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    if not _binds(signature, 1):
+        raise ValueError(f"it cannot be called as {wanted}: it takes {signature}")
+    return ""
 
 
 def _binds(signature: inspect.Signature, *more: Any, **named: Any) -> bool:
@@ -184,12 +182,10 @@ def _binds(signature: inspect.Signature, *more: Any, **named: Any) -> bool:
     return True
 
 
-def _called(function: Callable[..., Any], by_position: bool, number: str | None) -> Search:
-    if by_position:
-        return lambda query, k: function(query, k)
-    if number is not None:
-        return lambda query, k: function(query, **{number: k})
-    return lambda query, k: function(query)
+def _called(function: Callable[..., Any], number: str | None) -> Search:
+    if number is None:
+        return lambda query, k: function(query)
+    return lambda query, k: function(query, **{number: k}) if number else function(query, k)
 
 
 def _hits(found: Any, name: str) -> list[Hit]:

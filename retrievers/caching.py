@@ -20,7 +20,7 @@ from keqa.storage.journal import SqliteStore
 _FORMAT = "keqa-retrievals-1"
 
 
-class Kept(list[Hit]):
+class KeptHits(list[Hit]):
     """Hits that a cache gave, and no search; otherwise a list as any other."""
 
     def __init__(self, hits: Iterable[Hit], seconds: float) -> None:
@@ -59,7 +59,7 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
         for query in dict.fromkeys(queries):
             kept = self._file.get(_key(before, query, wanted))
             if kept is not None:
-                found[query] = Kept(map(_hit, kept["hits"]), kept["seconds"])
+                found[query] = KeptHits(map(_hit, kept["hits"]), kept["seconds"])
         missing = [query for query in dict.fromkeys(queries) if query not in found]
         if missing:
             started = time.perf_counter()

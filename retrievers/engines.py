@@ -214,7 +214,7 @@ class _Dense(_Embedded):
         return _module("local.dense").changing(address, model)
 
 
-class _Server(Engine):
+class _Elasticsearch(Engine):
     name, title, retriever = SERVER, "BM25 (Elasticsearch)", "ElasticsearchRetriever"
     schemes: tuple[str, ...] = ("elasticsearch", "elasticsearch+http", "elasticsearch+https")
     about = "BM25 on a cluster, and embeddings beside it with --model"
@@ -269,7 +269,7 @@ class _Server(Engine):
         return _module("elasticsearch.writing").changing(address, model)
 
 
-class _DenseServer(_Server):
+class _ElasticsearchVectors(_Elasticsearch):
     name, title, retriever = "elasticsearch-dense", "dense (Elasticsearch)", "ElasticsearchDenseRetriever"
     schemes: tuple[str, ...] = ("elasticsearch+dense", "elasticsearch+dense+https")
     about = "searches the embeddings that --engine elasticsearch --model puts on a cluster"
@@ -291,7 +291,9 @@ class _Documents(Engine):
         return dataclasses.asdict(self.open(address, None).manifest)
 
 
-ENGINES: dict[str, Engine] = {one.name: one for one in (_Embedded(), _Dense(), _Server(), _DenseServer(), _Documents())}
+ENGINES: dict[str, Engine] = {
+    one.name: one for one in (_Embedded(), _Dense(), _Elasticsearch(), _ElasticsearchVectors(), _Documents())
+}
 """Every engine by its name; `register_engine` adds to it."""
 
 

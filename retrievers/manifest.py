@@ -427,7 +427,7 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """What is done to an index at once."""
 
     # Passages that are added; one of an id that is there takes its place.
@@ -467,7 +467,7 @@ class Changer(Protocol):
     def pieces(self, document: str) -> list[str]:
         """The ids of the passages of a document, ``document#n``."""
 
-    def apply(self, change: Change) -> Any:
+    def apply(self, change: PlannedChange) -> Any:
         """Make a change, all of it or nothing, and return the new manifest."""
 
 
@@ -475,7 +475,7 @@ _M = TypeVar("_M", bound=Manifest | DenseManifest)
 
 
 def manifest_after(
-    before: _M, change: Change, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
+    before: _M, change: PlannedChange, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
 ) -> _M:
     """The manifest of an index after a change, the same in every engine."""
     source_hash = before.source_hash

@@ -130,7 +130,6 @@ STEMMED: Final = {
 }
 """Stemmers by the code of their language, English and Chinese excepted, which have analyzers of their own."""
 
-
 # Where the engine has no list, and the language no script of its own either, a short one distinguishes it from others.
 _OWN_LISTS: Final = {"en": ENGLISH, "ro": ROMANIAN, "tr": TURKISH}
 _NO_LIST: Final = frozenset({"ar", "el"})
@@ -143,7 +142,6 @@ NAMES: Final = {code: name.capitalize() for code, name in STEMMED.items()} | {
     "th": "Thai",
 }
 """What the languages are called that a passage may be in; that of any other goes by its script."""
-
 
 # Scripts that say which language a passage is in, or as what it is treated; each character of the first is a syllable,
 # so that fewer of them are as much. Kana come before Han, which Japanese has too.

@@ -20,7 +20,7 @@ _Mark = tuple[tuple[str, int, int, int], ...]
 
 
 @dataclass(frozen=True)
-class _Part:
+class _WatchedIndex:
     """One index of an address, as it was opened."""
 
     address: str
@@ -28,13 +28,13 @@ class _Part:
     # Of its folder when it was opened; None where it is not known, or on a server.
     mark: _Mark | None = None
 
-    def renewed(self) -> _Part:
+    def renewed(self) -> _WatchedIndex:
         """The index as it is now: this one where nothing was changed."""
         if is_remote(self.address):
             found = self._opened()
-            return self if found.manifest == self.retriever.manifest else _Part(self.address, found)
+            return self if found.manifest == self.retriever.manifest else _WatchedIndex(self.address, found)
         mark = _mark(self.address)
-        return self if mark == self.mark else _Part(self.address, self._opened(), mark)
+        return self if mark == self.mark else _WatchedIndex(self.address, self._opened(), mark)
 
     def _opened(self) -> Any:
         # Searches under way have the other one; a file of documents is read anew.
@@ -52,7 +52,7 @@ class WatchedRetriever(SharedRetriever):
     def __init__(self, address: Path | str, retriever: Retriever) -> None:
         """Watch an index that `keqa.retrievers.open_index` has opened by an address."""
         opened = retriever.retrievers if isinstance(retriever, HybridRetriever) else [retriever]
-        self._parts = tuple(map(_Part, parts_of(address), opened))
+        self._parts = tuple(map(_WatchedIndex, parts_of(address), opened))
         self._latest = retriever
         self.own_documents = getattr(retriever, "own_documents", True)
         self._lock = threading.Lock()

@@ -34,7 +34,7 @@ CONTROL_TOKEN = re.compile(
 """Tokens by which the chat templates of common LMs mark turns, where a server reads them from text, too."""
 
 
-class Section(NamedTuple):
+class ReplyField(NamedTuple):
     """One field of a reply.
 
     Attributes:
@@ -48,11 +48,11 @@ class Section(NamedTuple):
     end: int
 
 
-def sections(reply: str) -> Iterator[Section]:
+def sections(reply: str) -> Iterator[ReplyField]:
     """The fields of a reply in their order, whatever their names; a name may come more than once."""
     found = list(_MARKER.finditer(reply))
     for marker, following in zip_longest(found, found[1:]):
-        yield Section(marker[1], marker.end(), following.start() if following else len(reply))
+        yield ReplyField(marker[1], marker.end(), following.start() if following else len(reply))
 
 
 def is_completed(reply: str) -> bool:

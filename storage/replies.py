@@ -71,7 +71,7 @@ def bounded() -> Iterator[None]:
         _bounded.reset(token)
 
 
-class _Unpacked(AsyncByteStream, SyncByteStream):
+class _UnpackedReply(AsyncByteStream, SyncByteStream):
     """A reply's parts, unpacked, as httpx has them."""
 
     def __init__(self, stream: Any, encoding: str | None) -> None:
@@ -101,7 +101,7 @@ def _answered(response: Any) -> Any:
     if _bounded.get():
         # Without its place a redirect is for httpx what it is: no reply.
         response.headers.pop("location", None)
-        response.stream = _Unpacked(response.stream, response.headers.pop("content-encoding", None))
+        response.stream = _UnpackedReply(response.stream, response.headers.pop("content-encoding", None))
     return response
 
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy import lm15
 
-from keqa.lms.local.loading import load_model
 from keqa.lms.local.tokenizing import Texts, check_request, stop_tokens
+from keqa.lms.local.weights import load_model
 
 if TYPE_CHECKING:
     from keqa.lms.local.sampling import Job

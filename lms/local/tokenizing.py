@@ -165,3 +165,30 @@ def stop_tokens(model: Any, tokenizer: Any) -> set[int]:
     """The tokens that end a text, by the model's configuration or its tokenizer's."""
     ends = [getattr(model.generation_config, "eos_token_id", None), model.config.eos_token_id, tokenizer.eos_token_id]
     return {token for end in ends if end is not None for token in (end if isinstance(end, list) else [end])}
+
+
+def cut_to_tokens(lm: Any, text: str, most: int) -> tuple[str, int]:
+    """The beginning of a text, as it was where it is no longer, and how many tokens it has.
+
+    A model in this process counts with its own tokenizer. Which one a served model has is not known here, and none is
+    fetched: those are counted by the one that LiteLLM brings (cl100k).
+    """
+    if most < 1:
+        return "", 0
+    tokenizer = getattr(getattr(getattr(lm, "engine", None), "texts", None), "tokenizer", None)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        offsets = backend.encode(text, add_special_tokens=False).offsets
+        return (text, len(offsets)) if len(offsets) <= most else (text[: offsets[most - 1][1]].rstrip(), most)
+    if tokenizer is not None:
+        found, decode = tokenizer.encode(text, add_special_tokens=False), tokenizer.decode
+    else:
+        import litellm
+
+        found = litellm.encode(model="", text=text)
+
+        def decode(tokens: list[int]) -> str:
+            # A character may be cut in the middle of its bytes.
+            return str(litellm.decode(model="", tokens=tokens)).rstrip("\ufffd")
+
+    return (text, len(found)) if len(found) <= most else (str(decode(found[:most])).rstrip(), most)

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.local.tokenizing import Texts, stop_tokens
-from keqa.lms.local.weights import CONFIG, TRAINING, fingerprint, is_adapter, place_of_model
+from keqa.lms.local.weights import CONFIG, TRAINING, fingerprint, is_adapter, load_for_training, place_of_model
 from keqa.storage.files import atomic_write, open_locked
 
 Progress = Callable[[int, int, float], None]
@@ -212,8 +212,6 @@ class _Training:
                 import peft  # noqa: F401
         except ImportError as error:
             raise MissingExtraError("finetune", "Fine-tuning a language model") from error
-        from keqa.lms.local.loading import load_for_training
-
         self.name, self.source, self.folder, self.options, self.name_of_run = name, source, folder, options, run
         self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
         # What LoRA leaves as it is may be held in half the precision; what is trained may not.

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import dspy
 
 from keqa.data.question import Question
-from keqa.lms.tokens import cut_to_tokens
+from keqa.lms.local.tokenizing import cut_to_tokens
 from keqa.programs.arguments import Count, Word, whole
 from keqa.programs.baselines.base import (
     Reply,

@@ -65,10 +65,10 @@ from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.outside import Guarded
 from keqa.programs.calls.progress import Searching
 from keqa.programs.calls.replies import COPIED, Copies, first_line, only_line, refusing_empty
-from keqa.programs.calls.session import Event, Listener, Meter, context, current, listened, note, report, within
+from keqa.programs.calls.session import CallMeter, Event, Listener, context, current, listened, note, report, within
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
-from keqa.retrievers.caching import Kept
+from keqa.retrievers.caching import KeptHits
 
 T = TypeVar("T")
 
@@ -248,7 +248,7 @@ async def predict(
     if own is None:
         raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
     lm = as_served(own)
-    meter, listener = Meter(dspy.settings.usage_tracker), Listener()
+    meter, listener = CallMeter(dspy.settings.usage_tracker), Listener()
     settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
     arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
     event = predicted_by(predictor)
@@ -321,7 +321,7 @@ async def _called(
 
 
 @contextmanager
-def _recorded(event: Event, meter: Meter, listener: Listener) -> Iterator[None]:
+def _recorded(event: Event, meter: CallMeter, listener: Listener) -> Iterator[None]:
     """Meanwhile all three hear of a call, and the adapter in use writes no text that could pass for structure."""
     adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
     with event, listened(meter, listener), dspy.context(adapter=adapter):
@@ -439,7 +439,7 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     def called() -> list[Hit]:
         with event:
             found = _search(retriever, query, k)
-        event.saved = found.seconds if isinstance(found, Kept) else None
+        event.saved = found.seconds if isinstance(found, KeptHits) else None
         return found
 
     try:
@@ -498,7 +498,7 @@ def counted(role: str, key: Hashable, call: Callable[[], T]) -> T:
     if (role, key) in session.made:
         found: T = session.made[role, key]
         return found
-    event, meter = Event(session.ledger, role), Meter(dspy.settings.usage_tracker)
+    event, meter = Event(session.ledger, role), CallMeter(dspy.settings.usage_tracker)
     try:
         with event, listened(meter, Listener()):
             found = call()

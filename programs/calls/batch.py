@@ -70,21 +70,11 @@ def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight
 
 
 def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
-    """Ask one question.
+    """Ask one question; without an answer it is an outcome with an error.
 
-    Args:
-        program: Whom to ask.
-        position: The question's place among others, from 0.
-        item: As for `answer_many`.
-
-    Returns:
-        How it ended. A question without an answer is an outcome with an error.
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong, which no other question would escape.
-        MissingExtraError: A package is missing.
-        Exception: A method, retriever or language model has a fault. It says nothing about the question, and others
-            would meet it too, so that it must not be counted as an answer that failed; a note on it names the question.
+    What no other question would escape is raised: a key, model or setting that is wrong, a package that is missing, or
+    a fault in a method, retriever or language model. It says nothing about the question, and must not be counted as an
+    answer that failed; a note on a fault names the question.
     """
     started = time.perf_counter()
     identity = item.get("id") if isinstance(item, Mapping) else getattr(item, "id", None)

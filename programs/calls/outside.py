@@ -49,21 +49,12 @@ class Guarded:
     def _described(
         self, signature: type[dspy.Signature], demos: Sequence[Any], inputs: Mapping[str, Any]
     ) -> tuple[type[dspy.Signature], list[dict[str, Any]], dict[str, Any]]:
-        safe = _harmless_in(self.adapter, signature)
+        safe = harmless_in(self.adapter, signature)
 
         def fields(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             return {name: _each(safe[name], value) if name in safe else value for name, value in values}
 
         return signature, [fields(demo.items()) for demo in demos], fields(inputs.items())
-
-
-def harmless(text: str, signature: type[dspy.Signature], adapter: dspy.Adapter) -> str:
-    """A text from outside as it may be put into a field of a prompt that an adapter writes.
-
-    Field markers, tags of the signature's fields and control tokens are broken up by a space or, for adapters that need
-    it, by a quotation mark or brackets.
-    """
-    return _harmless(text, _structure(adapter, tuple(signature.fields), tuple(signature.output_fields)))
 
 
 def sound(text: str) -> str:
@@ -95,8 +86,12 @@ def _heard(signature: type[dspy.Signature], outputs: list[dict[str, Any]]) -> li
 _Structure = tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
 
 
-def _harmless_in(adapter: dspy.Adapter, signature: type[dspy.Signature]) -> dict[str, Callable[[str], str]]:
-    """For each field of a signature what makes a text of it harmless."""
+def harmless_in(adapter: dspy.Adapter, signature: type[dspy.Signature]) -> dict[str, Callable[[str], str]]:
+    """For each field of a signature what makes a text from outside harmless in a prompt that an adapter writes.
+
+    Field markers, tags of the signature's fields and control tokens are broken up by a space or, for adapters that need
+    it, by a quotation mark or brackets.
+    """
     structure = _structure(adapter, tuple(signature.fields), tuple(signature.output_fields))
 
     def plain(text: str) -> str:
@@ -147,9 +142,8 @@ def _compiled(fields: tuple[str, ...], outputs: tuple[str, ...], labels: bool, k
 def _each(change: Callable[[str], str], value: Any, deepest: int = _DEEPEST) -> Any:
     """A value with every text in it changed; what is neither text nor a container of texts stays."""
     if isinstance(value, str):
-        changed = change(value)
-        return value if changed == value else changed
-    if deepest and isinstance(value, Mapping) and type(value) is dict:
+        return change(value)
+    if deepest and type(value) is dict:
         return {_each(change, key, 0): _each(change, item, deepest - 1) for key, item in value.items()}
     if deepest and type(value) in (list, tuple):
         return type(value)(_each(change, item, deepest - 1) for item in value)

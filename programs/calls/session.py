@@ -130,7 +130,7 @@ class Event:
         with self.ledger.lock:
             self.ledger.events.append(self)
 
-    def read(self, meter: Meter, *, without_reply: bool = True) -> None:
+    def read(self, meter: CallMeter, *, without_reply: bool = True) -> None:
         """Take over what was counted; a request that failed without a reply reports no usage, yet it was made."""
         self.calls = max(meter.calls, int(self.failed and without_reply))
         self.prompt_tokens, self.completion_tokens = meter.prompt, meter.completion
@@ -188,7 +188,7 @@ class Ledger:
         )
 
 
-class Meter(UsageTracker):
+class CallMeter(UsageTracker):
     """Counts the requests that were sent to the language model; DSPy reports none for an answer from its cache."""
 
     def __init__(self, parent: UsageTracker | None) -> None:
@@ -213,13 +213,13 @@ class Meter(UsageTracker):
     def add_samples(self, count: int) -> None:
         """Count the replies of a request, whoever gave them."""
         self.samples += count
-        if isinstance(self.parent, Meter):
+        if isinstance(self.parent, CallMeter):
             self.parent.add_samples(count)
 
     def add_replayed(self, usage_entry: dict[str, Any]) -> None:
         """Count the tokens of a call that a run's cache answers: the answer takes them, whoever has paid for them."""
         self._add_tokens(usage_entry)
-        if isinstance(self.parent, Meter):
+        if isinstance(self.parent, CallMeter):
             self.parent.add_replayed(usage_entry)
 
     def _add_tokens(self, usage_entry: dict[str, Any]) -> None:
@@ -297,7 +297,7 @@ def _finish_reasons(response: Any) -> list[str | None]:
     ]
 
 
-def listened(meter: Meter, listener: Listener) -> AbstractContextManager[None]:
+def listened(meter: CallMeter, listener: Listener) -> AbstractContextManager[None]:
     """While it is entered, DSPy reports what every request cost to the one, and how replies ended to the other."""
     callers = [*(dspy.settings.caller_modules or []), listener]
     listening: AbstractContextManager[None] = dspy.context(usage_tracker=meter, caller_modules=callers)

@@ -6,16 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
 import dspy
 from dspy.predict.parameter import Parameter
 
-from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import EMBEDDER, check, checked, whole
-from keqa.programs.calls.session import context, within
+from keqa.programs.calls.session import context
 from keqa.programs.reference.embedding import (
     HASHING,
     Embedder,
@@ -36,29 +34,11 @@ from keqa.programs.reference.index import (
 )
 from keqa.programs.reference.reliability import Reliability, SourceRecord
 
-__all__ = ["Entry", "UtilityReference", "Variant", "asking_for", "leaving_out"]
+__all__ = ["Entry", "UtilityReference", "Variant"]
 
 _OPTIONAL = ("question", "date")
 
 Variant = Literal["similar", "random", "none"]
-
-
-def asking_for(question: str, choices: Iterable[str] = ()) -> AbstractContextManager[None]:
-    """Within this context no reference shows what it holds of a training question that is asked again.
-
-    Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
-    was built from, and would otherwise choose by their own labels.
-    """
-    return within(asked=question_digest(question, choices))
-
-
-def leaving_out(*roots: str) -> AbstractContextManager[None]:
-    """Within this context no reference shows what it holds of the training questions with these ids.
-
-    It binds the calls that are made in other threads and tasks for the context, too. A question that is asked in the
-    very words of a training question needs none: see `asking_for`.
-    """
-    return within(left_out=context().left_out | set(roots))
 
 
 @checked

@@ -32,6 +32,8 @@ class RoleLMs(Protocol):
 class Stage(dspy.Module):
     """A part of the program with a logic of its own, written once as the coroutine `run`."""
 
+    # By attribute name the role of each predictor, and the signature of each that it has whatever its settings; and the
+    # settings of a program that attributes of the same name have the values of.
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()

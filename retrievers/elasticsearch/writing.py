@@ -37,7 +37,7 @@ from keqa.retrievers.elasticsearch.mapping import (
 )
 from keqa.retrievers.embedding import Encoder, same_weights
 from keqa.retrievers.intake import Intake
-from keqa.retrievers.manifest import Change, Manifest, manifest_after
+from keqa.retrievers.manifest import Manifest, PlannedChange, manifest_after
 from keqa.retrievers.text import language_of
 
 # Of so many bytes of text the price is reported, as how many there are is known at the end only.
@@ -179,10 +179,7 @@ def encoded(encoder: Encoder | None, passages: Sequence[Passage]) -> list[dict[s
     """The vectors of some passages, each as an entry of a document; without an encoder, nothing for each."""
     if encoder is None or not passages:
         return [{} for _ in passages]
-    # Texts of like length together: a model works on all texts of a batch as on its longest.
-    order = sorted(range(len(passages)), key=lambda place: -len(passages[place].text))
-    rows = dict(zip(order, encoder.passages([passages[place] for place in order]), strict=True))
-    return [{VECTOR: as_sent(rows[place])} for place in range(len(passages))]
+    return [{VECTOR: as_sent(row)} for row in encoder.passages(passages)]
 
 
 def _gives_the_same(encoder: Encoder, generations: Generations, data: str) -> bool:
@@ -228,7 +225,7 @@ class _ElasticsearchChanger:
         self._known |= {one: one in found for one in ids}
         return found
 
-    def apply(self, change: Change) -> Manifest:
+    def apply(self, change: PlannedChange) -> Manifest:
         """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
         before, generations = self._manifest, self._generations
         replaced = self.held([passage.id for passage in change.new])
@@ -264,7 +261,7 @@ class _ElasticsearchChanger:
         return encoder
 
 
-def _changes(change: Change, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
+def _changes(change: PlannedChange, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
     """What a change writes; passages that stay keep their vectors."""
     origins = {one: Origin(path, file.digest) for path, file in change.files.items() if file for one in file.ids}
     for passage_id in change.gone:

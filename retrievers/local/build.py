@@ -37,7 +37,7 @@ from keqa.retrievers.local.index import (
     state_of,
     stored_passage,
 )
-from keqa.retrievers.manifest import DENSE, Change, DenseManifest, Manifest, manifest_after, parse, read_lines
+from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, PlannedChange, manifest_after, parse, read_lines
 from keqa.retrievers.text import language_of, settings_for
 from keqa.storage.files import atomic_write, open_locked, private_folder
 from keqa.storage.untrusted import MissingFileError, open_regular, read_json
@@ -381,7 +381,7 @@ class TantivyChanger:
         """By what the vector of a passage is known, where the index has vectors."""
         return None
 
-    def prepared(self, change: Change, after: AnyManifest) -> AnyManifest:
+    def prepared(self, change: PlannedChange, after: AnyManifest) -> AnyManifest:
         """The manifest of the index after a change, when all that the commit needs beside it is on the disk."""
         if after.ENGINE == DENSE:
             raise ConfigurationError(
@@ -390,7 +390,7 @@ class TantivyChanger:
             )
         return after
 
-    def apply(self, change: Change) -> AnyManifest:
+    def apply(self, change: PlannedChange) -> AnyManifest:
         """Commit deletions and additions together; where much was deleted by then, the index is rewritten at once."""
         before, opened, data = self.manifest, self._opened, self._folder / DATA
         replaced = self.held([passage.id for passage in change.new])

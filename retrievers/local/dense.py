@@ -40,12 +40,11 @@ from keqa.retrievers.local.vectors import (
     remove_others,
     settings_for,
 )
-from keqa.retrievers.manifest import IVF, Change, DenseManifest
+from keqa.retrievers.manifest import IVF, DenseManifest, PlannedChange
 from keqa.retrievers.text import clean_text
 
 SHARD = 2048
 """So many passages are encoded between two writes: a kill loses no more."""
-
 
 # Progress is reported after so many, which share the longest text of their own.
 _PIECE = 256
@@ -307,7 +306,7 @@ class DenseChanger(TantivyChanger):
         """By what the vector of a passage is known."""
         return dense_manifest(self._opened).encoder.key_of(passage)
 
-    def prepared(self, change: Change, after: AnyManifest) -> AnyManifest:
+    def prepared(self, change: PlannedChange, after: AnyManifest) -> AnyManifest:
         """Write the vectors that are missing."""
         said, store = dense_manifest(self._opened), self._store
         new = {said.encoder.key_of(passage): passage for passage in change.new}
@@ -322,14 +321,14 @@ class DenseChanger(TantivyChanger):
         rows: dict[str, Any] = {"listed": store.listed, "rows": len(store.keys) + len(missing)}
         return dataclasses.replace(after, data=store.name, **rows)
 
-    def apply(self, change: Change) -> AnyManifest:
+    def apply(self, change: PlannedChange) -> AnyManifest:
         """Write vectors, commit, and throw away vectors where many are of no passage any more."""
         super().apply(change)
         self._store = open_files(self._folder)[1]
         store, said = self._store, dense_manifest(self._opened)
         if _is_wasteful(store, said.passages) or (store.listed and len(store.keys) > FLAT_LIMIT):
             self._store = store.kept(self._is_used, said.vectors)
-            super().apply(Change(sources=said.sources, left_out=said.left_out, removed=said.removed))
+            super().apply(PlannedChange(sources=said.sources, left_out=said.left_out, removed=said.removed))
             remove_others(self._data, {self._store.name})
         return self.manifest
 

@@ -31,11 +31,9 @@ from keqa.storage.untrusted import open_regular, read_json
 FLAT_LIMIT = 100_000
 """Up to so many vectors a question is compared with every one of them."""
 
-
 Keys = NDArray[np.int64]
 Found = tuple[Vectors, Keys]
 """Scores and keys, best first, of one row a question; key -1 where there are no more."""
-
 
 _LARGEST_NOTE = 4 << 20
 # FAISS warns below 39 training vectors a list; more than this many no longer move the centroids.

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Origin, Passage, default_notice, each_path, path_of
-from keqa.retrievers.manifest import NAMED, LeftOut, LeftOutCounter
-from keqa.retrievers.readers.common import RECORD_WORDS, plain_suffix, reason_of
-from keqa.retrievers.readers.documents import DOCUMENTS, documents_below, read_document
-from keqa.retrievers.readers.progress import Progress, ReadingProgress
-from keqa.retrievers.readers.records import read_dpr, read_json, read_jsonl
+from keqa.retrievers.manifest import NAMED, RECORD_SUFFIXES, LeftOut, LeftOutCounter
+from keqa.retrievers.readers.beside import read_beside
+from keqa.retrievers.readers.common import (
+    DOCUMENTS,
+    MAX_DOCUMENT,
+    RECORD_WORDS,
+    noticing_opened,
+    plain_suffix,
+    read_whole,
+    reason_of,
+    refuse_binary,
+)
+from keqa.retrievers.readers.records import read_dpr, read_jsonl
 from keqa.retrievers.splitting import PASSAGE_WORDS
 
 __all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]
 
-_RECORDS: dict[str, Callable[[Path, Notice], Iterator[Passage]]] = {
-    ".json": read_json,
-    ".jsonl": read_jsonl,
-    ".ndjson": read_jsonl,
-    ".tsv": read_dpr,
-}
+Progress = Callable[[int, int], None]
+"""Takes how many bytes were read, and how many there are."""
+
+# Progress is reported after so many passages, and with each file.
+_EVERY: Final = 100
+# Beside its number, the id of a passage has this path, and ids are at most 1,000 characters long.
+_LONGEST_PATH: Final = 900
+_NO_TEXT_FILES: Final = frozenset((".docx", ".pptx", ".xlsx", ".epub", ".pdf"))
 
 
 class Corpus(Iterator[Passage]):
     """The passages of files and folders, read as they are asked for, and what was left out of them so far.
 
-    Attributes:
-        origin: The file that the last passage comes from.
-        sources: What is read, each once, as it was named first.
+    `origin` is the file that the last passage comes from; of `sources` each is there once, as it was named first.
     """
 
     def __init__(
-        self,
-        paths: Sequence[Path],
-        words: int,
-        notice: Notice,
-        *,
-        summary: bool = True,
-        progress: Progress | None = None,
+        self, paths: Sequence[Path], words: int, notice: Notice, summary: bool, progress: Progress | None
     ) -> None:
         """Use `read_corpus`, which checks the paths."""
         self.sources = _each_once(paths, notice)
@@ -143,14 +148,14 @@ def read_corpus(
         raise InputError("name at least one file or folder to read")
     for path in paths:
         _check(path)
-    return Corpus(paths, words, notice or default_notice, summary=summary, progress=progress)
+    return Corpus(paths, words, notice or default_notice, summary, progress)
 
 
 def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str]]:
     """The files that `read_corpus` would read for one of its sources, none of which is opened."""
     _check(source)
     if source.is_dir():
-        for path in documents_below(source, left_out):
+        for path in _documents_below(source, left_out):
             yield path, path.relative_to(source).as_posix()
     else:
         yield source, source.name
@@ -160,9 +165,16 @@ def read_file(
     path: Path, identifier: str, *, words: int = PASSAGE_WORDS, notice: Notice, left_out: LeftOutCounter
 ) -> Iterator[Passage]:
     """Read the passages of one file."""
-    if records := _RECORDS.get(plain_suffix(path)):
-        return records(path, notice)
-    return read_document(path, identifier, words, notice, left_out)
+    suffix = plain_suffix(path)
+    if suffix == ".tsv":
+        yield from read_dpr(path, notice)
+    elif suffix in (".jsonl", ".ndjson"):
+        yield from read_jsonl(path, notice)
+    elif suffix == ".json":
+        # A list is read as a whole, by the process beside this one.
+        yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
+    else:
+        yield from _read_document(path, identifier, words, notice, left_out)
 
 
 def _no_document(folder: Path, left_out: LeftOut) -> InputError:
@@ -193,9 +205,146 @@ def _check(path: Path) -> None:
     if not path.exists():
         raise InputError(f"{path} does not exist")
     suffix = plain_suffix(path)
-    if path.is_dir() or suffix in _RECORDS or suffix in DOCUMENTS:
+    if path.is_dir() or suffix in (*RECORD_SUFFIXES, *DOCUMENTS):
         return
-    known = ", ".join(sorted([*_RECORDS, *DOCUMENTS]))
+    known = ", ".join(sorted([*RECORD_SUFFIXES, *DOCUMENTS]))
     raise InputError(
         f"{path}: no reader for {suffix or 'a file without a suffix'}; it can be a folder, or one of {known}"
     )
+
+
+def _read_document(
+    path: Path, identifier: str, words: int, notice: Notice, left_out: LeftOutCounter
+) -> Iterator[Passage]:
+    """Yield the passages of one document, whose ids are ``identifier#1``, ``identifier#2`` and so on."""
+    suffix = plain_suffix(path)
+    data = read_whole(path, MAX_DOCUMENT)
+    if not data.strip():
+        left_out.pass_over("empty", path)
+        return
+    if suffix not in _NO_TEXT_FILES:
+        refuse_binary(data, path)
+    passages, lost = read_beside(data, path, identifier, words, notice)
+    if not passages:
+        needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
+        left_out.unread(path, "without text", lost or f"{path} has no text{needs}")
+    elif lost:
+        notice(lost)
+    yield from passages
+
+
+def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
+    """The documents below a folder, in the order of their paths; what is none is counted.
+
+    Hidden files and folders are passed over, as are files of other kinds. Links to folders, and links to files outside
+    the folder, are not followed.
+    """
+    root = os.path.realpath(folder)
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        try:
+            with os.scandir(current) as scan:
+                entries = sorted(scan, key=lambda entry: entry.name)
+        except OSError as error:
+            why = error.strerror or str(error)
+            left_out.unread(current, "folders that cannot be opened", f"{current} cannot be opened: {why}")
+            continue
+        inner = []
+        for entry in entries:
+            path = Path(current, entry.name)
+            if _is_hidden(entry.name):
+                left_out.pass_over("hidden", path)
+            elif entry.is_symlink() and not _is_followed(entry, path, root, left_out):
+                continue
+            elif entry.is_dir(follow_symlinks=False):
+                inner.append(path)
+            elif plain_suffix(path) not in DOCUMENTS:
+                packed = plain_suffix(path)
+                kind = packed if packed in RECORD_SUFFIXES else path.suffix.lower()
+                left_out.pass_over(kind or "without a suffix", path)
+            elif not entry.is_file():
+                left_out.unread(path, "pipes or devices", f"{path} is no regular file")
+            elif len(path.relative_to(folder).as_posix()) > _LONGEST_PATH:
+                left_out.unread(path, "with too long a path", f"{path} has a path of over {_LONGEST_PATH} characters")
+            else:
+                yield path
+        waiting.extend(reversed(inner))
+
+
+def _is_hidden(name: str) -> bool:
+    # What Word keeps beside an open document is hidden on Windows, and no document.
+    return name.startswith((".", "~$"))
+
+
+def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftOutCounter) -> bool:
+    """Whether a link leads to a file in the folder; one that leads elsewhere is counted."""
+    try:
+        target = os.path.realpath(path, strict=True)
+        folder = entry.is_dir()
+    except OSError:
+        left_out.unread(path, "links that lead nowhere", f"{path} is a link that leads nowhere")
+        return False
+    if folder:
+        left_out.unread(path, "links to folders", f"{path} is a link to a folder, which is not followed")
+        return False
+    if plain_suffix(path) in DOCUMENTS and os.path.commonpath((root, target)) != root:
+        left_out.unread(path, "links out of the folder", f"{path} is a link to a file outside, which is not followed")
+        return False
+    if any(map(_is_hidden, os.path.relpath(target, root).split(os.sep))):
+        left_out.unread(path, "links to hidden files", f"{path} is a link to a hidden file, which is not followed")
+        return False
+    return True
+
+
+class ReadingProgress:
+    """Reports now and then how much of some files was read, as they lie on the disk; nothing where nobody wants it."""
+
+    def __init__(self, report: Progress | None, files: Iterable[Path]) -> None:
+        """Add up what there is to read."""
+        self._report, self._since = report, 0
+        self._in_all = 0 if report is None else sum(map(_size, files))
+        self._before = self._size = 0
+        self._stream: BinaryIO | None = None
+
+    def enter(self, path: Path) -> None:
+        """The files before are done, and this one is next."""
+        if self._report is not None:
+            self._before, self._size, self._stream = self._before + self._size, _size(path), None
+            self._now(self._report)
+
+    def through(self, passages: Iterator[Passage]) -> Iterator[Passage]:
+        """All passages that readers give, of the files that are entered meanwhile."""
+        if self._report is None:
+            yield from passages
+            return
+        while True:
+            with noticing_opened(self._opened):
+                passage = next(passages, None)
+            if passage is None:
+                return
+            self._since += 1
+            if self._since >= _EVERY:
+                self._now(self._report)
+            yield passage
+
+    def finish(self) -> None:
+        """All of it was read."""
+        if self._report is not None:
+            self._report(self._in_all, self._in_all)
+
+    def _opened(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def _now(self, report: Progress) -> None:
+        self._since = here = 0
+        if self._stream is not None:
+            here = self._size if self._stream.closed else self._stream.tell()
+        # A file that grew while it was read counts as it was.
+        report(min(self._before + min(here, self._size), self._in_all), self._in_all)
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0

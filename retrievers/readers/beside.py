@@ -162,7 +162,7 @@ def main() -> None:
 
 
 def _answer(outgoing: IO[bytes], head: dict[str, Any], data: bytes) -> dict[str, Any]:
-    from keqa.retrievers.readers.documents import passages_of
+    from keqa.retrievers.readers.formats import passages_of
 
     notices: list[str] = []
     rows: list[tuple[str, str, str, str]] = []

@@ -6,6 +6,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import os
 import re
 import zlib
@@ -13,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.readers.encodings import guess_encoding, mostly_utf8
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
 from keqa.storage.untrusted import MissingFileError, open_regular
@@ -42,6 +42,11 @@ LONGEST_TITLE: Final = 500
 
 DELIMITERS: Final = ",;\t|"
 """What parts the cells of CSV files."""
+
+DOCUMENTS: Final = (
+    *(".csv", ".docx", ".pptx", ".xlsx", ".epub", ".eml", ".htm", ".html", ".markdown", ".md", ".pdf", ".txt"),
+)
+"""The suffixes of documents, of which `keqa.retrievers.readers.formats` reads each."""
 
 READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 """What reading a file raises that is damaged, cut off or on a failing disk, packed ones included."""
@@ -87,16 +92,27 @@ _MAGIC = (
 _CONTROL = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 27})
 _CONTROL_SHARE = 0.05
 
+# So much of a text shows what it is in.
+_SAMPLE: Final = 200_000
+# The letters beyond ASCII in languages that Windows-1252 is for, as a share of all letters: French and German have less
+# than a tenth. In another alphabet that is read as Windows-1252 nearly all of them are.
+_WESTERN_SHARE: Final = 0.3
+# Those that are still met, by their script; a list, because what resembles one of them is often also some encoding that
+# nobody has used for decades.
+_OTHERS: Final = (
+    *("gb18030", "big5", "cp932", "euc_jp", "cp949"),
+    *("cp1251", "koi8_r", "cp866", "cp1253", "cp1255", "cp1256", "cp1250", "cp874"),
+)
+_BEYOND_ASCII: Final = bytes(range(128, 256))
+# A few bytes look like many things.
+_EVIDENCE: Final = 8
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
 
 class UnreadError(InputError):
-    """One file cannot be read, which is no reason to stop where it is one of many.
-
-    Attributes:
-        reason: What such files are counted as, such as ``binary``.
-    """
+    """One file cannot be read, which is no reason to stop where it is one of many; its reason is what it counts as."""
 
     def __init__(self, reason: str, message: str) -> None:
-        """Take the reason and the whole message."""
         self.reason = reason
         super().__init__(message)
 
@@ -106,10 +122,9 @@ class UnreadError(InputError):
 
 
 class RefusedError(Exception):
-    """A document is not what its name says, or more than is read: as what such files are counted, and what is wrong."""
+    """A document is not what its name says, or more than is read: as what it counts, and why, without its name."""
 
     def __init__(self, reason: str, message: str) -> None:
-        """Take the reason and what is wrong, without the file's name."""
         super().__init__(message)
         self.reason = reason
 
@@ -265,11 +280,37 @@ def _undecodable(name: str, why: str) -> UnreadError:
     return UnreadError("in an unknown encoding", f"{name} cannot be decoded: {why}; convert it to UTF-8 first")
 
 
-def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> CsvReader:
+def csv_reader(
+    lines: Iterable[str], delimiter: str, *, strict: bool = False, quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
+) -> CsvReader:
     """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
-    return csv.reader(lines, delimiter=delimiter, strict=strict)
+    return csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
+
+
+def csv_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] | InputError]]:
+    """The cells of each row, but blank ones, with the line that it begins on; a malformed row is its error."""
+    reader = csv_reader(lines, delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            last = f", up to line {reader.line_num}" if reader.line_num > number else ""
+            yield number, InputError(f"malformed CSV ({error}){last}")
+            continue
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            yield number, cells
+
+
+def malformed(error: Exception) -> str:
+    """What is wrong with some JSON: its form, its depth, or a number of thousands of digits."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"malformed JSON ({error.msg} at column {error.colno})"
+    return f"malformed JSON ({error})"
 
 
 def csv_delimiter(first_line: str) -> tuple[str, bool]:
@@ -306,3 +347,51 @@ def record_passages(identifier: str, title: object, text: object) -> Iterator[Pa
         return
     for number, piece in enumerate(split_text(body), start=1):
         yield Passage(f"{identifier}#{number}", heading, piece)
+
+
+def mostly_utf8(data: bytes) -> tuple[str, int] | None:
+    """The text of a file in UTF-8 with a few bytes that are not: cut off, or put together from several."""
+    text = data.decode("utf-8", errors="replace")
+    wrong = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
+    right = len(text) - len(text.encode("ascii", "ignore")) - wrong
+    return (text, wrong) if right > wrong else None
+
+
+def guess_encoding(data: bytes) -> str | None:
+    """The likely encoding of what is not in UTF-8: GB 18030, Windows-1252, or what charset-normalizer finds."""
+    if _looks_like_gb(data):
+        return "gb18030"
+    if _looks_western(data):
+        return "cp1252"
+    if len(data) - len(data.translate(None, _BEYOND_ASCII)) < _EVIDENCE:
+        return None
+    from charset_normalizer import from_bytes
+
+    # No character is cut where the sample ends with a line.
+    sample = data if len(data) <= _SAMPLE else data[: data.rfind(b"\n", 0, _SAMPLE) + 1] or data[:_SAMPLE]
+    best = from_bytes(sample, cp_isolation=list(_OTHERS)).best()
+    return None if best is None else codecs.lookup(best.encoding).name
+
+
+def _looks_western(data: bytes) -> bool:
+    try:
+        text = data.decode("cp1252")[:_SAMPLE]
+    except UnicodeDecodeError:
+        return False
+    letters = sum(map(str.isalpha, text))
+    accented = sum(character > "\x7f" and character.isalpha() for character in text)
+    return accented <= _WESTERN_SHARE * letters
+
+
+def _looks_like_gb(data: bytes) -> bool:
+    """Distinguish Chinese from accented Latin letters.
+
+    Both bytes of a common Chinese character are above 0xA0, while accented letters mostly stand between plain ones.
+    """
+    try:
+        text = data.decode("gb18030")
+    except UnicodeDecodeError:
+        return False
+    wide = [character.encode("gb18030") for character in text[:_SAMPLE] if character > "\x7f"]
+    common = sum(len(code) == 2 and min(code) > 0xA0 for code in wide)
+    return bool(wide) and common >= 0.7 * len(wide)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from keqa.errors import MissingExtraError
-from keqa.retrievers.base import LONGEST_HEADING
-from keqa.retrievers.readers.common import UnreadError, bom_encoding, decode
+from keqa.retrievers.base import LONGEST_HEADING, Notice
+from keqa.retrievers.readers.common import RefusedError, bom_encoding, decode
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
 from keqa.retrievers.text import one_line
 
@@ -38,21 +38,13 @@ _APART: Final = frozenset(("button", "label", "meter", "option", "output", "prog
 # it does not end: comments, declarations, scripts and styles.
 _OPENING = re.compile(r"<!--|<[!?]|<(script|style)(?=[\s/>])", re.IGNORECASE)
 _CLOSING: Final = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
-
-
 _HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 # What pages call the date on which they were changed, or else published.
 _DATES: Final = (
-    "article:modified_time",
-    "last-modified",
-    "dcterms.modified",
-    "article:published_time",
-    "date",
-    "dcterms.date",
-    "dc.date",
+    *("article:modified_time", "last-modified", "dcterms.modified"),
+    *("article:published_time", "date", "dcterms.date", "dc.date"),
 )
-
-
+# So many parts of a heading are read.
 _PARTS: Final = 50
 # So many bytes of a page may say what it is in.
 _DECLARED: Final = 4096
@@ -70,7 +62,7 @@ class _Heading(str):
     """A heading, where it begins; its text follows as any other."""
 
 
-def read_html(data: bytes, path: Path) -> Document:
+def read_html(data: bytes, path: Path, notice: Notice) -> Document:
     """A page, with an empty line between blocks."""
     try:
         from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
@@ -85,17 +77,15 @@ def read_html(data: bytes, path: Path) -> Document:
         try:
             soup = BeautifulSoup(text, "html.parser")
         except (RecursionError, AssertionError, ValueError, ParserRejectedMarkup) as error:
-            raise UnreadError("damaged", f"{path} cannot be read as HTML: {error}") from error
+            raise RefusedError("damaged", str(error)) from error
     titles = (found.get_text(" ") for found in (soup.title, soup.find("h1")) if found)
-    sections: list[Section] = []
-    heading, pieces = "", [""]
+    parts: list[tuple[str, list[str]]] = [("", [])]
     for piece in _pieces(soup, _NOT_TEXT.difference(_never_closed(soup, text))):
         if isinstance(piece, _Heading):
-            sections.append(Section("".join(pieces), heading))
-            heading, pieces = piece, [""]
+            parts.append((piece, []))
         else:
-            pieces.append(piece)
-    sections.append(Section("".join(pieces), heading))
+            parts[-1][1].append(piece)
+    sections = [Section("".join(pieces), heading) for heading, pieces in parts]
     return Document(given_title(*titles), [one for one in sections if one.text], _date(soup))
 
 
@@ -114,11 +104,9 @@ def _heading(element: Tag) -> str:
     from bs4.element import NavigableString, Tag
 
     # Not by `descendants`, which looks first for where they end, each time down to the bottom.
-    parts, waiting = [], [*element.contents[_PARTS::-1]]
-    for _ in range(_PARTS):
-        if not waiting:
-            break
-        one = waiting.pop()
+    parts, waiting, left = [], [*element.contents[_PARTS::-1]], _PARTS
+    while waiting and left:
+        one, left = waiting.pop(), left - 1
         if isinstance(one, Tag):
             waiting += one.contents[_PARTS::-1]
         elif isinstance(one, NavigableString):
@@ -168,17 +156,16 @@ def _is_title(element: Tag) -> bool:
 
 def _never_closed(page: BeautifulSoup, text: str) -> list[str]:
     """Which elements of `_CLOSED` a page opens more often than it closes, so that they hold more than is theirs."""
-    found = []
-    for name in _CLOSED:
-        ends = len(re.findall(rf"</{name}(?=[\s/>])|<{name}(?=[\s/])[^<>]*/>", text, re.IGNORECASE))
-        if len(page.find_all(name)) > ends:
-            found.append(name)
-    return found
+
+    def ends(name: str) -> int:
+        return len(re.findall(rf"</{name}(?=[\s/>])|<{name}(?=[\s/])[^<>]*/>", text, re.IGNORECASE))
+
+    return [name for name in _CLOSED if len(page.find_all(name)) > ends(name)]
 
 
 def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[str]:
     """The text of a page in order; elements may be nested as deeply as a page has room for."""
-    from bs4.element import NavigableString, PreformattedString, Tag
+    from bs4.element import PreformattedString, Tag
 
     waiting: list[PageElement | str] = [page]
     while waiting:
@@ -193,7 +180,5 @@ def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[str]:
             waiting.extend(reversed(one.contents))
             if one.name in _HEADINGS and (heading := _heading(one)):
                 yield _Heading(heading)
-        elif isinstance(one, NavigableString) and isinstance(one, PreformattedString):
-            continue
-        else:
+        elif not isinstance(one, PreformattedString):
             yield str(one)

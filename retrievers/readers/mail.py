@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import UnreadError, decode
+from keqa.retrievers.readers.common import RefusedError, decode
 from keqa.retrievers.readers.document import Document, Section, given_title
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.text import one_line
@@ -44,15 +44,13 @@ class _Bounded(Compat32):
 def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
     """A message, whose title is its subject."""
     if sum(1 for _ in _NESTED.finditer(data)) > _MOST_NESTED:
-        raise UnreadError("damaged", f"{path} has more than {_MOST_NESTED} parts that hold others")
+        raise RefusedError("damaged", f"it has more than {_MOST_NESTED} parts that hold others")
     message = message_from_bytes(data, policy=_Bounded())
-    head = [f"{name}: {words}." for name in _SHOWN if (words := _header(message, name))]
-    body = "\n\n".join(_texts(message, path, notice))
+    head = [f"{name}: {words}." for name in _SHOWN if (words := _plain(message[name] or ""))]
     named = [name for part in message.walk() if (name := _attached(part))]
-    lines = ["\n".join(head), body, *([f"Attachments: {', '.join(named)}."] if named else [])]
-    return Document(
-        given_title(_header(message, "Subject")), [Section("\n\n".join(filter(None, lines)))], front=_date(message)
-    )
+    parts = ["\n".join(head), *_texts(message, path, notice), f"Attachments: {', '.join(named)}." if named else ""]
+    text = "\n\n".join(filter(None, parts))
+    return Document(given_title(_plain(message["Subject"] or "")), [Section(text)], front=_date(message))
 
 
 def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:
@@ -69,7 +67,7 @@ def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:
         text = _decoded(part, path, notice)
         if part.get_content_type() == "text/html":
             # What the message says of its encoding goes before what the page says of its own.
-            page = read_html(b"\xef\xbb\xbf" + text.encode(), path)
+            page = read_html(b"\xef\xbb\xbf" + text.encode(), path, notice)
             text = "".join(section.text for section in page.sections)
         if text.strip():
             yield text.strip()
@@ -91,10 +89,6 @@ def _attached(part: Message) -> str:
         return ""
     unnamed = "an unnamed file" if part.get_content_disposition() == "attachment" else ""
     return _plain(part.get_filename() or unnamed)
-
-
-def _header(message: Message, name: str) -> str:
-    return _plain(message[name] or "")
 
 
 def _plain(given: object) -> str:

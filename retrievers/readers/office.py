@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
 
+from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, SMALL, RefusedError, UnreadError
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date, markdown_sections
@@ -29,19 +30,21 @@ _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
 # An asterisk of the text is escaped, and that of a list has a space behind it.
 _SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
+Converter = Callable[[bytes, Path, str, str], Document]
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
 
 
-def read_office(data: bytes, path: Path, suffix: str) -> Document:
-    """A document of one of `SUFFIXES`; what the libraries raise where they cannot read it is theirs."""
-    allow(_unpacked_size(data, path, suffix))
-    try:
+def _read(convert: Converter, suffix: str) -> Callable[[bytes, Path, Notice], Document]:
+    """A reader of documents of a suffix; what the libraries raise where they cannot read one is theirs."""
+
+    def read(data: bytes, path: Path, notice: Notice) -> Document:
+        allow(_unpacked_size(data, path, suffix))
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _refuse_hostile(archive, nested=suffix != ".docx")
             stated, changed = ("", "") if suffix == ".epub" else _properties(archive)
-        return _CONVERTERS[suffix](data, path, stated, iso_date(changed))
-    except RefusedError as error:
-        raise UnreadError(error.reason, f"{path} cannot be read as {suffix}: {error}") from error
+        return convert(data, path, stated, iso_date(changed))
+
+    return read
 
 
 def _unpacked_size(data: bytes, path: Path, suffix: str) -> int:
@@ -55,16 +58,14 @@ def _unpacked_size(data: bytes, path: Path, suffix: str) -> int:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-        raise UnreadError("damaged", f"{path} cannot be read as {suffix}: {error}") from error
+        raise RefusedError("damaged", str(error)) from error
     if any(entry.flag_bits & 1 for entry in entries):
         raise UnreadError("protected by a password", f"{path} is protected by a password")
     size = sum(entry.file_size for entry in entries)
     dense = size > SMALL and size > DENSEST * len(data)
     if size > MAX_DOCUMENT or len(entries) > _MOST_ENTRIES or dense:
-        raise UnreadError(
-            "too large",
-            f"{path} unpacks to {size:,} bytes in {len(entries):,} files from {len(data):,} bytes, more than is read",
-        )
+        claimed = f"{size:,} bytes in {len(entries):,} files from {len(data):,} bytes"
+        raise UnreadError("too large", f"{path} unpacks to {claimed}, more than is read")
     return size
 
 
@@ -85,17 +86,13 @@ def _refuse_hostile(archive: zipfile.ZipFile, *, nested: bool) -> None:
 def _is_deep(content: bytes) -> bool:
     depth = deepest = 0
 
-    def begin(name: str, attributes: object) -> None:
+    def move(by: int) -> None:
         nonlocal depth, deepest
-        depth += 1
+        depth += by
         deepest = max(depth, deepest)
 
-    def end(name: str) -> None:
-        nonlocal depth
-        depth -= 1
-
     parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = begin, end
+    parser.StartElementHandler, parser.EndElementHandler = lambda name, given: move(1), lambda name: move(-1)
     # What is no XML, such as a picture, is none at its first byte.
     with suppress(expat.ExpatError):
         parser.Parse(content, True)
@@ -220,11 +217,8 @@ def _plain(markdown: str) -> str:
     return _ESCAPE.sub(r"\1", "\n".join(lines))
 
 
-_CONVERTERS: Final[dict[str, Callable[[bytes, Path, str, str], Document]]] = {
-    ".docx": _word,
-    ".pptx": _slides,
-    ".xlsx": _sheets,
-    ".epub": _book,
+OFFICE: Final = {
+    suffix: _read(convert, suffix)
+    for suffix, convert in ((".docx", _word), (".pptx", _slides), (".xlsx", _sheets), (".epub", _book))
 }
-SUFFIXES: Final = tuple(_CONVERTERS)
-"""What this module reads."""
+"""The reader of each suffix."""

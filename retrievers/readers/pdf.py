@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import MissingExtraError
-from keqa.retrievers.base import LONGEST_HEADING
+from keqa.retrievers.base import LONGEST_HEADING, Notice
 from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError
 from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
@@ -34,7 +34,7 @@ _LARGER = 1.2
 _SHORTEST_TITLE = 4
 
 
-def read_pdf(data: bytes, path: Path) -> Document:
+def read_pdf(data: bytes, path: Path, notice: Notice) -> Document:
     """The pages of a PDF.
 
     Its title is the one it states, unless a program made it up; else what is set largest at the head of its first page.
@@ -56,13 +56,11 @@ def read_pdf(data: bytes, path: Path) -> Document:
         pages = _texts(reader, sized)
         about: Any = reader.metadata or {}
         stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
-    except UnreadError:
+    except (UnreadError, RefusedError):
         raise
-    except RefusedError as error:
-        raise UnreadError(error.reason, f"{path} cannot be read as PDF: {error}") from error
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
-        raise UnreadError("damaged", f"{path} cannot be read as PDF: {error}") from error
+        raise RefusedError("damaged", str(error)) from error
     title = given_title(stated, _largest(sized))
     return Document(title, _sections(pages, _headings(reader)), iso_date(changed))
 

@@ -5,7 +5,6 @@ That is ``psgs_w100.tsv`` with the columns id, text and title (Karpukhin et al.,
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,16 +13,7 @@ from typing import Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
-from keqa.retrievers.readers.beside import read_beside
-from keqa.retrievers.readers.common import (
-    MAX_DOCUMENT,
-    RECORD_WORDS,
-    csv_reader,
-    decode,
-    read_lines,
-    read_whole,
-    record_passages,
-)
+from keqa.retrievers.readers.common import csv_rows, decode, malformed, read_lines, record_passages
 from keqa.storage.redaction import visible_line
 
 TEXT_NAMES: Final = ("text", "contents", "content", "passage", "paragraph_text", "body")
@@ -52,13 +42,8 @@ def read_jsonl(path: Path, notice: Notice) -> Iterator[Passage]:
     return _passages(path, ((where, _parse(line, where)) for where, line in lines), notice)
 
 
-def read_json(path: Path, notice: Notice) -> Iterator[Passage]:
-    """Yield the passages of a JSON list of objects; it is read as a whole, by a process beside this one."""
-    yield from read_beside(read_whole(path, MAX_DOCUMENT), path, "", RECORD_WORDS, notice)[0]
-
-
 def json_passages(data: bytes, path: Path, notice: Notice) -> Iterator[Passage]:
-    """The passages of the content of such a file."""
+    """The passages of a JSON list of objects."""
     records = _parse(decode(data, str(path), notice).removeprefix("\ufeff"), str(path))
     if not isinstance(records, list):
         kind = type(records).__name__
@@ -70,12 +55,11 @@ def json_passages(data: bytes, path: Path, notice: Notice) -> Iterator[Passage]:
 def _parse(text: str, where: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        # In JSONL the text is one line, which the caller has named; in a JSON file the decoder knows the line.
-        line = "" if ", line " in where else f", line {error.lineno}"
-        raise InputError(f"{where}{line}: malformed JSON ({error.msg} at column {error.colno})") from error
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{where}: malformed JSON ({error})") from error
+        # In JSONL the text is one line, which the caller has named; in a JSON file the decoder knows the line.
+        of_line = ", line " in where
+        line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) and not of_line else ""
+        raise InputError(f"{where}{line}: {malformed(error)}") from error
 
 
 def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) -> Iterator[Passage]:
@@ -91,8 +75,15 @@ def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) ->
         found = list(record_passages(own or f"{path.name}#{number}", title, text))
         empty += not found
         yield from found
-    _report_empty(path, empty, notice)
-    _report_unread(path, sorted(unread), notice)
+    if empty:
+        notice(f"{path}: {empty} records without text were left out")
+    if unread:
+        named = ", ".join(visible_line(name)[:_LONGEST_NAME] for name in sorted(unread)[:_NAMED_FIELDS])
+        more = f" and {len(unread) - _NAMED_FIELDS:,} more" if len(unread) > _NAMED_FIELDS else ""
+        notice(
+            f"{path}: only the id, the title and the text of a record are read, not {named}{more}; "
+            "put into the text what is to be found"
+        )
 
 
 def _read_fields(record: Mapping[str, Any]) -> set[str | None]:
@@ -102,21 +93,6 @@ def _read_fields(record: Mapping[str, Any]) -> set[str | None]:
 
 def _first(names: Sequence[str], record: Mapping[str, Any]) -> str | None:
     return next((name for name in names if name in record), None)
-
-
-def _report_unread(path: Path, fields: Sequence[str], notice: Notice) -> None:
-    if fields:
-        named = ", ".join(visible_line(name)[:_LONGEST_NAME] for name in fields[:_NAMED_FIELDS])
-        more = f" and {len(fields) - _NAMED_FIELDS:,} more" if len(fields) > _NAMED_FIELDS else ""
-        notice(
-            f"{path}: only the id, the title and the text of a record are read, not {named}{more}; "
-            "put into the text what is to be found"
-        )
-
-
-def _report_empty(path: Path, empty: int, notice: Notice) -> None:
-    if empty:
-        notice(f"{path}: {empty} records without text were left out")
 
 
 def _title_and_text(record: Mapping[str, Any], where: str) -> tuple[str, str]:
@@ -152,43 +128,34 @@ def _identifier(record: Mapping[str, Any], where: str) -> str:
 
 def read_dpr(path: Path, notice: Notice) -> Iterator[Passage]:
     """Yield the passages of a tab-separated file, quoted as DPR writes it (a quote inside quotes is doubled)."""
-    rows = csv_reader((line for _, line in read_lines(path)), "\t", strict=True)
-    order: list[int] | None = None
-    further: list[str] = []
-    empty = 0
-    while True:
-        # A quoted field may span several lines.
-        first = rows.line_num + 1
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            raise InputError(f"{path}, line {first}: malformed ({error})") from error
-        if row is None:
-            break
-        if order is None:
-            order = _order(path, row)
-            further = [row[column].strip() for column in order[len(_COLUMNS) :]]
-            continue
-        if len(row) != len(order):
-            raise InputError(f"{path}, line {first}: {len(order)} columns are expected, {len(row)} were found")
-        identifier, text, title = (row[column] for column in order[:3])
-        if not identifier.strip():
-            raise InputError(f"{path}, line {first}: the id is empty")
-        empty += not text.strip()
-        yield from record_passages(identifier.strip(), title, text)
-    _report_empty(path, empty, notice)
-    _report_unread(path, further, notice)
+    return _passages(path, _dpr_records(path), notice)
 
 
-def _order(path: Path, header: list[str]) -> list[int]:
-    """Return the positions of id, text and title, then those of any further columns."""
-    names = [name.strip().lower() for name in header]
+def _dpr_records(path: Path) -> Iterator[tuple[str, Any]]:
+    names: list[str] = []
+    for number, row in csv_rows((line for _, line in read_lines(path)), "\t"):
+        where = f"{path}, line {number}"
+        if isinstance(row, InputError):
+            raise InputError(f"{where}: {row}")
+        if not names:
+            names = _columns(row, where)
+        elif len(row) != len(names):
+            raise InputError(f"{where}: {len(names)} columns are expected, {len(row)} were found")
+        else:
+            record = dict(zip(names, row, strict=True))
+            if not record["id"].strip():
+                raise InputError(f"{where}: the id is empty")
+            yield where, record
+
+
+def _columns(header: list[str], where: str) -> list[str]:
+    """The names of the columns, of which id, text and title may have capitals."""
+    names = [name.strip() for name in header]
+    names = [name.lower() if name.lower() in _COLUMNS else name for name in names]
     missing = [name for name in _COLUMNS if name not in names]
     if missing:
         found = ", ".join(name[:40] for name in header[:10])
         raise InputError(
-            f"{path}, line 1: the columns id, text and title are expected; "
-            f"there is no {' and no '.join(missing)} in: {found}"
+            f"{where}: the columns id, text and title are expected; there is no {' and no '.join(missing)} in: {found}"
         )
-    wanted = [names.index(name) for name in _COLUMNS]
-    return wanted + [position for position in range(len(names)) if position not in wanted]
+    return names

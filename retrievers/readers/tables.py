@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
@@ -66,10 +66,11 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
 def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator[list[str]]:
     """The cells of each row; a quote that nothing closes is a character, and takes in no other row."""
     lines = list(io.StringIO(text, newline=""))
-    begun = 0
-    for _ in range(_MOST_OPEN):
+    begun = opened = 0
+    while begun < len(lines):
         # The line beyond the last one is a row of its own, unless a quote is open there.
-        reader = csv_reader([*lines[begun:], "\n"], delimiter)
+        literally: Literal[0, 3] = csv.QUOTE_NONE if opened >= _MOST_OPEN else csv.QUOTE_MINIMAL
+        reader = csv_reader([*lines[begun:], "\n"], delimiter, quoting=literally)
         start = begun
         try:
             for row in reader:
@@ -79,16 +80,11 @@ def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator
                 yield row
         except csv.Error as error:
             raise UnreadError("damaged", f"{path}, line {start + reader.line_num}: malformed ({error})") from error
-        if begun == len(lines):
-            return
-        notice(f"{path}, line {begun + 1}: a quote that is not closed was read as a character")
-        yield from _literally(lines[begun : begun + 1], delimiter)
-        begun += 1
-    yield from _literally(lines[begun:], delimiter)
-
-
-def _literally(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
-    return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        if begun < len(lines):
+            opened += 1
+            notice(f"{path}, line {begun + 1}: a quote that is not closed was read as a character")
+            yield from csv.reader(lines[begun : begun + 1], delimiter=delimiter, quoting=csv.QUOTE_NONE)
+            begun += 1
 
 
 def _delimiter(sample: str) -> str:

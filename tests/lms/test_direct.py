@@ -15,7 +15,7 @@ from openai_server import FaultPlan, OpenAIServer, markers
 
 from keqa.lms import adapter, build_lm, served
 from keqa.lms.direct import is_direct
-from keqa.programs.calls.session import Meter
+from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
 
 pytestmark = pytest.mark.server
@@ -75,7 +75,7 @@ def asked(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, model: str, *, 
         if not direct:
             patch.setattr(served, "is_direct", lambda request: False)
         lm = build_lm(model, api_base=server.api_base, api_key="secret", cache=False, num_retries=0)
-        meter, error, answers = Meter(None), None, None
+        meter, error, answers = CallMeter(None), None, None
         with dspy.context(lm=lm, adapter=adapter(), usage_tracker=meter):
             try:
                 found = dspy.Predict(AnswerQuiz)(quiz="Capital of Norwäy?", config=config)

@@ -2,6 +2,7 @@ import json
 import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import dspy
 import pytest
@@ -30,39 +31,43 @@ def ask(lm: dspy.LM, quiz: str = "q", **config: object) -> dspy.Prediction:
         return dspy.Predict(AnswerQuiz)(quiz=quiz, config=config)
 
 
-@pytest.mark.parametrize("model", ["", "nonsense", "foo/bar", "openai/", "keqa/", "transformers/"])
-def test_what_is_no_model_string_is_reported_with_examples(model: str) -> None:
-    with pytest.raises(ConfigurationError, match="openai/gpt-4o-mini"):
-        build_lm(model)
-
-
-def test_a_language_model_is_named_by_a_text() -> None:
-    with pytest.raises(ConfigurationError, match=r"is named by a text, such as openai/gpt-4o-mini, .*; not None"):
-        build_lm(None)  # type: ignore[arg-type]
-
-
-def test_an_error_for_a_hub_name_at_a_server_says_how_to_write_it() -> None:
-    with pytest.raises(ConfigurationError, match="write hosted_vllm/Qwen/Qwen3-8B"):
-        build_lm("Qwen/Qwen3-8B", api_base="http://127.0.0.1:1/v1")
+KEY = "set {} in the environment"
+WHOLE = "a whole number of 0 or more"
 
 
 @pytest.mark.parametrize(
-    ("model", "names"),
+    ("model", "setting", "message"),
     [
-        ("openai/gpt-4o-mini", "OPENAI_API_KEY"),
-        ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),
-        ("gemini/gemini-2.5-flash", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+        *(
+            (model, {}, "openai/gpt-4o-mini")
+            for model in ("", "nonsense", "foo/bar", "openai/", "keqa/", "transformers/")
+        ),
+        (None, {}, "is named by a text, such as openai/gpt-4o-mini"),
+        ("Qwen/Qwen3-8B", {"api_base": "http://127.0.0.1:1/v1"}, "write hosted_vllm/Qwen/Qwen3-8B"),
+        ("openai/gpt-4o-mini", {}, KEY.format("OPENAI_API_KEY")),
+        ("anthropic/claude-haiku-4-5", {}, KEY.format("ANTHROPIC_API_KEY")),
+        ("gemini/gemini-2.5-flash", {}, KEY.format("GOOGLE_API_KEY or GEMINI_API_KEY")),
+        ("hosted_vllm/some", {}, "needs the server's address"),
+        ("keqa/tiny", {"api_base": "http://127.0.0.1:1/v1"}, "takes no api_base"),
+        ("openai/m", {"num_retries": "x"}, f"num_retries='x' does not fit: give {WHOLE}"),
+        ("openai/m", {"num_retries": None}, f"num_retries=None does not fit: give {WHOLE}"),
+        ("openai/m", {"num_retries": -1}, f"num_retries=-1 does not fit: give {WHOLE}"),
+        ("openai/m", {"timeout": -1}, "timeout=-1 does not fit: give a number above 0"),
+        ("openai/m", {"timeout": 0}, "timeout=0 does not fit: give a number above 0"),
+        ("openai/m", {"timeout": float("inf")}, "timeout=inf does not fit: give a number above 0"),
+        ("openai/m", {"max_tokens": 0}, "max_tokens=0 does not fit: give a whole number of 1 or more"),
+        ("openai/m", {"max_tokens": True}, "max_tokens=True does not fit: give a whole number of 1 or more"),
+        ("openai/m", {"temperature": "hot"}, "temperature='hot' does not fit: give a number of 0 or more"),
     ],
 )
-def test_a_missing_key_is_named(model: str, names: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"set {names} in the environment"):
-        build_lm(model)
-    assert build_lm(model, api_key="given").model == model
+def test_what_cannot_be_built_is_refused_before_any_call(model: str, setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        build_lm(model, **setting)
 
 
-def test_vllm_without_an_address_is_reported() -> None:
-    with pytest.raises(ConfigurationError, match="needs the server's address"):
-        build_lm("hosted_vllm/some")
+def test_a_key_may_be_given_and_a_provider_without_seeds_is_not_sent_one() -> None:
+    lms = [build_lm(model, api_key="k") for model in ("openai/gpt-4o-mini", "anthropic/claude-haiku-4-5")]
+    assert [lm.kwargs.get("additional_drop_params") for lm in lms] == [None, ["seed"]]
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "hosted_vllm/some", "keqa/tiny", "transformers/of/mine"])
@@ -75,31 +80,6 @@ def test_a_bad_address_is_reported_without_its_secret(address: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         build_lm("openai/x", api_base=address)
     assert "secret@" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"num_retries": "x"}, "num_retries='x' does not fit: give a whole number of 0 or more"),
-        ({"num_retries": None}, "num_retries=None does not fit: give a whole number of 0 or more"),
-        ({"num_retries": -1}, "num_retries=-1 does not fit: give a whole number of 0 or more"),
-        ({"timeout": -1}, "timeout=-1 does not fit: give a number above 0"),
-        ({"timeout": 0}, "timeout=0 does not fit: give a number above 0"),
-        ({"timeout": float("inf")}, "timeout=inf does not fit: give a number above 0"),
-        ({"max_tokens": 0}, "max_tokens=0 does not fit: give a whole number of 1 or more"),
-        ({"max_tokens": True}, "max_tokens=True does not fit: give a whole number of 1 or more"),
-        ({"temperature": "hot"}, "temperature='hot' does not fit: give a number of 0 or more"),
-    ],
-)
-def test_a_number_that_cannot_be_is_refused_before_any_call(setting: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{re.escape(message)}$"):
-        build_lm("openai/m", api_base="http://127.0.0.1:9/v1", api_key="none", **setting)  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-def test_a_model_in_this_process_takes_no_address(tiny_folder: Path) -> None:
-    with pytest.raises(ConfigurationError, match="takes no api_base"):
-        build_lm(f"transformers/{tiny_folder}", api_base="http://127.0.0.1:1/v1")
 
 
 @pytest.mark.server
@@ -172,11 +152,6 @@ def test_n_is_for_providers_that_have_it(tiny_folder: Path) -> None:
     assert not supports_n(build_lm("anthropic/claude-haiku-4-5", api_key="k"))
     assert not supports_n(build_lm("ollama_chat/qwen3"))
     assert not supports_n(build_lm(f"transformers/{tiny_folder}"))
-
-
-def test_a_provider_without_seeds_is_not_sent_one() -> None:
-    assert build_lm("anthropic/claude-haiku-4-5", api_key="k").kwargs["additional_drop_params"] == ["seed"]
-    assert "additional_drop_params" not in build_lm("openai/gpt-4o-mini", api_key="k").kwargs
 
 
 def test_a_changed_checkpoint_has_another_name(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from servers.openai_server import BODY_FAULTS, FaultPlan, OpenAIServer, markers
 from keqa.lms import adapter, build_lm, supports_n
 from keqa.lms.faults import LONGEST_WAIT, known
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.calls.session import Meter
+from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
 
 pytestmark = pytest.mark.server
@@ -108,13 +108,13 @@ def test_what_is_no_reply_is_not_kept(memory_cache: object) -> None:
 @pytest.mark.parametrize("model", ROUTES)
 def test_every_attempt_is_counted_as_sent(model: str) -> None:
     with failing("500", first=2) as server:
-        meter = Meter(None)
+        meter = CallMeter(None)
         with dspy.context(usage_tracker=meter):
             ask(built(server, model, num_retries=2))
         assert meter.calls == server.count == 3
     for kind in ("500", "no choices", "close"):
         with failing(kind) as server:
-            meter = Meter(None)
+            meter = CallMeter(None)
             with dspy.context(usage_tracker=meter), pytest.raises(dspy.LMError):
                 ask(built(server, model, num_retries=1))
             assert meter.calls == server.count == 2

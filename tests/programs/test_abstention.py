@@ -47,19 +47,16 @@ def test_signals_of_memory_and_of_passages():
     )
 
 
-def test_what_the_gate_measured_is_taken_before_the_votes_and_kept_between_0_and_1():
+def test_signals_of_other_records():
+    # What the gate measured is taken before the votes, and kept between 0 and 1.
     quiz = REMEMBERED.model_copy(update={"certainty": 7.5})
     assert record_signals(RECORD.model_copy(update={"quizzes": [quiz]}))["memory, least"] == 1.0
-
-
-def test_a_method_without_quizzes_is_known_by_its_passages():
+    # A method without quizzes is known by its passages.
     record = QuestionRecord(question="Who?", passages=[passage("It is Ann.")], answer="Ann", answer_source="passages")
     found = record_signals(record)
     assert (found["stated in passages, mean"], found["from passages"], found["quizzes"]) == (1.0, 1.0, 0.0)
     assert found.keys() == record_signals(RECORD).keys()
-
-
-def test_what_answered_the_question_itself_counts_where_the_quizzes_did_not_settle_it():
+    # What answered the question itself counts where the quizzes did not settle it.
     fallback = QuizRecord(index=0, text="Who?", answer="Oslo", source="closed_book")
     found = record_signals(RECORD.model_copy(update={"fallback": fallback}))
     assert (found["unsupported"], found["fell back"], found["memory, least"]) == (1.0, 1.0, 1.0)
@@ -77,33 +74,24 @@ def test_confidence():
     assert confidence(0.25).of(RECORD) == pytest.approx(0.7310585786300049)
     assert confidence(9).of(RECORD.model_copy(update={"answer": "unknown"})) == 0.0
     assert words_of(RECORD) == "who? who? where does #<number> live?"
+    # The words of a follow-up are those of the question that was answered.
+    assert words_of(QuestionRecord(question="And she?", standalone="Where does Ann live?")) == "where does <name> live?"
 
 
 def withholding(threshold, bias=0.25):
     return Abstention(confidence(bias), threshold, 0.1, 0.1, "digest")
 
 
-def test_an_answer_is_given_from_the_threshold_on():
-    exact = confidence(0.25).of(RECORD)
-    given = withholding(exact).applied(RECORD)
+def test_an_answer_is_given_from_the_threshold_on_and_withheld_below():
+    explained, exact = RECORD.model_copy(update={"explanation": "Ann lives in Oslo."}), confidence(0.25).of(RECORD)
+    given = withholding(exact).applied(explained)
     assert (given.answer, given.answer_source, given.withheld, given.confidence) == ("Oslo", "summary", None, exact)
-
-
-def test_an_answer_below_it_is_withheld_and_stays_in_the_record():
-    held = withholding(0.74).applied(RECORD)
-    assert (held.answer, held.answer_source, held.withheld) == (WITHHELD, "withheld", "Oslo")
+    assert given.explanation == "Ann lives in Oslo."
+    # It stays in the record, and nothing beside it gives it away.
+    held = withholding(0.74).applied(explained)
+    assert (held.answer, held.answer_source, held.withheld, held.explanation) == (WITHHELD, "withheld", "Oslo", "")
     assert abstained(held)
     assert QuestionRecord.model_validate_json(held.model_dump_json()) == held
-
-
-def test_nothing_beside_the_answer_gives_it_away():
-    explained = RECORD.model_copy(update={"explanation": "Ann lives in Oslo."})
-    assert withholding(0.74).applied(explained).explanation == ""
-    assert withholding(0.5).applied(explained).explanation == "Ann lives in Oslo."
-
-
-def test_the_words_of_a_follow_up_are_those_of_the_question_that_was_answered():
-    assert words_of(QuestionRecord(question="And she?", standalone="Where does Ann live?")) == "where does <name> live?"
 
 
 @pytest.mark.parametrize("unknown", [RECORD.model_copy(update={"answer": "unknown"}), *FINDINGS.values()])

@@ -4,7 +4,7 @@ import time
 from contextlib import contextmanager
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import dspy
 import pytest
@@ -27,7 +27,6 @@ from keqa.programs.gates import (
 )
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
-from keqa.retrievers.text import shown
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
 GATES = list(registry.GATES.values())
@@ -60,18 +59,12 @@ class OwnGate:
     [
         ({"tries": 1.5}, "KEQA: tries must be a whole number from 1 to 1,000, not 1.5"),
         ({"tries": True}, "KEQA: tries must be a whole number from 1 to 1,000, not True"),
-        ({"tries": 10**9}, "KEQA: tries must be a whole number from 1 to 1,000, not 1000000000"),
         ({"tries": 10**5000}, "KEQA: tries must be a whole number from 1 to 1,000, not a value of the type int"),
         ({"top_k": "5"}, "KEQA: top_k must be a whole number from 1 to 1,000, not '5'"),
         ({"pick": "maybe"}, "KEQA: pick must be True or False, not 'maybe'"),
-        ({"seed": "abc"}, "KEQA: seed must be a whole number of at most 64 bits, not 'abc'"),
-        ({"workers": "abc"}, "KEQA: workers must be a whole number from 1 to 1,000, not 'abc'"),
         ({"temperature": float("nan")}, "KEQA: temperature must be a number above 0 and at most 10, not nan"),
-        ({"temperature": 0}, "KEQA: temperature must be a number above 0 and at most 10, not 0"),
         ({"top_p": 2}, "KEQA: top_p must be a number above 0 and at most 1 or None, not 2"),
         ({"threshold": 0}, "KEQA: threshold must be a number above 0 and at most 1, such as 0.8 or '4/5', not 0"),
-        ({"max_quizzes": 1000}, "KEQA: max_quizzes must be a whole number from 1 to 100, not 1000"),
-        ({"max_question_chars": 10**9}, "from 1 to 1,000,000, not 1000000000"),
         ({"select": "both"}, "KEQA: select must be True, False, 'beside' or 'instead', not 'both'"),
         ({"on_nothing_helpful": "?"}, "must be 'largest_cluster', 'closed_book' or 'top_passage', not '?'"),
         ({"unanswered": "no"}, "KEQA: unanswered must be 'say', 'guess', 'raise' or None, not 'no'"),
@@ -108,27 +101,16 @@ def test_a_method_that_searches_says_that_it_has_no_retriever(scripted):
         baselines.AlwaysRetrieve(None)("Where?")
 
 
-def test_a_wrong_retriever_is_named_by_its_type():
-    with pytest.raises(ConfigurationError, match="takes or None, not a value of the type object;"):
-        KEQA(object())
-
-
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_argument_of_every_method_is_in_the_schema(cls):
-    assert "lms" in inspect.signature(cls.__init__).parameters
+@pytest.mark.parametrize("cls", [*CLASSES, *GATES], ids=lambda cls: cls.__name__)
+def test_every_argument_of_every_method_and_gate_is_in_the_schema(cls):
+    required = {"retriever": None, "threshold": "1/2", "cut": 0.5, "golds": {}, "model": make_model()}
+    given = {
+        key: required[key] for key in arguments_of(cls) if key in required and (cls in GATES or key == "retriever")
+    }
+    assert cls in GATES or "lms" in inspect.signature(cls.__init__).parameters
     for name in arguments_of(cls):
         with pytest.raises(ConfigurationError, match=rf"^{cls.__name__}: {name} must be"):
-            cls(**{"retriever": None, name: object()} if "retriever" in arguments_of(cls) else {name: object()})
-
-
-@pytest.mark.parametrize("cls", GATES, ids=lambda cls: cls.__name__)
-def test_every_argument_of_every_gate_is_in_the_schema(cls):
-    for name in arguments_of(cls):
-        with pytest.raises(ConfigurationError, match=rf"{name} must be"):
-            check(cls, {name: object()}, cls.__name__)
-        required = {"threshold": "1/2", "cut": 0.5, "golds": {}, "model": make_model()}
-        with pytest.raises(ConfigurationError, match=rf"^{cls.__name__}: {name} must be"):
-            cls(**{key: value for key, value in required.items() if key in arguments_of(cls)} | {name: object()})
+            cls(**given | {name: object()})
 
 
 def test_thresholds_of_gates_are_exact_whatever_they_are_written_as():
@@ -154,39 +136,21 @@ def test_a_threshold_that_is_no_number_of_a_setting_is_refused_at_once(written):
     assert time.monotonic() - begun < 5
 
 
-@pytest.mark.parametrize("workers", ["abc", 0, 1.5, True, 10**6, None])
-def test_how_many_calls_may_be_in_flight(workers):
-    with pytest.raises(ConfigurationError, match="CallLimiter: workers must be a whole number from 1 to 1,000"):
-        CallLimiter(workers)
+def test_how_many_calls_and_questions_may_be_in_work():
+    for number in ("abc", 0, 1.5, True, 10**6, None):
+        with pytest.raises(ConfigurationError, match="CallLimiter: workers must be a whole number from 1 to 1,000"):
+            CallLimiter(number)
+        with pytest.raises(ConfigurationError, match=r"^answer_many: in_flight must be a whole number from 1 to 1,000"):
+            baselines.ClosedBook().answer_many(["Where?"], in_flight=number)
 
 
-@pytest.mark.parametrize("questions", ["Where?", b"Where?", {"question": "Where?"}, 3, None])
-def test_many_questions_are_not_one(questions):
-    with pytest.raises(InputError, match="answer_many takes a list of questions"):
-        baselines.ClosedBook().answer_many(questions)
-
-
-def test_a_table_of_questions_is_refused_with_how_to_give_its_rows():
+def test_many_questions_are_neither_one_nor_a_table():
+    for questions in ("Where?", b"Where?", {"question": "Where?"}, 3, None):
+        with pytest.raises(InputError, match="answer_many takes a list of questions"):
+            baselines.ClosedBook().answer_many(questions)
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(
-        InputError, match=r"^answer_many takes a list of questions, not a DataFrame: give its rows, df\.to"
-    ):
+    with pytest.raises(InputError, match=r"^answer_many takes .*, not a DataFrame: give its rows, df\.to"):
         baselines.ClosedBook().answer_many(pandas.DataFrame({"question": ["Where?"]}))
-
-
-@pytest.mark.parametrize("in_flight", ["abc", 0, 1.5, 10**6])
-def test_how_many_questions_may_be_in_work(in_flight):
-    with pytest.raises(ConfigurationError, match=r"^answer_many: in_flight must be a whole number from 1 to 1,000"):
-        baselines.ClosedBook().answer_many(["Where?"], in_flight=in_flight)
-
-
-def test_what_is_no_question_fails_by_itself(scripted):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
-    with dspy.context(lm=lm):
-        outcomes = list(baselines.ClosedBook().answer_many(["Where?", 3, b"Where?", {"question": ["x"]}, {}, object()]))
-    outcomes.sort(key=lambda outcome: outcome.position)
-    assert [outcome.answer for outcome in outcomes] == ["Oslo", None, None, None, None, None]
-    assert all(isinstance(outcome.error, InputError) for outcome in outcomes[1:])
 
 
 def test_a_new_argument_takes_an_annotation_and_nothing_else():
@@ -207,41 +171,12 @@ def test_a_new_argument_takes_an_annotation_and_nothing_else():
         Base(colours="red")
 
 
-@pytest.mark.parametrize(
-    ("hint", "value", "allowed"),
-    [
-        (int, "3", "int"),
-        (str, 3, "text"),
-        (bool, 1, "True or False"),
-        (dict, [], "dict"),
-        (list[int], {}, "list"),
-        (Fraction, "1/2", "Fraction"),
-        (int | None, "3", "int or None"),
-        (Literal["a", "b"] | None, "c", "'a', 'b' or None"),
-        (Annotated[int, "of no meaning here"], "3", "int"),
-        (Annotated[int | None, TopK.__metadata__[0]], "3", "a whole number from 1 to 1,000"),
-    ],
-)
-def test_a_message_says_what_a_plain_type_allows(hint, value, allowed):
+def taking(hint):
     def called(given):
         """Takes one argument."""
 
     called.__annotations__["given"] = hint
-    with pytest.raises(ConfigurationError) as refused:
-        check(called, {"given": value}, "called")
-    assert str(refused.value) == f"called: given must be {allowed}, not {value!r}"
-
-
-def test_what_has_no_annotation_is_passed_on_unread():
-    def called(top_k: TopK, other=None):
-        """Takes two."""
-
-    own = object()
-    assert check(called, {"top_k": 3, "other": own, "further": "x"}, "called") == {
-        "top_k": 3,
-        "other": own,
-        "further": "x",
-    }
+    return called
 
 
 @pytest.mark.parametrize(
@@ -266,10 +201,7 @@ def test_what_has_no_annotation_is_passed_on_unread():
     ],
 )
 def test_the_ends_of_each_range(hint, least, greatest, below, above):
-    def called(given):
-        """Takes one argument."""
-
-    called.__annotations__["given"] = hint
+    called = taking(hint)
     for allowed in (least, greatest):
         assert check(called, {"given": allowed}, "called") == {
             "given": exact(allowed) if "Fraction" in str(hint) else allowed
@@ -280,60 +212,23 @@ def test_the_ends_of_each_range(hint, least, greatest, below, above):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x" * 78, repr("x" * 78)),
-        ("x" * 79, "'" + "x" * 76 + "..."),
-        ("a\n b", repr("a\n b")),
-        (SimpleNamespace(a=1), "namespace(a=1)"),
-    ],
-)
-def test_how_a_message_shows_a_value(value, text):
-    assert shown(value) == text
-    assert len(shown(value)) <= 80
-
-
-def test_a_value_whose_text_has_lines_is_shown_on_one_and_one_without_a_text_by_its_type():
-    class Lines:
-        def __repr__(self):
-            return "first\n   second"
-
-    class Broken:
-        def __repr__(self):
-            raise RuntimeError
-
-    assert shown(Lines()) == "first second"
-    assert shown(Broken()) == "a value of the type Broken"
-
-
-@pytest.mark.parametrize(
     "text",
     [
         "rag:top_k=abc",
-        "rag:top_k=1.5",
-        "rag:top_k=true",
         "rag:top_k=1000000",
         "keqa:pick=maybe",
-        "keqa:seed=abc",
         "keqa:tries=true",
-        "keqa:tries=1000000000",
         "keqa:temperature=NaN",
         "keqa:temperature=1e999",
-        "keqa:top_p=2",
-        "keqa:workers=abc",
         "keqa:threshold=1e-999999999",
         "keqa:tries=" + "[" * 100_000,
         "gate-votes:threshold=1e-999999999",
-        "gate-certainty:form=other",
         "gate-certainty:over=5",
-        "gate-random:threshold=2",
-        "gate-random:seed=abc",
         "gate-oracle:golds=x",
         "gate-votes:name=x",
         "rowen:language=",
         "rag:top_k=5,top_k=6",
         "rag:top_k=5\x1b[2J",
-        "self-rag:support_weight=-1",
     ],
 )
 def test_a_specification_that_cannot_work_is_one_line_that_names_it(retriever, text):
@@ -400,12 +295,3 @@ def test_any_text_of_any_specification_makes_a_program_or_a_known_error(argument
     method, name = argument
     with one_line_at_most():
         check_arguments(parse_spec(f"{method.name}:{name}={text}"))
-
-
-def test_what_has_a_method_by_name_only_is_refused():
-    """A retriever's search has to be callable; language models need not be."""
-    with pytest.raises(ConfigurationError, match="retriever must be an index, or another retriever or function"):
-        KEQA(SimpleNamespace(search="text"))
-    KEQA(None, lms=SimpleNamespace(task=None, consistency=None, utility=None))
-    with pytest.raises(ConfigurationError, match="lms must be an object with the language models task, consistency"):
-        KEQA(None, lms=SimpleNamespace(task=None, consistency=None))

@@ -13,7 +13,7 @@ from keqa.lms.local.provider import InProcessLM
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import Predictor, demos_of, fixed_for
+from keqa.programs.predictor import fixed_for
 from keqa.programs.saving.folder import load, save
 from keqa.signatures.markers import sections
 
@@ -69,21 +69,6 @@ def test_a_language_model_fine_tuned_here_is_shown_none(scripted: Any, tmp_path:
     assert fixed_for("AnswerQuiz", signatures.AnswerQuiz, tuned.copy(temperature=0.7)) == []
 
 
-def test_they_are_shown_by_the_language_model_of_the_settings_too(scripted: Any) -> None:
-    lm, engine = scripted(reply)
-    with dspy.context(lm=lm):
-        ClosedBook()(question="Who?")
-    assert ROMEO in engine.prompts[0]
-
-
-async def test_they_are_shown_from_within_an_event_loop(scripted: Any) -> None:
-    lm, engine = scripted(reply)
-    program = ClosedBook()
-    program.set_lm(lm)
-    await program.acall(question="Who?")
-    assert ROMEO in engine.prompts[0]
-
-
 @pytest.mark.parametrize("make", [ClosedBook, lambda **settings: KEQA(None, **settings)])
 def test_they_can_be_switched_off(scripted: Any, make: Any) -> None:
     lm, engine = scripted(reply)
@@ -119,26 +104,6 @@ def test_with_a_utility_reference_the_judge_is_shown_nothing_else(scripted: Any,
         assert ("Hamlet" in asked["JudgeUtility"]) is shown
 
 
-def test_a_signature_of_other_fields_has_none(scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    assert fixed_for("AnswerQuestion", dspy.Signature("question -> answer, doubt"), lm) == []
-
-
-def test_new_instructions_keep_them(scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    predictor = Predictor(signatures.AnswerQuestion)
-    predictor.set_lm(lm)
-    predictor.signature = predictor.signature.with_instructions("Answer.")
-    assert len(demos_of(predictor)) == 4
-
-
-def test_a_plain_predictor_of_dspy_shows_none(scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    predictor = dspy.Predict(signatures.AnswerQuestion)
-    predictor.set_lm(lm)
-    assert demos_of(predictor) == []
-
-
 def test_what_answers_depend_on_tells_them_apart(scripted: Any) -> None:
     lm, _ = scripted(reply)
     programs = [ClosedBook(demonstrations=shown) for shown in (True, False)]
@@ -152,15 +117,6 @@ def test_what_answers_depend_on_tells_them_apart(scripted: Any) -> None:
     assert program_fingerprint(programs[0]) == program_fingerprint(programs[1]) == off
 
 
-def test_they_are_no_part_of_what_was_learned(scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    program = KEQA(None)
-    program.set_lm(lm)
-    program(question="Who?")
-    assert not any(predictor.demos for predictor in program.predictors())
-    assert not any(state.get("demos") for state in program.dump_state().values())
-
-
 def test_a_saved_program_keeps_the_switch(tmp_path: Any, scripted: Any) -> None:
     lm, _ = scripted(reply)
     for shown in (True, False):
@@ -170,25 +126,9 @@ def test_a_saved_program_keeps_the_switch(tmp_path: Any, scripted: Any) -> None:
         assert any(demonstrations_of(program).values()) is shown
 
 
-def test_the_switch_survives_copies(scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    program = KEQA(None, demonstrations=False)
-    program.set_lm(lm)
-    for copied in (program.deepcopy(), program.reset_copy()):
-        assert not any(demonstrations_of(copied).values())
-
-
 def test_only_a_trajectory_holds_markers() -> None:
     lm = dspy.LM("other/model", engine="litellm")
     for name in signatures.__all__:
         for demo in fixed_for(name, getattr(signatures, name), lm):
             texts = {field: str(value) for field, value in demo.items() if field != "trajectory"}
             assert not any(list(sections(text)) for text in texts.values())
-
-
-def test_a_predictor_is_shown_them_by_the_language_model_of_the_call(scripted: Any) -> None:
-    lm, engine = scripted(reply)
-    predictor = Predictor(signatures.AnswerQuestion)
-    predictor.set_lm(shipped())
-    predictor(question="Who?", lm=lm)
-    assert ROMEO in engine.prompts[0]

@@ -159,7 +159,3 @@ def test_the_program_that_ships_tells_what_it_learned_from():
     demos = [(p.signature, demo) for p in program.predictors() for demo in p.demos]
     assert demos
     assert all(program.learned.demonstrations[demonstration_digest(demo, signature)] for signature, demo in demos)
-
-
-def test_an_uncompiled_program_has_learned_nothing():
-    assert ClosedBook().learned == NOTHING == LearnedQuestions()

@@ -51,9 +51,3 @@ def test_changed_settings_count():
 def test_who_chooses_how_to_send_is_obeyed(settings):
     lm = dspy.LM("openai/m", **settings)
     assert as_served(lm) is lm
-
-
-def test_a_language_model_of_another_class_stays_as_it_is(scripted):
-    lm, _ = scripted(lambda *_: "")
-    for one in (lm, None, keqa.build_lm("openai/m", api_base="http://127.0.0.1:1/v1")):
-        assert as_served(one) is one

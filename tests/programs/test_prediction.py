@@ -13,7 +13,6 @@ import pytest
 from dspy.streaming.streamify import streaming_response
 
 from keqa.programs import KEQA
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.prediction import AnswerPrediction
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.sources import sources_of
@@ -111,20 +110,6 @@ def test_evaluate_and_parallel(program, tmp_path):
     assert [row["sources"] for row in rows] == [[SOURCE], [SOURCE]]
     found = dspy.Parallel(num_threads=2, disable_progress_bar=True)([(program, one.inputs()) for one in devset])
     assert [prediction.record.answer for prediction in found] == ["Bergen", "Bergen"]
-
-
-def test_an_answer_from_memory_has_no_sources(scripted, retriever):
-    lm, _ = scripted(reply)
-    closed = ClosedBook()
-    closed.set_lm(lm)
-    assert closed(question="Where does she live?").sources == []
-
-
-def test_the_sources_of_a_baseline(scripted, retriever):
-    lm, _ = scripted(reply)
-    baseline = AlwaysRetrieve(retriever("Ann lives in Bergen."))
-    baseline.set_lm(lm)
-    assert baseline(question="Where does she live?").sources == [SOURCE]
 
 
 def passage(name: str, *, kept: bool = True) -> PassageVerdict:

@@ -11,14 +11,11 @@ import dspy
 import pytest
 from fixtures import one_quiz
 
-from keqa.data.question import Question, clean
-from keqa.errors import InputError, RetrievalError
+from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.calls.session import CallLimiter, Session
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.records import CallCost, Cost
-from keqa.programs.stages.answering import Answering
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
@@ -45,13 +42,6 @@ def test_each_role_has_its_language_model(roles, retriever):
     assert set(engines["utility"].count) == {"JudgeUtility"}
 
 
-def test_without_roles_the_settings_decide(scripted, retriever):
-    lm, engine = scripted(reply)
-    with dspy.context(lm=lm):
-        assert KEQA(retriever("text"))(question="Who is it?").answer == "Ann"
-    assert engine.count["Summarize"] == 1
-
-
 def test_copies_share_language_models_retriever_and_bound(roles, retriever):
     lms, _ = roles
     program = KEQA(retriever("text"), lms=lms)
@@ -61,10 +51,6 @@ def test_copies_share_language_models_retriever_and_bound(roles, retriever):
         assert copied.summarizing.summarize is not program.summarizing.summarize
         assert copied.bound is program.bound
         assert copied(question="Who is it?").answer == "Ann"
-
-
-def test_a_bound_starts_afresh_in_another_process():
-    assert pickle.loads(pickle.dumps(CallLimiter(3))).workers == 3
 
 
 def test_saved_state_is_json_without_endpoints_and_makes_any_ablation_the_program(roles, retriever, tmp_path):
@@ -141,17 +127,6 @@ def test_baselines_are_asked_and_recorded_alike(scripted, retriever, make, answe
     assert [outcome.answer for outcome in program.answer_many(["Who?"])] == [answer]
 
 
-@pytest.mark.parametrize("reason", [False, True])
-def test_always_retrieving_fails_where_a_search_fails(scripted, retriever, reason):
-    lm, engine = scripted(reply)
-    program = AlwaysRetrieve(retriever("one"), reason=reason)
-    program._retriever.value.error = RetrievalError("the index is away")
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError, match=r"retrieve failed \(RetrievalError\): the index is away"):
-        program(question="Who?")
-    assert engine.calls == []
-
-
 def test_an_unanswered_error_survives_a_process():
     error = pickle.loads(pickle.dumps(UnansweredError("summarize", "LMServerError", "down")))
     assert (error.stage, error.cause, error.message, error.record) == ("summarize", "LMServerError", "down", None)
@@ -212,25 +187,6 @@ async def test_within_an_event_loop_a_language_model_is_awaited_and_otherwise_ca
     assert (len(awaited), len(engine.calls)) == (1, 2)
 
 
-async def test_what_is_asked_within_an_event_loop_arrives(scripted):
-    lm, engine = scripted(
-        lambda name, inputs, config: {"standalone": "Where was Ann born?"} if "history" in inputs else {"answer": "B"}
-    )
-    program = ClosedBook(max_question_chars=20)
-    program.set_lm(lm)
-    record = (await program.acall("Where was she born?", "choice", ["Oslo", "Bergen"], [("Who?", "Ann")])).record
-    assert (record.answer_type, record.choices, record.standalone) == (
-        "choice",
-        ["Oslo", "Bergen"],
-        "Where was Ann born?",
-    )
-    assert engine.asked("AnswerQuestion") == [
-        {"question": "Where was Ann born?", "answer_type": "choice", "choices": '["Oslo", "Bergen"]'}
-    ]
-    with pytest.raises(InputError, match="has 21 characters; at most 20 are allowed"):
-        await program.acall("x" * 21)
-
-
 def test_the_cost_of_two_questions_adds_up_role_by_role():
     def cost(role, number):
         return Cost(
@@ -250,40 +206,6 @@ def test_the_cost_of_two_questions_adds_up_role_by_role():
     }
     assert {name: one.samples for name, one in both.by_step.items()} == {"utility": 1, "consistency": 2}
     assert (both.retrievals, both.retrievals_cached, both.retrieval_seconds, both.seconds) == (3, 6, 9, 12)
-
-
-async def test_a_stage_asked_by_itself_within_an_event_loop_is_awaited_too(scripted):
-    _, engine = scripted(reply)
-    awaited = []
-
-    class Awaited:
-        async def complete(self, request):
-            awaited.append(request)
-            return engine.complete(request)
-
-        def __deepcopy__(self, memo):
-            return self
-
-    stage = Answering(CallLimiter(2))
-    stage.answer.lm = dspy.LM("scripted/own", engine=engine, async_engine=Awaited(), cache=False, temperature=0.0)
-    assert await stage.acall("Who?", ["one"]) == "Ann"
-    assert (len(awaited), len(engine.calls)) == (1, 1)
-    assert stage("Who?", ["one"]) == "Ann"
-    assert (len(awaited), len(engine.calls)) == (1, 2)
-
-
-def test_a_stage_has_a_bound_of_its_own_where_none_is_given():
-    assert Answering().bound.workers == 16
-    bound = CallLimiter(2)
-    assert Answering(bound).bound is bound
-
-
-async def test_a_stage_makes_the_calls_of_the_session_it_is_given(scripted):
-    stage = Answering()
-    stage.answer.lm, _ = scripted(reply)
-    session = Session(CallLimiter(1), blocking=False)
-    await session.run(stage.acall("Who?", ["one"]))
-    assert session.ledger.cost().calls == 1
 
 
 def test_a_batch_that_is_left_early_ends(scripted):
@@ -312,29 +234,8 @@ def test_bad_questions(question, message):
         ClosedBook()(question=question)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"answer_type": "long"},
-        {"answer_type": ["short"]},
-        {"answer_type": "choice"},
-        {"choices": "ab"},
-        {"choices": [1]},
-        {"choices": [""]},
-    ],
-)
-def test_bad_types_and_choices(arguments):
-    with pytest.raises(InputError):
-        ClosedBook()(question="Who?", **arguments)
-
-
 def test_what_is_none_is_not_given(scripted):
     lm, engine = scripted(reply)
     with dspy.context(lm=lm):
         assert ClosedBook()(question="Who?", answer_type=None, choices=None, history=None).answer == "Bo"
     assert engine.asked("AnswerQuestion") == [{"question": "Who?", "answer_type": "short", "choices": "[]"}]
-
-
-def test_control_characters_and_lone_surrogates_are_dropped():
-    assert clean("Who\x00 is\x1b[31m\ud800 Ann?\r\n\tOr Bö 安?") == "Who is[31m Ann? Or Bö 安?"
-    assert Question.check("Who?\x07", "short", (), 10).question == "Who?"

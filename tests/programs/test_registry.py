@@ -13,7 +13,7 @@ from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import Entry, UtilityReference
-from keqa.programs.registry import METHODS, load_class, parse_spec, takes
+from keqa.programs.registry import METHODS, load_class, parse_spec
 from keqa.programs.shared_draws import SharedDraws
 
 TABLE_1 = ("closed-book", "cot", "cot-few-shot", "rag", "react", "ircot", "flare", "self-rag", "searchain", "rowen")
@@ -47,16 +47,6 @@ def compiled(tmp_path, retriever):
 def test_every_method_of_table_1_and_its_ablations_are_there():
     assert {*TABLE_1, *ABLATIONS, "slimplm", "keqa", "keqa-full"} <= set(METHODS)
     assert all(issubclass(load_class(method.target), Program) for method in METHODS.values())
-
-
-def test_a_specification_with_arguments():
-    spec = parse_spec("keqa:threshold=3/5,tries=3,select=true,on_nothing_helpful=closed_book")
-    assert (spec.method.name, spec.arguments) == (
-        "keqa",
-        {"threshold": "3/5", "tries": 3, "select": True, "on_nothing_helpful": "closed_book"},
-    )
-    assert spec.label == "keqa-threshold=3_5-tries=3-select=True-on_nothing_helpful=closed_book"
-    assert parse_spec("rag").label == "rag"
 
 
 @pytest.mark.parametrize("text", ["", "ragtime", "rag:", "rag:top_k", "rag:top_k=", "rag:=5", "rag:a b=5", "RAG"])
@@ -105,16 +95,19 @@ def test_an_argument_that_a_method_has_not(parts, text):
         make(parse_spec(text), parts)
 
 
-def test_the_ablations(parts):
-    def settings(name):
-        program = make(parse_spec(name), parts)
-        return program.examine, program.pick, program.extract_sentences, program.decompose
-
-    assert settings("keqa") == (True, True, None, True)
-    assert settings("keqa-no-qke") == (False, True, None, True)
-    assert settings("keqa-no-ukp") == (True, False, None, True)
-    assert settings("keqa-key-sentences") == (True, True, 2, True)
-    assert settings("keqa-full") == (False, False, None, True)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("keqa", (True, True, None, True)),
+        ("keqa-no-qke", (False, True, None, True)),
+        ("keqa-no-ukp", (True, False, None, True)),
+        ("keqa-key-sentences", (True, True, 2, True)),
+        ("keqa-full", (False, False, None, True)),
+    ],
+)
+def test_the_ablations(parts, name, settings):
+    program = make(parse_spec(name), parts)
+    assert (program.examine, program.pick, program.extract_sentences, program.decompose) == settings
 
 
 def test_ks_llm_and_the_baselines_that_take_a_part_of_it_away(parts):
@@ -128,23 +121,6 @@ def test_ks_llm_and_the_baselines_that_take_a_part_of_it_away(parts):
     assert parse_spec("ks-llm:similarity=local/minilm").label == "ks-llm-similarity=local_minilm"
     keqa = make(parse_spec("keqa-key-sentences:similarity=hashing"), parts)
     assert (keqa.selection.similarity.name, keqa.extract_sentences) == ("hashing", 2)
-
-
-def test_the_judge_is_shown_whole_passages_where_those_that_are_kept_are_cut(parts, scripted, tmp_path):
-    from keqa.programs.saving.folder import save
-
-    long = "Rome: Rome is old. Ann lives in Rome. It rains."
-    reference = UtilityReference().fit([Entry("r", "Who lives in Rome?", long, True)])
-    save(KEQA(None, decompose=False, examine=False, reference=reference), tmp_path / "program")
-    shown = {}
-    for name in ("keqa", "keqa-key-sentences"):
-        program = make(parse_spec(name), replace(parts, program=tmp_path / "program"))
-        lm, engine = scripted(lambda name, inputs, config: {"helpful": True, "answer": "Ann"})
-        program.set_lm(lm)
-        program("Who?")
-        shown[name] = next(p for (asked, _, _), p in zip(engine.calls, engine.prompts, strict=True) if "Judge" in asked)
-    assert long in shown["keqa"]
-    assert shown["keqa-key-sentences"] == shown["keqa"]
 
 
 def test_the_ablations_of_the_reference_change_what_it_shows(compiled):
@@ -207,18 +183,6 @@ def test_the_gate_of_votes_is_keqas_own(retriever, tmp_path):
     assert gate("gate-votes:threshold=1/2", given) == VoteGate(Fraction(1, 2))
     # A compiled program that decides by another gate has no vote of its own.
     assert gate("gate-votes", other) == VoteGate(Fraction(4, 5))
-
-
-def test_a_threshold_means_something_to_votes_only():
-    with_threshold = {name for name, method in METHODS.items() if method.gate and "threshold" in takes(method)}
-    assert with_threshold == {"gate-votes"}
-    assert "threshold" in takes(METHODS["keqa"])
-
-
-def test_an_argument_of_a_baseline_in_its_specification(parts):
-    program = make(parse_spec("ircot:max_passages=8"), parts)
-    assert (program.max_passages, program.max_steps) == (8, 8)
-    assert make(parse_spec("ircot"), parts).max_passages == 15
 
 
 @pytest.mark.parametrize(

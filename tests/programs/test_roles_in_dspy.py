@@ -199,39 +199,9 @@ def test_simba_draws_on_each_roles_server(servers, lms, retriever):
     servers.check()
 
 
-def test_one_language_model_for_all_roles_is_no_rollout(unasked):
-    program = KEQA(None, lms=unasked)
-    program.set_lm(unasked.utility)
-    assert {predictor.lm for predictor in program.predictors()} == {unasked.utility}
-    program.set_lm(None)
-    assert program.get_lm() is None
-
-
 def test_the_task_with_several_language_models_has_no_one(unasked):
     program = KEQA(None, lms=unasked)
     program.answering.answer.lm = unasked.utility
     with pytest.raises(ValueError, match="several language models"):
         program.get_lm()
     assert program.reset_copy().answering.answer.lm is unasked.utility
-
-
-def test_rollouts_draw_samples_of_their_own_and_the_same_ones_again(scripted, retriever):
-    def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
-        return {"AnswerQuiz": {"answer": f"a{config.seed}"}, "JudgeConsistency": {"same": False}}[name]
-
-    lm, _ = scripted(reply)
-    program = KEQA(None, decompose=False, tries=3)
-    samples = []
-    for rollout in (None, 0, 1, 0):
-        program.set_lm(lm if rollout is None else lm.copy(rollout_id=rollout, temperature=1.0))
-        record = program(question="Who is it?").record
-        samples.append([sample.text for sample in record.quizzes[0].samples])
-    plain, first, second, again = samples
-    assert first == again
-    assert not set(first) & {*second, *plain}
-
-
-def test_a_rollout_keeps_the_language_model_of_the_boundary(unasked):
-    program = KEQA(None, lms=keqa.Roles(unasked.task, unasked.consistency, unasked.utility, unasked.utility))
-    program.set_lm(unasked.task.copy(rollout_id=1, temperature=1.0))
-    assert program._lms.value.boundary is unasked.utility

@@ -9,8 +9,6 @@ import dspy
 import pytest
 from dspy.utils import DummyLM
 
-from keqa.errors import ConfigurationError
-from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.prediction import AnswerPrediction, observation
 
@@ -65,11 +63,6 @@ def test_a_question_without_an_answer_is_reported_in_words(program, retriever):
     program._retriever.value.error = OSError("away")
     assert program.as_tool()(question="Where?") == "No answer: retrieve failed (OSError): away"
     assert asyncio.run(program.as_tool().acall(question="Where?")).startswith("No answer: retrieve failed")
-
-
-def test_a_wrong_setting_is_not_hidden():
-    with pytest.raises(ConfigurationError, match="No language model is set"):
-        KEQA(None).as_tool()(question="Where?")
 
 
 def test_an_answer_from_memory_says_so(scripted):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,10 +96,3 @@ def test_the_front_doors_take_it(compiled, tmp_path):
     with pytest.raises(ConfigurationError, match=r"^keqa.save takes a KEQA .*, not a str"):
         keqa.save("my-program", tmp_path / "saved")
     assert program_within(compiled, "x") is compiled.program
-
-
-def test_saved_as_dspy_saves_where_its_arguments_say_so(compiled, tmp_path):
-    compiled.save(tmp_path / "state.json")
-    assert "decomposition.decompose" in json.loads((tmp_path / "state.json").read_text())
-    with pytest.raises(RuntimeError, match="a program is not pickled"):
-        compiled.save(tmp_path / "whole", save_program=True)

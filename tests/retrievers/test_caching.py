@@ -14,7 +14,7 @@ from keqa.retrievers import (
     build_index,
     open_index,
 )
-from keqa.retrievers.caching import Kept
+from keqa.retrievers.caching import KeptHits
 
 
 class Counted(Retriever):
@@ -58,8 +58,8 @@ def test_a_query_is_searched_for_once_and_found_the_same(cache, index):
     assert first == again == index.index.search("zebra stripes", 2)
     assert index.asked == ["zebra stripes"]
     assert (cache.hits, cache.misses) == (1, 1)
-    assert not isinstance(first, Kept)
-    assert isinstance(again, Kept)
+    assert not isinstance(first, KeptHits)
+    assert isinstance(again, KeptHits)
     assert again.seconds > 0
 
 

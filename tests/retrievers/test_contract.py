@@ -23,7 +23,7 @@ from keqa.retrievers.elasticsearch import dense_address, load_index
 from keqa.retrievers.elasticsearch.address import parse_address
 from keqa.retrievers.engines import ENGINES, Engine, engine_of, facts_of, register_engine
 from keqa.retrievers.intake import Intake
-from keqa.retrievers.manifest import Change, manifest_after
+from keqa.retrievers.manifest import PlannedChange, manifest_after
 from keqa.retrievers.text import settings_for
 from keqa.retrievers.watching import WatchedRetriever
 
@@ -542,7 +542,7 @@ def test_of_two_changes_of_an_index_on_a_cluster_the_first_counts(index):
     with engine_of(index)[0].change(index, None) as changer:
         remove_files(index, ["harbour.md"])
         with pytest.raises(RetrievalError):
-            changer.apply(Change(gone=["sub/okapi.txt#1"]))
+            changer.apply(PlannedChange(gone=["sub/okapi.txt#1"]))
     assert open_index(index).search("okapi")
     assert not open_index(index).search("harbour")
 

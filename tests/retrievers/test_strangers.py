@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -322,14 +321,6 @@ def test_a_name_that_is_the_address_of_something_else_is_refused(tmp_path, monke
         build_index(passages, name)
     assert list(tmp_path.iterdir()) == []
     assert next(passages) == "The oak is old."
-
-
-def test_an_index_is_for_its_owner_and_a_folder_that_was_there_is_left_as_it_is(index, tmp_path, passages):
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o755)
-    build_index(passages, shared)
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (index, shared, shared / "data")] == [0o700, 0o755, 0o700]
 
 
 def test_links_in_an_index_from_elsewhere_lead_no_writing_out_of_it(index, tmp_path, passages):

@@ -1,8 +1,154 @@
+"""Text as an index can hold it, its length, its language and its terms."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.retrievers.text import clean_text, text_length, unspaced_share
+from keqa.errors import InputError
+from keqa.retrievers.text import (
+    LANGUAGES,
+    MAX_QUERY_TERMS,
+    clean_text,
+    index_terms,
+    language_of,
+    language_of_text,
+    query_terms,
+    settings_for,
+    text_length,
+    unspaced_share,
+)
+
+any_text = st.text(st.characters(exclude_categories=()))
+
+
+@given(any_text, st.sampled_from(LANGUAGES))
+def test_any_text_is_a_query(query, language):
+    terms = query_terms(query, language)
+    assert len(set(terms)) == len(terms) <= MAX_QUERY_TERMS
+    assert all(terms)
+
+
+def test_stop_words_go_unless_nothing_is_left():
+    assert query_terms("Who is the director of the films?", "en") == ["director", "film"]
+    assert query_terms("The Who", "en") == ["the", "who"]
+    assert query_terms("?!…", "en") == []
+
+
+def test_operators_are_plain_text():
+    assert query_terms('Who said "to be…? OR foo:bar^2 -(x', "en") == ["said", "foo", "bar", "2", "x"]
+
+
+def test_chinese_is_searched_by_characters_and_pairs_and_latin_stays_whole():
+    asked = query_terms("谁是iPhone 15的发明者？", "zh")
+    assert asked == ["iphon", "15", "发", "明", "者", "的发", "发明", "明者"]
+    assert query_terms("谁", "zh") == ["谁"]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("ひらがなの本", "がな"), ("서울은 수도이다", "수도"), ("กรุงเทพมหานคร", "เท"), ("首都东京", "东京")],
+)
+@pytest.mark.parametrize("language", ["en", "de", "zh"])
+def test_what_has_no_spaces_is_found_in_every_language(language, text, asked):
+    assert set(query_terms(asked, language)) & set(index_terms(text, language))
+
+
+def test_a_query_is_stemmed_as_each_language_and_loses_the_stop_words_of_its_own():
+    assert set(query_terms("Wer baut die Häuser?", "en", "de")) == {"wer", "baut", "häuser", "haus"}
+    assert set(query_terms("When did she die in Houses?", "en", "de")) == {"die", "hous"}
+    assert query_terms("The Who", "en", "de", "zh") == ["the", "who"]
+
+
+def test_a_huge_question_is_cut():
+    assert len(query_terms(" ".join(f"w{n}" for n in range(20_000)), "en")) == MAX_QUERY_TERMS
+
+
+def test_composed_and_decomposed_letters_are_one_term():
+    assert query_terms("cafe\u0301", "en") == query_terms("caf\u00e9", "en") == ["café"]
+
+
+def test_language_is_reported_from_the_text():
+    english = "The Chinese name of Beijing is 北京, and it is the capital of the country of China."
+    chinese = "北京是中华人民共和国的首都。"
+    assert language_of("auto", [english]) == "en"
+    assert language_of("auto", [chinese]) == "zh"
+    assert language_of("auto", [english] * 3 + [chinese]) == "zh"
+    assert language_of("auto", []) == "en"
+    assert language_of("zh", [english]) == "zh"
+
+
+def test_unknown_language_is_refused():
+    for refuse in (settings_for, lambda name: language_of(name, [])):
+        with pytest.raises(InputError, match="'xx'"):
+            refuse("xx")
+
+
+def test_german_is_stemmed_and_folded_and_knows_chinese():
+    asked = query_terms("Wie heißt die Straße, in der die Müllers wohnten?", "de")
+    assert asked == ["heisst", "strass", "mull", "wohnt"]
+    assert query_terms("STRASSE der Mullers", "de") == ["strass", "mull"]
+    assert query_terms("北京 Übung", "de") == ["ubung", "北", "京", "北京"]
+    # Nothing but function words is searched for as it is.
+    assert query_terms("für über", "de") == ["fur", "uber"]
+    assert query_terms("l'école générale", "fr")[-2:] == query_terms("ecole generale", "fr")
+
+
+TEXTS = {
+    "ar": "تقع المدينة على شاطئ البحر.",
+    "da": "Byen ligger ved havet, og dens havn er en af de største. Den blev grundlagt af grækerne og ikke af andre.",
+    "de": "Die Stadt liegt an der Donau und ist für ihr Münster bekannt. Es wurde im 19. Jahrhundert vollendet.",
+    "el": "Η πόλη βρίσκεται στην ακτή της θάλασσας.",
+    "en": "The city lies at the sea and its harbour is one of the largest. It was founded by the Greeks.",
+    "es": "La ciudad está situada a orillas del mar y su puerto es uno de los más grandes del país.",
+    "fi": "Kaupunki on meren rannalla ja sen satama on yksi suurimmista. Se on ollut jo kauan, mutta se ei ole vanha.",
+    "fr": "La ville est située au bord de la mer et son port est l'un des plus grands du pays.",
+    "hu": "A város a tenger partján fekszik, és ez az ország egyik kikötője. Nem a rómaiak, hanem mások építették.",
+    "it": "La città si trova sulla riva del mare e il suo porto è uno dei più grandi del paese.",
+    "nl": "De stad ligt aan de zee en de haven is een van de grootste van het land.",
+    "no": "Byen ligger ved havet, og den ble grunnlagt av grekerne og ikke av romerne, men noe senere.",
+    "pt": "A cidade fica à beira do mar e o seu porto é um dos maiores do país. Não foi fundada pelos romanos.",
+    "ro": "Orașul este situat pe malul mării, iar portul său este unul dintre cele mai mari din țară.",
+    "ru": "Город расположен на берегу моря, и его порт — один из крупнейших в стране. Он не был основан римлянами.",
+    "sv": "Staden ligger vid havet och dess hamn är en av de största i landet. Den grundades av grekerna.",
+    "tr": "Şehir deniz kıyısında yer alır ve çok eski bir limandır; Romalılar tarafından değil, Yunanlar için kuruldu.",
+}
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_a_language_is_found_by_its_function_words_and_letters(language):
+    assert language_of("auto", [TEXTS[language]]) == language
+
+
+MORE = {
+    "ja": "東京は日本の首都であり、世界でも最も大きな都市の一つです。",
+    "ko": "서울은 대한민국의 수도이며 가장 큰 도시이다.",
+    "th": "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย",
+    "zh": "北京是中华人民共和国的首都。",
+}
+
+
+@pytest.mark.parametrize("main", ["en", "de", "ru", "zh"])
+@pytest.mark.parametrize("language", [*TEXTS, *MORE])
+def test_the_language_of_a_passage_is_found_whatever_that_of_the_index(language, main):
+    assert language_of_text({**TEXTS, **MORE}[language], main) == language
+
+
+def test_a_passage_that_does_not_say_it_is_of_the_language_of_the_index():
+    assert language_of_text("Ulm; 161; N4", "de") == "de"
+    assert language_of_text("Ulm; 161; N4", "zh") == "en"
+    # A name in another language.
+    assert language_of_text("La Roche sur Yon is a town in the west of France.") == "en"
+
+
+def test_a_mixed_corpus_goes_to_the_analyzer_that_serves_most_of_it():
+    german, english = TEXTS["de"], TEXTS["en"]
+    chinese = "北京是中华人民共和国的首都。"
+    assert language_of("auto", [german, german, german, chinese]) == "de"
+    assert language_of("auto", [english, english, english, german]) == "en"
+    assert language_of("auto", ["name: Ulm; height: 161; berth: N4"]) == "en"
+    assert language_of("auto", [german], ("en", "zh")) == "en"
+    with pytest.raises(InputError, match="no analyzer for 'de'"):
+        language_of("de", [], ("en", "zh"))
 
 
 def test_clean_text_drops_what_an_index_refuses():
@@ -31,11 +177,5 @@ def test_two_spellings_of_a_letter_are_one():
 
 
 def test_length_counts_words_and_characters():
-    assert text_length("three plain words") == 15
-    assert text_length("我爱北京。") == 4 * 3 + 5
-    assert text_length("") == 0
-
-
-def test_share_of_unspaced_letters():
-    assert unspaced_share("北京ab") == 0.5
-    assert unspaced_share("123") == 0
+    assert [text_length(text) for text in ("three plain words", "我爱北京。", "")] == [15, 4 * 3 + 5, 0]
+    assert (unspaced_share("北京ab"), unspaced_share("123")) == (0.5, 0)

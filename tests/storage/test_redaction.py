@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 from urllib.parse import quote
 
 import dspy
@@ -151,3 +152,11 @@ def test_a_record_keeps_the_users_own_words_and_no_reply_that_repeats_the_key(co
     assert told.quizzes[0].passages == [passage]
     sound = record.model_copy(update={"quizzes": [], "answer": "so"})
     assert record_without_keys(sound, configured) is sound
+
+
+@pytest.mark.parametrize("unit", ["::", "a:", "a.", "a-", "1.1.1.1:", "a", "://", "/a", "a.b:1"])
+@pytest.mark.parametrize("before", ["", "["])
+def test_no_text_takes_more_than_its_length(unit, before):
+    begun = time.perf_counter()
+    without_secrets(before + unit * (100_000 // len(unit)))
+    assert time.perf_counter() - begun < 20

@@ -11,8 +11,8 @@ import typer
 
 from keqa.cli.options.groups import MisplacedOptionError, Panel, Places, option
 from keqa.errors import InputError
-from keqa.programs.arguments import Limits, Threshold
-from keqa.programs.declared import KeqaSettings, about
+from keqa.programs.arguments import Bounds, Threshold
+from keqa.programs.declared import DeclaredKeqa, about
 
 if TYPE_CHECKING:
     from keqa.programs.program import Program
@@ -64,7 +64,7 @@ class ProgramOptions:
 def _options() -> list[tuple[str, Any, Any]]:
     """The options that settings of KEQA are said to have where they are declared."""
     made: list[tuple[str, Any, Any]] = []
-    for name, (hint, one) in about(KeqaSettings).items():
+    for name, (hint, one) in about(DeclaredKeqa).items():
         of, *marks = get_args(hint) or (hint,)
         kind, flag = one.kind or of, name.replace("_", "-")
         shown: dict[str, Any] = {"show_default": one.shown} if one.shown else {}
@@ -72,10 +72,10 @@ def _options() -> list[tuple[str, Any, Any]]:
             both = _setting(f"--{flag}/--no-{flag}", help=one.option, **shown)
             made.append((name, Annotated[bool | None, both], None))
         elif one.option and kind is bool:
-            flag, name = (f"--no-{flag}", f"no_{name}") if getattr(KeqaSettings, name) else (f"--{flag}", name)
+            flag, name = (f"--no-{flag}", f"no_{name}") if getattr(DeclaredKeqa, name) else (f"--{flag}", name)
             made.append((name, Annotated[bool, _setting(flag, help=one.option)], False))
         elif one.option:
-            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Limits)), None)
+            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Bounds)), None)
             limits: dict[str, Any] = {} if least is None else {"min": kind(least)}
             made.append((name, Annotated[kind | None, _setting(help=one.option, **limits, **shown)], None))
     return made

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from keqa.lms.local.loading import load_model
 from keqa.lms.local.plain_llama import PlainLlama, load_plain, readable
 from keqa.lms.local.tokenizing import Texts
+from keqa.lms.local.weights import load_model
 
 pytestmark = pytest.mark.model
 

@@ -7,11 +7,10 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm
-from keqa.lms.local.loading import load_model
 from keqa.lms.local.provider import InProcessLM, LocalTrainingJob
 from keqa.lms.local.tokenizing import Texts, stop_tokens
 from keqa.lms.local.training import Conversation, SoftChoice, TrainingOptions, encode, fine_tune
-from keqa.lms.local.weights import ADAPTER, CONFIG, TRAINING, base_of, is_adapter
+from keqa.lms.local.weights import ADAPTER, CONFIG, TRAINING, base_of, is_adapter, load_model
 
 pytest.importorskip("peft")
 pytestmark = pytest.mark.model

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from keqa.programs.calls.session import (
     CallLimiter,
     Event,
     Ledger,
-    NoCopy,
     Session,
     context,
     current,
@@ -31,8 +29,7 @@ from keqa.programs.calls.session import (
 )
 from keqa.programs.program import UnansweredError
 from keqa.programs.records import CallCost, Cost
-from keqa.retrievers.caching import Kept
-from keqa.signatures import AnswerQuestion
+from keqa.retrievers.caching import KeptHits
 
 
 def session() -> Session:
@@ -176,18 +173,10 @@ async def test_a_search_that_may_pass_is_made_once_more(retriever, errors, searc
     ] * (searches - 1)
 
 
-async def test_a_search_that_will_not_pass_is_made_once(retriever):
-    own, found = session(), retriever("a")
-    found.error = ValueError("no query")
-    with pytest.raises(CallError):
-        await own.run(searched(found, "who", 2))
-    assert (len(found.queries), own.degradations) == (1, [])
-
-
 def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_when_it_was_made():
     class Cached:
         def search(self, query, k=10):
-            return Kept([], 5.0) if query == "met before" else []
+            return KeptHits([], 5.0) if query == "met before" else []
 
     own = session()
     for query in ("met before", "met before", "new"):
@@ -229,14 +218,6 @@ async def test_a_program_that_a_question_asks_gives_its_place_back(scripted):
         assert (lm_of_role("boundary"), given_lm_of_role("boundary")) == (lm, None)
 
 
-async def test_a_predictor_of_ones_own_is_charged_to_its_role(scripted):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Ann"})
-    program = ClosedBook()
-    program.answer = dspy.Predict(AnswerQuestion)
-    program.set_lm(lm)
-    assert set((await program.acall("Who?")).record.cost.by_role) == {"task"}
-
-
 def test_one_failing_task_stops_the_others():
     stopped = []
 
@@ -254,11 +235,6 @@ def test_one_failing_task_stops_the_others():
     with pytest.raises(ConfigurationError, match="no key"):
         run_blocking(lambda: gather([wait(), fail(), fail()]))
     assert stopped == [True]
-
-
-def test_what_is_shared_is_never_copied():
-    held = NoCopy([1])
-    assert copy.deepcopy(held) is held
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")

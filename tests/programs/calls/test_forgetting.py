@@ -55,18 +55,6 @@ def test_what_an_engine_that_repeats_itself_cannot_answer_is_asked_once_and_an_o
 
 
 @pytest.mark.usefixtures("memory_cache")
-def test_a_cache_is_listened_to_once_and_what_is_none_is_left_alone():
-    listen_to(dspy.cache)
-    key_of = dspy.cache.cache_key
-    listen_to(dspy.cache)
-    assert dspy.cache.cache_key is key_of
-    listen_to(None)
-    own = SimpleNamespace(cache_key=None)
-    listen_to(own)
-    assert own.cache_key is None
-
-
-@pytest.mark.usefixtures("memory_cache")
 def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made(scripted):
     request = {"model": "m", "prompt": "p"}
     with keeping(SimpleNamespace(cache=True)) as kept:
@@ -76,22 +64,6 @@ def test_a_cache_tells_what_it_keeps_to_the_call_that_is_made(scripted):
     forget()
     assert dspy.cache.get(request) is None
     forget()
-
-
-@pytest.mark.usefixtures("memory_cache")
-def test_a_language_model_that_caches_nothing_has_nobody_listen_to_the_cache():
-    for lm in (None, SimpleNamespace(), SimpleNamespace(cache=False)):
-        with keeping(lm) as kept:
-            dspy.cache.put({"model": "m"}, "reply")
-        assert kept == []
-
-
-def test_the_key_of_a_cache_stays_what_it_was(memory_cache):
-    request = {"model": "m", "key": "secret"}
-    plain = [dspy.cache.cache_key(request), dspy.cache.cache_key(request, ["key"])]
-    listen_to(dspy.cache)
-    assert [dspy.cache.cache_key(request), dspy.cache.cache_key(request, ["key"])] == plain
-    assert plain[0] != plain[1]
 
 
 def test_outside_of_a_call_nothing_is_kept():

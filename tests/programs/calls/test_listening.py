@@ -10,7 +10,7 @@ from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.lms.adapter import adapter
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import Listener, Meter
+from keqa.programs.calls.session import CallMeter, Listener
 from keqa.signatures import AnswerQuiz
 
 
@@ -30,12 +30,12 @@ def test_the_replies_of_one_request_that_cannot_be_used_are_counted():
 
 
 def test_a_request_without_a_reply_counts_wherever_its_usage_is_reported():
-    outer = Meter(UsageTracker())
-    inner = Meter(outer)
+    outer = CallMeter(UsageTracker())
+    inner = CallMeter(outer)
     inner.add_failed()
     inner.add_usage("lm", {"prompt_tokens": 5, "completion_tokens": 2})
     assert [(one.calls, one.prompt, one.completion) for one in (inner, outer)] == [(2, 5, 2), (2, 5, 2)]
-    Meter(None).add_failed()
+    CallMeter(None).add_failed()
 
 
 CUT, WHOLE = SimpleNamespace(finish_reason="length"), SimpleNamespace(finish_reason="stop")

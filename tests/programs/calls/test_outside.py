@@ -17,7 +17,7 @@ from keqa import signatures
 from keqa.lms import PatientChatAdapter, adapter
 from keqa.programs.calls.ask import predict as call
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.outside import harmless, sound
+from keqa.programs.calls.outside import harmless_in, sound
 from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.signatures import AnswerQuiz
 from keqa.signatures.markers import CONTROL_TOKEN, sections
@@ -175,7 +175,7 @@ def test_parsing_gives_back_what_the_lm_said(signature: type[dspy.Signature], da
 
 @given(st.text(alphabet="abc [](){}<>/|\"':.,\n\t#1é中"))
 def test_text_without_markers_reaches_a_prompt_as_it_is(text: str) -> None:
-    same = harmless(text, signatures.AnswerWithKnowledge, adapter())
+    same = harmless_in(adapter(), signatures.AnswerWithKnowledge)["question"](text)
     assert same == text or re.search(r"\[[\s\[]*#[\s#]*", text)
 
 
@@ -220,7 +220,7 @@ FETCHED = (
 @pytest.mark.parametrize("make", [adapter, dspy.ChatAdapter, dspy.JSONAdapter, dspy.XMLAdapter])
 def test_no_text_becomes_a_part_of_another_kind(make):
     own = make()
-    safe = harmless(FETCHED, AnswerQuiz, own)
+    safe = harmless_in(own, AnswerQuiz)["quiz"](FETCHED)
     inputs = {"quiz": safe, "answer_type": "short", "choices": [safe]}
     demo = dspy.Example(**inputs, answer=safe)
     asked = own.format(AnswerQuiz, [demo], inputs)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs import KEQA
-from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, ReAct
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, ReAct
 from keqa.programs.calls.replies import first_line, only_line, says_nothing, text_of
-from keqa.programs.program import UnansweredError
 
 MARKERS = ["", " \n", "```\n\n```\n[#]\n[[ ##", "```json\n```", "[[ ## Answer ## ]]", "[## answer## ]\n[# completed ]"]
 ANNOUNCED = [
@@ -122,18 +120,6 @@ def test_a_draw_that_only_announces_an_answer_has_no_vote(scripted, retriever):
     assert [sample.abstained for sample in quiz.samples].count(True) == 1
 
 
-def test_a_sentence_that_states_no_answer_is_none(scripted, retriever):
-    def model(name, inputs, config):
-        thought = {"thought": "So the answer is []."}
-        return {"ExtendReasoning": thought, "ReasonWithKnowledge": {"reasoning": "So.", "answer": "Oslo"}}[name]
-
-    lm, engine = scripted(model)
-    engine.probability = 0.99
-    program = FLARE(retriever("Oslo lies in Norway."))
-    program.set_lm(lm)
-    assert program("Where?").answer == "Oslo"
-
-
 @pytest.mark.parametrize(("choices", "answer"), [(["[]", "{}", "()"], "[]"), (["[0]", "[1]"], "[1]")])
 @pytest.mark.parametrize("method", [ClosedBook, AlwaysRetrieve])
 def test_an_option_is_an_answer_whatever_it_looks_like(scripted, retriever, method, choices, answer):
@@ -151,20 +137,6 @@ def test_brackets_that_come_every_time_are_the_answer(scripted, retriever, answe
     program = AlwaysRetrieve(retriever("Lists."))
     program.set_lm(lm)
     assert program("What does print([0, 1][1:]) print?").answer == answer
-    assert sum(engine.count.values()) == 5
-
-
-def test_a_number_in_brackets_is_an_answer_from_memory(scripted):
-    lm, engine = scripted(lambda name, inputs, config: {"answer": "[7]"})
-    with dspy.context(lm=lm):
-        assert ClosedBook()("How many?").answer == "[7]"
-    assert sum(engine.count.values()) == 1
-
-
-def test_no_answer_is_better_than_the_announcement_of_one(scripted):
-    lm, engine = scripted(lambda name, inputs, config: {"answer": "The answer is:"})
-    with dspy.context(lm=lm), pytest.raises(UnansweredError, match="answer failed"):
-        ClosedBook()("Where?")
     assert sum(engine.count.values()) == 5
 
 

@@ -79,8 +79,3 @@ def test_faults_surface_even_where_a_client_of_a_server_met_them(scripted, fault
     program.set_lm(lm)
     with pytest.raises(fault):
         program(question="Where?")
-
-
-def test_without_callbacks_no_tool_is_made(program, monkeypatch):
-    monkeypatch.setattr(dspy, "Tool", None)
-    assert program(question="Where?").answer == "Bergen"

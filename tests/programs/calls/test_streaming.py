@@ -70,19 +70,19 @@ def check(events: list[Progress]) -> None:
     assert events == EXPECTED
 
 
-def test_events_come_in_their_order(program):
-    check(list(program.stream(QUESTION)))
-
-
-def test_events_come_in_an_event_loop(program):
+def read_in_both_ways(program: Any, question: str, **given: Any) -> list[list[Progress]]:
     async def read() -> list[Progress]:
-        return [event async for event in program.astream(QUESTION)]
+        return [event async for event in program.astream(question, **given)]
 
-    check(asyncio.run(read()))
+    return [list(program.stream(question, **given)), asyncio.run(read())]
 
 
-@pytest.mark.parametrize("mode", ["stream", "astream"])
-def test_a_stream_asks_what_it_is_given(scripted, mode):
+def test_events_come_in_their_order_in_an_event_loop_too(program):
+    for events in read_in_both_ways(program, QUESTION):
+        check(events)
+
+
+def test_a_stream_asks_what_it_is_given(scripted):
     """The kind, the options and the questions before: each arrives at the language model."""
     lm, engine = scripted(
         lambda name, inputs, config: {"standalone": "Where was Ann born?"} if "history" in inputs else {"answer": "B"}
@@ -90,17 +90,12 @@ def test_a_stream_asks_what_it_is_given(scripted, mode):
     program = ClosedBook()
     program.set_lm(lm)
     given = {"answer_type": "choice", "choices": ["Oslo", "Bergen"], "history": [("Who wrote it?", "Ann")]}
-
-    async def read() -> list[Progress]:
-        return [event async for event in program.astream("Where was she born?", **given)]
-
-    events = asyncio.run(read()) if mode == "astream" else list(program.stream("Where was she born?", **given))
-    assert [str(event) for event in events] == ["Asked as: Where was Ann born?", "Answered: B"]
-    (rewritten,) = engine.asked("RewriteFollowUp")
-    assert (rewritten["question"], rewritten["history"]) == ("Where was she born?", '["Who wrote it? Ann"]')
-    assert engine.asked("AnswerQuestion") == [
-        {"question": "Where was Ann born?", "answer_type": "choice", "choices": '["Oslo", "Bergen"]'}
-    ]
+    for events in read_in_both_ways(program, "Where was she born?", **given):
+        assert [str(event) for event in events] == ["Asked as: Where was Ann born?", "Answered: B"]
+    for rewritten in engine.asked("RewriteFollowUp"):
+        assert (rewritten["question"], rewritten["history"]) == ("Where was she born?", '["Who wrote it? Ann"]')
+    asked = {"question": "Where was Ann born?", "answer_type": "choice", "choices": '["Oslo", "Bergen"]'}
+    assert engine.asked("AnswerQuestion") == [asked, asked]
 
 
 @pytest.mark.parametrize("mode", ["stream", "astream"])
@@ -194,13 +189,6 @@ def test_a_question_without_an_answer(scripted):
     assert caught.value.record is not None
 
 
-def test_settings_of_the_caller_hold(scripted):
-    lm, _ = scripted(lambda *_: {"answer": "Ann"})
-    with dspy.context(lm=lm):
-        events = KEQA(None, decompose=False).stream(QUESTION)
-    assert isinstance(list(events)[-1], Answered)
-
-
 def test_a_method_without_quizzes_reports_its_searches(scripted, retriever):
     lm, _ = scripted(reply)
     program = AlwaysRetrieve(retriever("good"))
@@ -271,18 +259,6 @@ def test_streamify_with_a_served_language_model(retriever, mode):
     assert values[-1].answer == without[-1].answer == "Ann of the 0 green gables"
 
 
-@pytest.mark.model
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_streamify_with_a_local_language_model(mode):
-    program = KEQA(None, decompose=False, tries=2, on_nothing_helpful="closed_book", threshold="1")
-    program.set_lm(keqa.build_lm("keqa/tiny", cache=False))
-    listener = StreamListener("answer", predict=program.examination.quiz, allow_reuse=True)
-    values = streamed(program, mode=mode, stream_listeners=[listener])
-    assert "".join(value.chunk for value in values if isinstance(value, StreamResponse))
-    assert values[-1].answer
-    assert streamed(program, mode=mode)[-1].answer
-
-
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_providers_own_messages_come_from_every_thread(program, mode):
     class Provider(StatusMessageProvider):
@@ -294,12 +270,6 @@ def test_a_providers_own_messages_come_from_every_thread(program, mode):
 
     values = streamed(program, mode=mode, status_message_provider=Provider())
     assert {"module KEQA", "module Decomposition", "module Examination", "module Summarizing"} <= set(texts(values))
-
-
-def test_streamify_read_without_an_event_loop(program):
-    values = list(dspy.streamify(program, async_streaming=False)(question=QUESTION))
-    assert texts(values)[0] == "Quiz 1: Who wrote it?"
-    assert values[-1].answer == "Oslo"
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

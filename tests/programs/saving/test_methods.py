@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from fractions import Fraction
 
 import pytest
 from servers.openai_server import OpenAIServer, markers
@@ -13,10 +12,9 @@ from servers.openai_server import OpenAIServer, markers
 import keqa
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs import KEQA
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct, Rowen
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.programs.registry import METHODS, arguments_of, compilable, load_class, name_of
 from keqa.programs.saving.folder import about
-from keqa.programs.stages.answering import Answering
 from keqa.retrievers import Passage, build_index, open_index
 
 DEMO = {"question": "Who?", "answer_type": "short", "choices": [], "reasoning": "So.", "answer": "Ann"}
@@ -58,12 +56,6 @@ def test_settings_demonstrations_and_instructions_come_back(saved):
     assert loaded.answer.demos == [DEMO]
     assert loaded.answer.signature.instructions == "Think aloud."
     assert json.loads((saved / "program.json").read_text())["reference"] is None
-
-
-def test_settings_that_are_given_take_the_place_of_saved_ones(tmp_path):
-    keqa.save(Rowen(None, min_consistency="1/3", top_k=4), tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", None, top_k=2)
-    assert (loaded.top_k, loaded.min_consistency) == (2, Fraction(1, 3))
 
 
 ASK = """
@@ -126,11 +118,6 @@ def test_a_fresh_process_answers_alike(tmp_path, monkeypatch):
     assert answers["react"][2] == answers["ircot"][2] == 2
 
 
-def test_one_class_is_two_methods():
-    assert name_of(AlwaysRetrieve(None)) == "rag"
-    assert name_of(AlwaysRetrieve(None, reason=True)) == "rag-cot"
-
-
 def test_another_method_than_the_expected_one_is_refused(saved):
     with pytest.raises(InputError, match="holds a compiled cot, not rag: give a program that was compiled for that"):
         keqa.load(saved, None, method="rag")
@@ -143,13 +130,6 @@ def test_a_method_that_is_not_known_is_refused(saved, name):
         keqa.load(saved, None)
 
 
-@pytest.mark.parametrize("method", [7, ["cot"], {"name": "cot"}])
-def test_a_method_that_is_no_name_is_damaged(saved, method):
-    rewritten(saved, method=method)
-    with pytest.raises(ConfigurationError, match="is damaged: method cannot be used"):
-        keqa.load(saved, None)
-
-
 def test_settings_that_a_method_has_not_are_refused(saved):
     with pytest.raises(ConfigurationError, match="cot has no top_k; it has demonstrations, max_question_chars"):
         keqa.load(saved, None, top_k=3)
@@ -157,14 +137,6 @@ def test_settings_that_a_method_has_not_are_refused(saved):
         keqa.load(saved, None, reason=False)
     rewritten(saved, settings={"reason": True, "depth": 3})
     with pytest.raises(ConfigurationError, match=r"unknown settings \['depth'\]"):
-        keqa.load(saved, None)
-
-
-def test_a_drifted_prompt_of_a_method_is_refused(saved):
-    signatures = json.loads((saved / "program.json").read_text())["signatures"]
-    signatures["answer"]["instructions"] += " Be quick."
-    rewritten(saved, signatures=signatures)
-    with pytest.raises(ConfigurationError, match=r"the instructions of answer \(ReasonFromMemory\) have changed"):
         keqa.load(saved, None)
 
 
@@ -194,14 +166,6 @@ def test_arguments_of_loading_that_are_none_are_refused_in_one_line(tmp_path, wr
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="a program is a folder"):
         keqa.save(KEQA(None), None)
-
-
-@pytest.mark.parametrize("state", [[], None, 5, "state", {1: {}}])
-def test_a_state_that_is_none_is_refused(state):
-    with pytest.raises(ConfigurationError, match="the state of KEQA is not described by named values"):
-        KEQA(None).load_state(state)
-    with pytest.raises(ConfigurationError, match="the state of Answering is not described by named values"):
-        Answering().load_state(state)
 
 
 @pytest.mark.parametrize("lm", [5, None, ["openai/gpt-4o-mini"]])

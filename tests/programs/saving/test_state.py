@@ -183,15 +183,3 @@ def test_no_program_is_pickled(program, tmp_path):
     with pytest.raises(RuntimeError, match=r"a program is not pickled: keqa\.save"):
         program.save(tmp_path / "program", save_program=True)
     assert b"api_key" not in (tmp_path / "program" / "program.pkl").read_bytes()
-
-
-def test_a_retriever_is_checked_whenever_it_is_given(retriever):
-    program = KEQA(None)
-    with pytest.raises(ConfigurationError, match="retriever must be"):
-        program.bind_retriever(7)
-    with pytest.raises(ConfigurationError, match="a ClosedBook searches nothing"):
-        ClosedBook().bind_retriever(retriever("text"))
-    method = AlwaysRetrieve(None)
-    found = retriever("text")
-    method.bind_retriever(found)
-    assert method.given_retriever is found

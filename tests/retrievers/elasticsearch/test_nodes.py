@@ -6,15 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from servers import elasticsearch
 
-from keqa.errors import RetrievalError
 from keqa.retrievers import Passage
 from keqa.retrievers.elasticsearch import (
     ElasticsearchRetriever,
     client,
-    generation,
     index_address,
     load_index,
-    writing,
 )
 from keqa.retrievers.elasticsearch.address import parse_address
 
@@ -103,25 +100,3 @@ def test_no_question_is_lost_when_a_node_is(start, settled):
     # Many questions in one request, with the node gone.
     assert opened.search_many(questions, 5) == expected
     opened.close()
-
-
-def test_a_load_resumes_when_the_only_node_is_back(start, settled, words, monkeypatch):
-    monkeypatch.setattr(writing, "BATCH", 100)
-    monkeypatch.setattr(generation, "BATCH", 100)
-    monkeypatch.setattr(generation, "_FIRST_PAUSE", 0.01)
-    cluster = start(1)
-    address = index_address(cluster.urls[0], "wiki")
-
-    def killing():
-        for passage in words(3000):
-            if passage.id == "2000":
-                cluster.kill(0)
-            yield passage
-
-    with pytest.raises(RetrievalError, match="cannot be reached"):
-        load_index(killing(), address)
-    cluster.start_again(0)
-    settled(address)
-    notices = []
-    assert load_index(words(3000), address, notice=notices.append).passages == 3000
-    assert "resuming from there" in notices[0]

@@ -4,6 +4,8 @@ from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
 from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.mapping import analyzer_settings, check_analyzer, key
+from keqa.retrievers.text import AnalyzerSettings
 
 
 @pytest.fixture
@@ -58,19 +60,25 @@ def test_more_than_elasticsearch_gives_is_refused(loaded, monkeypatch):
     assert ids(loaded.search("zebra", k=3)) == ["p4"]
 
 
-def test_equal_scores_are_ordered_by_id_in_every_shard(address):
-    load_index([Passage(f"{n:02}", "", "the same text") for n in reversed(range(20))], address, shards=3)
-    opened = ElasticsearchRetriever.open(address)
-    for k in (1, 7, 20, 50):
-        assert ids(opened.search("text", k)) == [f"{n:02}" for n in range(min(k, 20))]
-
-
-def test_scores_do_not_depend_on_the_number_of_shards(address, passages):
-    load_index(passages, f"{address}-1")
-    load_index(passages, f"{address}-3", shards=3)
+def test_scores_and_their_order_do_not_depend_on_the_number_of_shards(address, passages):
+    given = [*passages, *(Passage(f"{n:02}", "", "the same text") for n in reversed(range(20)))]
+    load_index(given, f"{address}-1")
+    load_index(given, f"{address}-3", shards=3)
     queries = ["analytical engine", "zebra", "rock band in London", "the first program"]
-    one, three = (ElasticsearchRetriever.open(f"{address}-{n}").search_many(queries) for n in (1, 3))
-    assert one == three
+    one, three = (ElasticsearchRetriever.open(f"{address}-{n}") for n in (1, 3))
+    assert one.search_many(queries) == three.search_many(queries)
+    for k in (1, 7, 20, 50):
+        assert ids(three.search("text", k)) == [f"{n:02}" for n in range(min(k, 20))]
+
+
+def test_a_key_is_the_id_unless_it_is_too_long_and_other_analyzers_are_refused():
+    assert (key("wiki#1"), key("é" * 256), len(key("é" * 257))) == ("wiki#1", "é" * 256, 71)
+    assert key("é" * 257) != key("é" * 258)
+    check_analyzer(analyzer_settings("en"), "the index")
+    # Queries of the second would lose the function words within words.
+    for settings in ((3, "en", "english", 0.5), (1, "zh", "cjk", 0.5), (1, "fr", "french", 0.5)):
+        with pytest.raises(RetrievalError, match=r"the index was built with .*does not know .*Load it"):
+            check_analyzer(AnalyzerSettings(*settings), "the index")
 
 
 def test_scores_are_those_of_the_embedded_index_where_the_terms_are(address, tmp_path, passages):

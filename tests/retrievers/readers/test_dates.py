@@ -4,7 +4,7 @@ import office_files as files
 import pytest
 
 from keqa.retrievers import read_corpus
-from keqa.retrievers.readers.dates import date_in_name, stated_date, year_in_name
+from keqa.retrievers.readers.document import date_in_name, stated_date, year_in_name
 
 STATED = {
     "As of 31 May 2024, the limit is 140 EUR.": "2024-05-31",

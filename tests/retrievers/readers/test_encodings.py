@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.retrievers import read_corpus
-from keqa.retrievers.readers.encodings import guess_encoding
+from keqa.retrievers.readers.common import guess_encoding
 
 _RUSSIAN = "Маяк Скарна был построен в 1871 году Идой Хольм, инженером из Осло.\n"
 

@@ -9,7 +9,6 @@ import pytest
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers import read_corpus
-from keqa.retrievers.base import Place
 from keqa.retrievers.readers import beside
 
 pytestmark = pytest.mark.process
@@ -20,64 +19,88 @@ def read(path, data, notices=None):
     return list(read_corpus([path], notice=(notices if notices is not None else []).append))
 
 
-def test_a_word_document_has_headings_a_title_from_its_content_and_a_date(tmp_path):
-    filler = "The harbour is old and wide and deep. " * 20
-    parts = ["# Rules of the harbour", filler, "## Fees", "A ship pays 40 my_coins, or 3 * 4. " + filler]
-    data = files.docx(parts, title="Microsoft Word - Dokument1", modified="2024-05-31T10:00:00Z")
-    found = read(tmp_path / "h.docx", data)
-    assert {one.title for one in found} == {"Rules of the harbour"}
-    assert found[0].place == Place("h.docx", None, "Rules of the harbour", "2024-05-31")
-    assert found[-1].place == Place("h.docx", None, "Fees", "2024-05-31")
-    assert "A ship pays 40 my_coins, or 3 * 4." in " ".join(one.text for one in found)
+FILLER = "The harbour is old and wide and deep. " * 20
+WORD = ["# Rules of the harbour", FILLER, "## Fees", "A ship pays 40 my_coins, or 3 * 4. " + FILLER]
+SLIDES = [("Plan for 2025", "We " + "grow the fleet. " * 30), ("Budget", "Five " + "ships cost much. " * 30)]
+SHEETS = {"Ships": [["Name", "Built", "Berth"], ["Aurora", 1921, None], ["Boreas", 1954, "N4"]], "Empty": []}
+DAYS = [datetime.datetime(1902, 3, 4), datetime.datetime(1902, 3, 4, 12)]
+CHAPTERS = "<h1>One</h1><p>It <b>rained</b>.</p><h2>Two</h2><p>Sun.</p>"
+PAGES = [[(10, "The mill stood here for long years and ground the corn.")] * 30] * 2
+MARKDOWN = f"---\ntitle: T\ndate: 2023-01-02\n---\n# One\n{FILLER}\n```\n# no heading\n```\n## Two\nSun."
+HTML = (
+    '<title>Untitled Document</title><meta property="article:modified_time" content="2020-03-04T00:00:00Z">'
+    f"<h1>The Mill</h1><p>{FILLER}</p><h2>Later <i>years</i></h2><p>{FILLER}"
+)
+ULM = "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man"
+CSV = f"Stadt;Beschreibung;Jahr\r\nUlm;{ULM};1890\r\nBonn;;1949\r\n"
+
+
+BOOK = ("The Harbour", "Ann Lee", "1998-02-01")
+OUTLINE = [("Beginnings", 0), ("The end", 1)]
+RULES = "Rules of the harbour"
+# What makes each, the titles, and of the first passage and the last one how they begin, page, heading and date.
+FORMATS = {
+    "h.docx": lambda: files.docx(WORD, title="Microsoft Word - Dokument1", modified="2024-05-31T10:00:00Z"),
+    "p.pptx": lambda: files.pptx(SLIDES),
+    "s.xlsx": lambda: files.xlsx(SHEETS),
+    "days.xlsx": lambda: files.xlsx({"Ships": [["Name", "Built", "Sailed"], ["Hilda", *DAYS]]}),
+    "b.epub": lambda: files.epub(*BOOK, CHAPTERS),
+    "m.pdf": lambda: files.pdf(PAGES, "A History", "D:20190203", OUTLINE),
+    "c.csv": lambda: CSV.encode("cp1252"),
+    "text.csv": lambda: b'title,text\nUlm,"High, and old."\n',
+    "one.csv": lambda: b"one column\nUlm\n",
+    "sep.csv": lambda: "sep=;\r\nTitle;Text\r\nUlm;Hoch, und alt.\r\n".encode("utf-16"),
+    "a.md": lambda: MARKDOWN.encode(),
+    "a.html": lambda: HTML.encode(),
+    "my_note.txt": lambda: b"A note.",
+}
+FOUND = {
+    "h.docx": [RULES, (f"# {RULES}\nThe harbour", "", RULES, "2024-05-31"), ("The harbour", "", "Fees", "2024-05-31")],
+    "p.pptx": [SLIDES[0][0], ("# Plan", "slide 1", "Plan for 2025", None), ("# Budg", "slide 2", "Budget", None)],
+    "s.xlsx": [
+        *("Aurora Boreas".split()),
+        ("Name: Aurora; Built: 1921", "", "Ships, row 2", None),
+        ("Name: Boreas; Built: 1954; Berth: N4", "", "Ships, row 3", None),
+    ],
+    # A day has no midnight.
+    "days.xlsx": ["Hilda", ("Name: Hilda; Built: 1902-03-04; Sailed: 1902-03-04 12:00:00", "", "row 2", None)],
+    "b.epub": [
+        BOOK[0],
+        ("The Harbour, Ann Lee\n# One\nIt rained.", "", "One", "1998-02-01"),
+        ("## Two\nSun.", "", "Two", "1998-02-01"),
+    ],
+    "m.pdf": [
+        "A History",
+        ("The mill stood", "page 1", "Beginnings", "2019-02-03"),
+        ("The mill stood", "page 2", "The end", "2019-02-03"),
+    ],
+    "c.csv": ["c", (f"{ULM} (Stadt: Ulm; Jahr: 1890)", "", "row 2", ""), ("Stadt: Bonn; Jahr: 1949", "", "row 3", "")],
+    "text.csv": ["Ulm", ("High, and old.", "", "row 2", "")],
+    "one.csv": ["one", ("one column: Ulm", "", "row 2", "")],
+    "sep.csv": ["Ulm", ("Hoch, und alt.", "", "row 3", "")],
+    "a.md": ["T", ("# One\nThe harbour", "", "One", "2023-01-02"), ("## Two\nSun.", "", "Two", "2023-01-02")],
+    "a.html": ["The Mill", ("# The Mill", "", "The Mill", "2020-03-04"), ("", "", "Later years", "2020-03-04")],
+    "my_note.txt": ["my note", ("A note.", "", "", "")],
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_gives_text_title_place_and_date(tmp_path, name):
+    found = read(tmp_path / name, FORMATS[name]())
+    places = [one for one in FOUND[name] if isinstance(one, tuple)]
+    assert {one.title for one in found} == {one for one in FOUND[name] if isinstance(one, str)}
+    assert [one.id for one in found] == [f"{name}#{number}" for number in range(1, len(found) + 1)]
+    for one, (text, part, heading, date) in zip((found[0], found[-1]), (places[0], places[-1]), strict=True):
+        assert one.text.startswith(text)
+        assert (one.place.file, one.place.part, one.place.heading) == (name, part, heading)
+        assert date is None or one.place.date == date
+    assert len(places) == 2 or len(found) == 1
+    assert name != "h.docx" or "A ship pays 40 my_coins, or 3 * 4." in " ".join(one.text for one in found)
 
 
 def test_the_title_of_a_word_document_is_the_one_that_somebody_gave(tmp_path):
     data = files.docx(["# Head", "Some text."], title="Harbour report")
     assert [one.title for one in read(tmp_path / "a.docx", data)] == ["Harbour report"]
-
-
-def test_slides_are_numbered_and_named(tmp_path):
-    data = files.pptx(
-        [("Plan for 2025", "We " + "grow the fleet. " * 30), ("Budget", "Five " + "ships cost much. " * 30)]
-    )
-    found = read(tmp_path / "p.pptx", data)
-    assert [one.title for one in found] == ["Plan for 2025"] * len(found)
-    assert [found[0].place.part, found[0].place.heading] == ["slide 1", "Plan for 2025"]
-    assert [found[-1].place.part, found[-1].place.heading] == ["slide 2", "Budget"]
-
-
-def test_a_row_of_a_sheet_is_a_record(tmp_path):
-    data = files.xlsx(
-        {"Ships": [["Name", "Built", "Berth"], ["Aurora", 1921, None], ["Boreas", 1954, "N4"]], "Empty": []}
-    )
-    found = read(tmp_path / "s.xlsx", data)
-    assert [(one.title, one.text, one.place.heading) for one in found] == [
-        ("Aurora", "Name: Aurora; Built: 1921", "Ships, row 2"),
-        ("Boreas", "Name: Boreas; Built: 1954; Berth: N4", "Ships, row 3"),
-    ]
-
-
-def test_a_book_has_chapters_an_author_and_a_date(tmp_path):
-    data = files.epub(
-        "The Harbour", "Ann Lee", "1998-02-01", "<h1>One</h1><p>It <b>rained</b>.</p><h2>Two</h2><p>Sun.</p>"
-    )
-    found = read(tmp_path / "b.epub", data)
-    assert [(one.title, one.text) for one in found] == [
-        ("The Harbour", "The Harbour, Ann Lee\n# One\nIt rained."),
-        ("The Harbour", "## Two\nSun."),
-    ]
-    assert found[0].place.date == "1998-02-01"
-
-
-def test_pages_outline_and_date_of_a_pdf(tmp_path):
-    lines = [(10, "The mill stood here for long years and ground the corn.")] * 30
-    data = files.pdf([lines, lines], "A History", "D:20190203", [("Beginnings", 0), ("The end", 1)])
-    found = read(tmp_path / "m.pdf", data)
-    assert {one.title for one in found} == {"A History"}
-    assert found[0].place == Place("m.pdf", 1, "Beginnings", "2019-02-03")
-    assert found[-1].place == Place("m.pdf", 2, "The end", "2019-02-03")
-    pages = [one.place.page for one in found]
-    assert pages == sorted(pages)
 
 
 @pytest.mark.parametrize("stated", ["", "Microsoft Word - Dokument1", "untitled", "final_v2.docx"])
@@ -102,47 +125,6 @@ def test_headings_below_which_nothing_stands_are_no_passages(tmp_path):
     slides = read(tmp_path / "a.pptx", files.pptx([("Toll: 40 talers", ""), ("End", "Thanks.")]))
     assert [(one.text, one.place.page) for one in slides] == [("# Toll: 40 talers", 1), ("# End\nThanks.", 2)]
     assert [one.text for one in read(tmp_path / "b.md", b"# Alone\n")] == ["# Alone"]
-
-
-def test_csv_with_a_column_of_text(tmp_path):
-    notices = []
-    ulm = "Ulm;Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man;1890"
-    rows = f"Stadt;Beschreibung;Jahr\r\n{ulm}\r\nBonn;;1949\r\n"
-    found = read(tmp_path / "c.csv", rows.encode("cp1252"), notices)
-    assert [one.text for one in found] == [
-        "Die Stadt Ulm hat das höchste Münster der ganzen Welt, sagt man (Stadt: Ulm; Jahr: 1890)",
-        "Stadt: Bonn; Jahr: 1949",
-    ]
-    assert [one.place for one in found] == [Place("c.csv", None, "row 2"), Place("c.csv", None, "row 3")]
-    assert any("'Beschreibung' was read as text" in one for one in notices)
-
-
-def test_csv_of_figures_and_titles_and_a_named_text(tmp_path):
-    found = read(tmp_path / "a.csv", b"name,height\nUlm,161\n")
-    assert [(one.title, one.text) for one in found] == [("Ulm", "name: Ulm; height: 161")]
-    found = read(tmp_path / "b.csv", b'title,text\nUlm,"High, and old."\n')
-    assert [(one.title, one.text) for one in found] == [("Ulm", "High, and old.")]
-    found = read(tmp_path / "c.csv", b"one column\nUlm\n")
-    assert [one.text for one in found] == ["one column: Ulm"]
-
-
-def test_headings_and_dates_of_markdown_and_html(tmp_path):
-    text = (
-        "---\ntitle: T\ndate: 2023-01-02\n---\n# One\n"
-        + "It rained here. " * 60
-        + "\n```\n# no heading\n```\n## Two\nSun."
-    )
-    found = read(tmp_path / "a.md", text.encode())
-    assert [found[0].place.heading, found[0].place.date] == ["One", "2023-01-02"]
-    assert not any(one.place.heading == "no heading" for one in found)
-    page = (
-        '<title>Untitled Document</title><meta property="article:modified_time" content="2020-03-04T00:00:00Z">'
-        "<h1>The Mill</h1><p>" + "It turned here. " * 60 + "</p><h2>Later <i>years</i></h2><p>" + "It stood. " * 60
-    )
-    found = read(tmp_path / "a.html", page.encode())
-    assert found[0].title == "The Mill"
-    assert found[0].place == Place("a.html", None, "The Mill", "2020-03-04")
-    assert found[-1].place.heading == "Later years"
 
 
 def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
@@ -264,36 +246,8 @@ def test_a_document_that_takes_too_long_is_given_up_and_the_next_is_read(tmp_pat
     assert [one.text for one in read(tmp_path / "a.docx", files.docx(["Some text."]))] == ["Some text."]
 
 
-def test_one_bad_document_in_a_folder_is_left_out(tmp_path):
-    (tmp_path / "a.docx").write_bytes(files.docx(["Some text."]))
-    (tmp_path / "b.xlsx").write_bytes(b"PK\x03\x04no")
-    corpus = read_corpus([tmp_path], notice=lambda text: None)
-    assert [(one.id, one.text) for one in corpus] == [("a.docx#1", "Some text.")]
-    assert corpus.left_out.unread == {"damaged": 1}
-
-
 def test_a_cell_of_csv_may_be_as_long_as_an_article(tmp_path):
     article = "The harbour is old. " * 10_000
     found = read(tmp_path / "a.csv", f'title,text\nHarbour,"{article}"\n'.encode())
     assert {one.title for one in found} == {"Harbour"}
     assert sum(one.text.count("harbour") for one in found) == 10_000
-
-
-def test_csv_may_name_its_delimiter_in_a_line_of_its_own(tmp_path):
-    found = read(tmp_path / "a.csv", "sep=;\r\nTitle;Text\r\nUlm;Hoch, und alt.\r\n".encode("utf-16"))
-    assert [(one.title, one.text, one.place.heading) for one in found] == [("Ulm", "Hoch, und alt.", "row 3")]
-
-
-def test_a_day_in_a_sheet_has_no_midnight(tmp_path):
-    day, hour = datetime.datetime(1902, 3, 4), datetime.datetime(1902, 3, 4, 12)
-    data = files.xlsx({"Ships": [["Name", "Built", "Sailed"], ["Hilda", day, hour]]})
-    assert read(tmp_path / "a.xlsx", data)[0].text == "Name: Hilda; Built: 1902-03-04; Sailed: 1902-03-04 12:00:00"
-
-
-def test_an_empty_page_is_passed_over_without_a_word(tmp_path, caplog):
-    (tmp_path / "empty.html").write_bytes(b" \n")
-    assert read(tmp_path / "a.txt", b"Text.")[0].text == "Text."
-    corpus = read_corpus(tmp_path)
-    assert [one.text for one in corpus] == ["Text."]
-    assert corpus.left_out.passed_over == {"empty": 1}
-    assert not caplog.records or "could not be decoded" not in caplog.text

@@ -3,7 +3,7 @@
 import pytest
 
 from keqa.retrievers import read_corpus
-from keqa.retrievers.readers.front_matter import front_matter
+from keqa.retrievers.readers.formats import front_matter
 
 
 def read(path, text):

@@ -1,17 +1,17 @@
 import csv
 import gzip
-import io
 import json
 import sys
 
+import office_files as files
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import InputError, MissingExtraError
-from keqa.retrievers import Passage, read_corpus, readers
-from keqa.retrievers.manifest import RECORD_SUFFIXES
-from keqa.retrievers.readers.documents import passages_of
+from keqa.retrievers import Passage, read_corpus
+from keqa.retrievers.readers.common import DOCUMENTS
+from keqa.retrievers.readers.formats import READERS, passages_of
 
 field = st.text("ab \"\\',\té京", max_size=20).map(lambda text: f"x{text}y")
 record = st.fixed_dictionaries({"title": field, "text": field})
@@ -59,6 +59,10 @@ BAD = {
         '{"text": 5}\n': "a.jsonl, line 1: text must be text, found int",
         '{"text": "x", "id": [1]}\n': "a.jsonl, line 1: the id",
         "": "no text in",
+        '{"text": "x"}\n{"text": "caf\udce9"}\n': r"a.jsonl, line 2: not UTF-8",
+        "[" * 200_000: "a.jsonl, line 1: malformed JSON",
+        '{"a":' * 100_000: "a.jsonl, line 1: malformed JSON",
+        '{"text": ' + "9" * 5000 + "}": "a.jsonl, line 1: malformed JSON",
     },
     "a.json": {
         '[{"text": "x"},\n{"text" "y"}]': "a.json, line 2: malformed JSON",
@@ -78,7 +82,7 @@ BAD = {
 @pytest.mark.parametrize(("name", "content"), [(name, content) for name, cases in BAD.items() for content in cases])
 def test_bad_files_are_named_with_the_line(tmp_path, name, content):
     path = tmp_path / name
-    path.write_text(content)
+    path.write_text(content, errors="surrogateescape")
     with pytest.raises(InputError, match=BAD[name][content]):
         read(path)
 
@@ -88,19 +92,9 @@ def test_missing_sources_are_reported_at_once(tmp_path):
         read_corpus([tmp_path / "nothing.jsonl"])
     with pytest.raises(InputError, match="at least one"):
         read_corpus([])
-
-
-def test_a_line_that_is_not_utf8_is_named(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "x"}\n{"text": "caf\xe9"}\n')
-    with pytest.raises(InputError, match=r"a\.jsonl, line 2: not UTF-8"):
-        read(path)
-
-
-def test_jsonl_is_read_as_it_is_asked_for(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "first"}\nbroken\n')
-    assert next(read_corpus([path])).text == "first"
+    # And a broken line when it is reached.
+    (tmp_path / "a.jsonl").write_text('{"text": "first"}\nbroken\n')
+    assert next(read_corpus([tmp_path / "a.jsonl"])).text == "first"
 
 
 def test_other_names_and_shapes_of_records(tmp_path):
@@ -162,11 +156,17 @@ def test_a_file_of_two_sources_is_read_once(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.md").write_text("The oak.")
     (tmp_path / "sub" / "b.jsonl").write_text('{"text": "Rain."}')
+    (tmp_path / "sub" / "other.jsonl").write_text('{"text": "Snow."}')
     named = [tmp_path, tmp_path / "sub" / "a.md", tmp_path / "sub" / "b.jsonl"]
     in_all = []
     assert [one.id for one in read(*named, progress=lambda *now: in_all.append(now[1]))] == ["sub/a.md#1", "b.jsonl#1"]
     assert set(in_all) == {8 + 17}
     assert [one.id for one in read(*reversed(named))] == ["b.jsonl#1", "a.md#1"]
+    # What is named is not passed over in its folder.
+    reading = read_corpus(named)
+    assert len(list(reading)) == 2
+    assert reading.left_out.passed_over == {".jsonl": 1}
+    assert f".jsonl ({tmp_path / 'sub' / 'other.jsonl'})" in reading.lines()[0]
 
 
 def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_named(tmp_path):
@@ -179,7 +179,7 @@ def test_files_of_records_in_a_folder_are_passed_over_because_they_were_not_name
         "passed over in folders, as files of records are named one by one to be read: "
         f"2 .jsonl ({tmp_path}/b.jsonl), 1 .tsv ({tmp_path}/d.tsv)",
     ]
-    assert set(RECORD_SUFFIXES) == set(readers._RECORDS)
+    assert set(READERS) == set(DOCUMENTS)
 
 
 def test_only_very_long_records_are_split(tmp_path):
@@ -202,26 +202,6 @@ def test_gzip_and_byte_order_marks(tmp_path):
         read(tmp_path / "e.jsonl.gz")
 
 
-def pdf(text):
-    """Return a one-page PDF that shows a line of text."""
-    from pypdf import PdfWriter
-    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
-
-    writer = PdfWriter()
-    page = writer.add_blank_page(200, 200)
-    name = NameObject
-    font = DictionaryObject(
-        {name("/Type"): name("/Font"), name("/Subtype"): name("/Type1"), name("/BaseFont"): name("/Helvetica")}
-    )
-    page[name("/Resources")] = DictionaryObject({name("/Font"): DictionaryObject({name("/F1"): font})})
-    content = DecodedStreamObject()
-    content.set_data(f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode())
-    page[name("/Contents")] = writer._add_object(content)
-    out = io.BytesIO()
-    writer.write(out)
-    return out.getvalue()
-
-
 def test_a_folder_of_documents(tmp_path):
     sub = tmp_path / "sub"
     sub.mkdir()
@@ -231,7 +211,7 @@ def test_a_folder_of_documents(tmp_path):
         "<html><head><title>Page &amp; co</title><style>p {}</style></head><body><nav>Menu</nav>"
         "<h1>Head</h1><p>Hello <b>world</b>!</p><script>x()</script><ul><li>one</li><li>two</li></ul></body></html>"
     )
-    (sub / "d.PDF").write_bytes(pdf("Text in a PDF."))
+    (sub / "d.PDF").write_bytes(files.pdf([[(10, "Text in a PDF.")]]))
     (sub / "broken.pdf").write_text("no")
     (tmp_path / "e.bin").write_text("x")
     (tmp_path / ".hidden.txt").write_text("x")
@@ -244,32 +224,12 @@ def test_a_folder_of_documents(tmp_path):
     ]
     assert "1 .bin" in notices[0]
     assert any("broken.pdf cannot be read as PDF" in one for one in notices)
-
-
-def test_a_folder_with_nothing_to_read(tmp_path):
-    with pytest.raises(InputError, match="it has nothing at all"):
-        read(tmp_path)
-    (tmp_path / "a.jsonl").write_text("{}")
-    with pytest.raises(InputError, match=r"it has 1 \.jsonl"):
-        read(tmp_path)
-
-
-def test_documents_in_other_encodings(tmp_path):
-    (tmp_path / "a.txt").write_bytes("Déjà vu, télégramme à la carte.".encode("cp1252"))
-    (tmp_path / "b.txt").write_bytes("北京是中国的首都。".encode("gb18030"))
-    (tmp_path / "c.txt").write_bytes("Zürich".encode("utf-16"))
-    notices = []
-    found = [one.text for one in read(tmp_path, notice=notices.append)]
-    assert found == ["Déjà vu, télégramme à la carte.", "北京是中国的首都。", "Zürich"]
-    assert [one.rsplit(" ", 1)[1] for one in notices] == ["cp1252", "gb18030"]
-
-
-def test_long_documents_are_split_with_stable_ids(tmp_path):
-    (tmp_path / "a.txt").write_text("This sentence has six words, truly. " * 100)
-    found = read(tmp_path)
-    assert [one.id for one in found] == [f"a.txt#{n}" for n in range(1, len(found) + 1)]
-    assert len(found) == 6
-    assert read(tmp_path) == found
+    for name, said in (("empty", "it has nothing at all"), ("sub2", r"it has 1 \.jsonl")):
+        (tmp_path / name).mkdir()
+        if name == "sub2":
+            (tmp_path / name / "a.jsonl").write_text("{}")
+        with pytest.raises(InputError, match=said):
+            read(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -280,13 +240,3 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, module, name, content):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'keqa\[documents\]'"):
         passages_of(content.encode(), tmp_path / name, name, 100, print)
-
-
-def test_records_that_are_named_are_not_passed_over_in_their_folder(tmp_path):
-    (tmp_path / "a.md").write_text("Skarn has a lighthouse.", encoding="utf-8")
-    for name in ("named.jsonl", "other.jsonl"):
-        (tmp_path / name).write_text('{"id": "1", "text": "Otters swim."}\n', encoding="utf-8")
-    reading = read_corpus([tmp_path, tmp_path / "named.jsonl"])
-    assert [passage.text for passage in reading] == ["Skarn has a lighthouse.", "Otters swim."]
-    assert reading.left_out.passed_over == {".jsonl": 1}
-    assert f".jsonl ({tmp_path / 'other.jsonl'})" in reading.lines()[0]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keqa.lms.local.loading import load_for_training
-from keqa.lms.local.weights import place_of_model
+from keqa.lms.local.weights import load_for_training, place_of_model
 
 pytestmark = pytest.mark.model
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.retrievers.base import NOWHERE, Place, place_beside, placed, unpacked
+from keqa.retrievers.base import NOWHERE, Passage, Place, place_beside, placed, unpacked
 
 PLACE = Place("sub/Bericht ß.pdf", 3, "Ergebnisse", "2024-05-31")
 
@@ -108,3 +108,8 @@ def test_whatever_a_stranger_says_is_a_place(item, metadata):
     found = place_beside(item, metadata)
     assert (len(found.file) <= 1000, len(found.heading) <= 300, len(found.date) <= 40) == (True, True, True)
     assert found.page is None or 0 < found.page <= 10_000_000
+
+
+def test_a_passage_is_read_below_its_title_where_there_is_one():
+    assert Passage("1", "Zebra", "It has stripes.").rendered == "Zebra: It has stripes."
+    assert Passage("1", "", "It has stripes.").rendered == "It has stripes."

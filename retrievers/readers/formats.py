@@ -1,4 +1,4 @@
-"""Front matter: the entries about a Markdown document that stand before it, in YAML or TOML.
+"""The reader of each format, among them plain text and Markdown with its front matter, in YAML or TOML.
 
 A line of three hyphens is a horizontal rule as well. So what stands between two of them is front matter only where it
 is a list of entries; anything else is text. Of the entries nothing is lost: those that are not the title or the date
@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]
 
-from keqa.retrievers.readers.dates import stated_date
-from keqa.retrievers.readers.document import heading_of, iso_date
+from keqa.retrievers.base import Notice, Passage
+from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError, decode, plain_stem, plain_suffix
+from keqa.retrievers.readers.document import Document, Section, heading_of, iso_date, markdown_sections, stated_date
+from keqa.retrievers.readers.html import read_html
+from keqa.retrievers.readers.mail import read_mail
+from keqa.retrievers.readers.office import OFFICE
+from keqa.retrievers.readers.pdf import read_pdf
+from keqa.retrievers.readers.records import json_passages
+from keqa.retrievers.readers.tables import read_csv
+from keqa.retrievers.text import clean_text, one_line
 
 Entries = list[tuple[str, str]]
 """Names and values of entries, in order; what has no name, such as a comment, has an empty one."""
 
-# More is taken for text: some YAML and TOML takes time by the square of its length.
 _LONGEST: Final = 16 << 10
 # Every value as it is written, whatever else it may stand for: `no` is a word, and 1.10 a version. The compiled loader
 # ends the process where lists are nested deeply.
@@ -36,19 +44,18 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
 def front_matter(text: str) -> tuple[str, str, str, str]:
-    """Take the front matter off a text."""
-    first, _, rest = text.partition("\n")
+    """Take the front matter off a text: its title, its date, its other entries, and the rest."""
+    first, *lines = text.split("\n")
     fence = first.rstrip()
-    if fence not in ("---", "+++"):
-        return "", "", "", text
-    lines = rest.split("\n")
     end = next((number for number, line in enumerate(lines) if line.rstrip() == fence), None)
-    if end is None:
+    front = "\n".join(lines[:end])
+    # Of more than is taken for front matter, some YAML and TOML takes time by the square of its length.
+    if fence not in ("---", "+++") or end is None or len(front) > _LONGEST:
         return "", "", "", text
-    front, body = "\n".join(lines[:end]), "\n".join(lines[end + 1 :])
-    entries = _entries(front, toml=fence == "+++")
+    entries = _of_toml(front) if fence == "+++" else _of_yaml(front) or _of_lines(front)
     if entries is None:
         return "", "", "", text
+    body = "\n".join(lines[end + 1 :])
     title = next((value for name, value in entries if name.lower() == "title" and value), "")
     named = {re.sub(r"[ -]", "_", name.lower()): value for name, value in reversed(entries)}
     # As metadata has it, or as people write it.
@@ -61,16 +68,6 @@ def front_matter(text: str) -> tuple[str, str, str, str]:
 
 def _is_said(name: str, value: str, title: str, date: str) -> bool:
     return (name.lower(), value) == ("title", title) or (name.lower() == "date" and iso_date(value) == date != "")
-
-
-def _entries(front: str, *, toml: bool) -> Entries | None:
-    """The entries of a block; None where it is something else."""
-    if len(front) > _LONGEST:
-        return None
-    if toml:
-        return _of_toml(front)
-    found = _of_yaml(front)
-    return _of_lines(front) if found is None else found
 
 
 def _of_yaml(front: str) -> Entries | None:
@@ -141,3 +138,45 @@ def _text_of(value: Any) -> str:
         return ", ".join(filter(None, map(_text_of, value)))
     text = str(value).lower() if isinstance(value, bool) else str(value).strip()
     return "" if text in ("~", "null") else text
+
+
+def read_text(data: bytes, path: Path, notice: Notice) -> Document:
+    """A text without any marks."""
+    return Document("", [Section(decode(data, str(path), notice))])
+
+
+def read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
+    """A text in Markdown, with its front matter."""
+    text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
+    title, date, about, text = front_matter(text)
+    sections = markdown_sections(text)
+    first = next((one.heading for one in sections if one.heading), "")
+    return Document(title or first, sections, front=date, about=about)
+
+
+READERS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {
+    **OFFICE,
+    ".csv": read_csv,
+    ".eml": read_mail,
+    **dict.fromkeys((".htm", ".html"), read_html),
+    **dict.fromkeys((".markdown", ".md"), read_markdown),
+    ".pdf": read_pdf,
+    ".txt": read_text,
+}
+"""The reader of each suffix of a document."""
+
+
+def passages_of(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[Iterator[Passage], str]:
+    """What `keqa.retrievers.readers.beside.read_beside` gives, read by this process."""
+    suffix = plain_suffix(path)
+    if suffix == ".json":
+        return json_passages(data, path, notice), ""
+    try:
+        document = READERS[suffix](data, path, notice)
+    except RefusedError as error:
+        kind = {".pdf": "PDF", ".htm": "HTML", ".html": "HTML"}.get(suffix, suffix)
+        raise UnreadError(error.reason, f"{path} cannot be read as {kind}: {error}") from error
+    title = one_line(clean_text(document.title))[:LONGEST_TITLE] or plain_stem(path).replace("_", " ")
+    pieces = enumerate(document.passages(identifier, words), start=1)
+    passages = (Passage(f"{identifier}#{number}", own or title, text, place) for number, (own, text, place) in pieces)
+    return passages, document.lost
