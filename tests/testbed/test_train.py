@@ -21,7 +21,7 @@ def tokenizer(tmp_path_factory):
 
 
 def test_loss_falls_on_what_is_written_and_on_what_repeats(tokenizer):
-    encode = train.Encoder(tokenizer)
+    encode = train.SampleEncoder(tokenizer)
     stream = Stream(Testbed(), seed=2)
     sample = next(s for s in iter(lambda: stream.draw(0.5), None) if s.skill == "JudgeUtility")
     ids, weights = encode(sample)
