@@ -214,7 +214,7 @@ def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
     """Make a change as a command does, and print the seconds."""
     if engine == "dense":
         _without_weights()
-    for module in ("keqa.cli.index_change", "keqa.cli.reading", *LOADED[engine]):
+    for module in ("keqa.cli.index", *LOADED[engine]):
         import_module(module)
     ready = {"start": time.time() - float(started), "start's CPU": time.process_time()}
     seconds = timed(lambda: CHANGES[kind](address, path))

@@ -49,13 +49,13 @@ from rich.table import Table
 import keqa
 from keqa.server.answers import Answers
 from keqa.server.application import application
-from keqa.server.limits import Limits
+from keqa.server.limits import ServerLimits
 from keqa.server.serving import listen, server
 
 QUIZZES, PASSAGES, MOST_USERS = 2, 5, 16
 WARM_UP = 5
 QUESTION = "How deep is lake 1?"
-UNBOUNDED = Limits(in_flight=64, waiting=1000, rate=0)
+UNBOUNDED = ServerLimits(in_flight=64, waiting=1000, rate=0)
 
 
 def main(
@@ -370,7 +370,7 @@ async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int
             times.append(time.perf_counter() - started)
             wrong += answer.status_code != 200 or not answer.json()["choices"][0]["message"]["content"]
 
-    limits = httpx.Limits(max_connections=users)
+    limits = httpx.ServerLimits(max_connections=users)
     async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits, trust_env=False) as client:
         await asyncio.gather(*(user(client) for _ in range(users)))
     return times, wrong

@@ -16,7 +16,7 @@ from keqa.data.example import Example, as_example
 from keqa.data.loading import Converted, Loaded, collect, read_records
 from keqa.data.question import clean
 from keqa.data.quiz_references import check, parse
-from keqa.data.rows import Row, json_list
+from keqa.data.rows import SourceRow, json_list
 from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
 from keqa.retrievers.text import clean_text, one_line
@@ -40,7 +40,7 @@ class HubSource:
     splits: tuple[str, ...] = ("validation", "train")
 
 
-def whole(read: Callable[[Path], Iterator[Row]]) -> Callable[[Path, str | None], Iterator[Row]]:
+def whole(read: Callable[[Path], Iterator[SourceRow]]) -> Callable[[Path, str | None], Iterator[SourceRow]]:
     """A reader of files that are one split each, as `Benchmark.rows`."""
     return lambda path, _: read(path)
 
@@ -81,7 +81,7 @@ class Benchmark:
     language: Literal["en", "zh"] = "en"
     licence: str
     expected: str
-    rows: Callable[[Path, str | None], Iterator[Row]] = LINES_OR_LIST
+    rows: Callable[[Path, str | None], Iterator[SourceRow]] = LINES_OR_LIST
     splits_itself: bool = False
     convert: Callable[[Mapping[str, Any]], Converted]
 
@@ -105,10 +105,10 @@ class Benchmark:
 
     def from_rows(self, rows: Iterable[Mapping[str, Any]], *, sample: int | None = None, seed: int = 0) -> Loaded:
         """Convert records that a program holds, in the layout of the files or of the hub."""
-        numbered = (Row(None, number, row, "example") for number, row in enumerate(rows, start=1))
+        numbered = (SourceRow(None, number, row, "example") for number, row in enumerate(rows, start=1))
         return self._collect(numbered, f"the data given for {self.name}", sample, seed)
 
-    def _collect(self, rows: Iterable[Row], source: str, sample: int | None, seed: int) -> Loaded:
+    def _collect(self, rows: Iterable[SourceRow], source: str, sample: int | None, seed: int) -> Loaded:
         expected = f"{self.title}, {self.expected}"
         return collect(read_records(rows, self.convert), source=source, expected=expected, sample=sample, seed=seed)
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_split, one_text
 from keqa.data.example import Example, SupportingFact
-from keqa.data.loading import Converted, LeftOut
-from keqa.data.rows import Row, json_list, table
+from keqa.data.loading import Converted, NotAsked
+from keqa.data.rows import SourceRow, json_list, table
 from keqa.errors import InputError
 
 _LETTERS = "ABCDEFGHIJ"
@@ -65,14 +65,14 @@ def _cmmlu(record: Mapping[str, Any]) -> Example:
 def _mlec(record: Mapping[str, Any]) -> Converted:
     """A question of MLEC-QA, with up to five options; one that needs its image or table is left out."""
     if record.get("qimage"):
-        return LeftOut("with an image or table")
+        return NotAsked("with an image or table")
     options = field(record, "options", dict)
     example = _choice(record.get("qtext"), _lettered(options), record.get("answer"))
     name = str(record["qid"]) if record.get("qid") is not None else field(record, "qid", str)
     return replace(example, id="/".join(filter(None, (record.get("subject", ""), name))))
 
 
-def _mlec_rows(path: Path, split: str | None) -> Iterator[Row]:
+def _mlec_rows(path: Path, split: str | None) -> Iterator[SourceRow]:
     """The questions of a file, or of those of the five subsets in a folder, with the subset as their subject."""
     part = split or "test"
     parts = dict.fromkeys((part, {"val": "dev", "validation": "dev"}.get(part, part)))
@@ -84,10 +84,10 @@ def _mlec_rows(path: Path, split: str | None) -> Iterator[Row]:
     return _of_subjects(files, json_list)
 
 
-def _subjects(read: Callable[[Path], Iterator[Row]]) -> Callable[[Path, str | None], Iterator[Row]]:
+def _subjects(read: Callable[[Path], Iterator[SourceRow]]) -> Callable[[Path, str | None], Iterator[SourceRow]]:
     """Reads a subject's table, or all tables in a folder, or in its folder for the split."""
 
-    def rows(path: Path, split: str | None) -> Iterator[Row]:
+    def rows(path: Path, split: str | None) -> Iterator[SourceRow]:
         folder = path if split is None else path / split
         if split is None and (path / "test").is_dir():
             folder = path / "test"
@@ -101,7 +101,7 @@ def _subjects(read: Callable[[Path], Iterator[Row]]) -> Callable[[Path, str | No
     return rows
 
 
-def _of_subjects(files: Sequence[Path], read: Callable[[Path], Iterator[Row]]) -> Iterator[Row]:
+def _of_subjects(files: Sequence[Path], read: Callable[[Path], Iterator[SourceRow]]) -> Iterator[SourceRow]:
     for file in files:
         subject = {"subject": _SPLIT.sub("", file.stem)}
         for row in read(file):

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from keqa.data.example import Example
-from keqa.data.rows import Row
+from keqa.data.rows import SourceRow
 from keqa.errors import InputError
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class NotAsked:
     """A sound record that is not asked, and why, as it is counted: ``unanswerable``, ``another split``."""
 
     reason: str
 
 
-Converted = Example | LeftOut
+Converted = Example | NotAsked
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was loaded.
+    """The examples that can be used, in the order of the file or of the sample, and what else there was.
 
-    Attributes:
-        examples: Those that can be used: in the order of the file, or of the sample.
-        problems: Records that cannot be used, and why.
-        left_out: How many sound records were not taken, by reason, such as ``unanswerable``.
+    `left_out` counts sound records that were not taken by reason, such as ``unanswerable``.
     """
 
     examples: list[Example]
@@ -63,8 +60,8 @@ class Loaded:
 
 
 def read_records(
-    rows: Iterable[Row], convert: Callable[[Any], Converted], *, own: bool = False
-) -> Iterator[Example | LeftOut | Problem]:
+    rows: Iterable[SourceRow], convert: Callable[[Any], Converted], *, own: bool = False
+) -> Iterator[Example | NotAsked | Problem]:
     """Convert rows one at a time.
 
     Of the question of an example only the hash is kept, as a sample may be drawn from many more than memory holds.
@@ -76,9 +73,9 @@ def read_records(
         try:
             if isinstance(row.value, InputError):
                 raise row.value
-            if not own and not isinstance(row.value, Mapping | LeftOut):
+            if not own and not isinstance(row.value, Mapping | NotAsked):
                 raise InputError(f"an object is expected, not {type(row.value).__name__}")
-            found = row.value if isinstance(row.value, LeftOut) else convert(row.value)
+            found = row.value if isinstance(row.value, NotAsked) else convert(row.value)
             if isinstance(found, Example):
                 asked = hash((found.question.casefold(), found.choices) if own else found.question)
                 before, question = ids.get(found.id, (None, None))
@@ -97,7 +94,7 @@ def read_records(
 
 
 def collect(
-    found: Iterable[Example | LeftOut | Problem],
+    found: Iterable[Example | NotAsked | Problem],
     *,
     source: str = "",
     expected: str = "",

@@ -13,8 +13,8 @@ from typing import Any
 
 from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_text, usable, whole
 from keqa.data.example import ContextPassage, Example, PassageRole, SupportingFact, Triple
-from keqa.data.loading import Converted, LeftOut
-from keqa.data.rows import Row, json_lines, json_list
+from keqa.data.loading import Converted, NotAsked
+from keqa.data.rows import SourceRow, json_lines, json_list
 from keqa.errors import InputError
 
 # The file of 2WikiMultihopQA with the aliases of each answer's Wikidata id; it is used where it lies beside.
@@ -33,14 +33,14 @@ def _two_wiki(record: Mapping[str, Any]) -> Example:
     return _hop(record, triples, record.get("answer_aliases") or ())
 
 
-def _two_wiki_rows(path: Path) -> Iterator[Row]:
+def _two_wiki_rows(path: Path) -> Iterator[SourceRow]:
     """The records of 2WikiMultihopQA, with the aliases of their answers where the file of aliases lies beside."""
     beside = path.parent / _ALIASES
     aliases = _aliases(beside) if beside.is_file() else {}
     for row in json_list(path):
         identity = row.value.get("answer_id") if isinstance(row.value, Mapping) else None
         found = aliases.get(identity) if isinstance(identity, str) else None
-        yield Row(row.path, row.number, {**row.value, "answer_aliases": found}, row.unit) if found else row
+        yield SourceRow(row.path, row.number, {**row.value, "answer_aliases": found}, row.unit) if found else row
 
 
 def _aliases(path: Path) -> dict[str, list[str]]:
@@ -124,7 +124,7 @@ def _musique(record: Mapping[str, Any]) -> Converted:
     made from Wikidata read "#1 >> spouse".
     """
     if record.get("answerable") is False:
-        return LeftOut("unanswerable")
+        return NotAsked("unanswerable")
     hops = items(record, "question_decomposition")
     facts, context = [], []
     for place, passage in enumerate(items(record, "paragraphs") if record.get("paragraphs") is not None else ()):

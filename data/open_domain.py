@@ -29,8 +29,8 @@ from keqa.data.benchmark import (
     whole,
 )
 from keqa.data.example import ContextPassage, Example
-from keqa.data.loading import LeftOut
-from keqa.data.rows import Row, json_document, json_list, table
+from keqa.data.loading import NotAsked
+from keqa.data.rows import SourceRow, json_document, json_list, table
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix, read_whole
 
@@ -68,7 +68,7 @@ def _triviaqa(record: Mapping[str, Any]) -> Example:
     return make({"id": field(record, names[0], str), "question": record.get(names[1]), "answers": answers})
 
 
-def _triviaqa_rows(path: Path) -> Iterator[Row]:
+def _triviaqa_rows(path: Path) -> Iterator[SourceRow]:
     """The records of ``Data`` in the original, of a list or lines in FlashRAG's layout."""
     if plain_suffix(path) != ".json":
         yield from json_list(path)
@@ -76,7 +76,7 @@ def _triviaqa_rows(path: Path) -> Iterator[Row]:
     document = json_document(path)
     if not isinstance(document, list):
         document = listed_below(document, "Data", path, "the authors' files are")
-    yield from (Row(path, number, record) for number, record in enumerate(document, start=1))
+    yield from (SourceRow(path, number, record) for number, record in enumerate(document, start=1))
 
 
 def _webquestions(record: Mapping[str, Any]) -> Example:
@@ -92,7 +92,7 @@ def _webquestions(record: Mapping[str, Any]) -> Example:
     return make({"id": record.get("qId"), "question": question, "answers": answers})
 
 
-def _archive(path: Path) -> Iterator[Row]:
+def _archive(path: Path) -> Iterator[SourceRow]:
     """A row for each pair of a question and a document, with the document's text."""
     document = json_document(path)
     records = listed_below(document, "Data", path, "in the folder qa of TriviaQA's archive")
@@ -100,7 +100,7 @@ def _archive(path: Path) -> Iterator[Row]:
     evidence = path.parent.parent / "evidence"
     for number, record in enumerate(records, start=1):
         found = _pairs(record, evidence, verified=verified)
-        yield from (Row(path, number, value, "question") for value in found)
+        yield from (SourceRow(path, number, value, "question") for value in found)
 
 
 def _pairs(record: Any, evidence: Path, *, verified: bool) -> Iterator[Any]:
@@ -109,7 +109,7 @@ def _pairs(record: Any, evidence: Path, *, verified: bool) -> Iterator[Any]:
         yield InputError(f"an object is expected, not {type(record).__name__}")
         return
     if verified and record.get("QuestionPartOfVerifiedEval") is not True:
-        yield LeftOut("not verified")
+        yield NotAsked("not verified")
         return
     found = 0
     for name, folder in (("EntityPages", "wikipedia"), ("SearchResults", "web")):
@@ -121,7 +121,7 @@ def _pairs(record: Any, evidence: Path, *, verified: bool) -> Iterator[Any]:
         found += len(pages)
         for page in pages:
             if verified and page.get("DocPartOfVerifiedEval", True) is not True:
-                yield LeftOut("not verified")
+                yield NotAsked("not verified")
                 continue
             try:
                 file = field(page, "Filename", str)
@@ -178,7 +178,7 @@ def _freshqa(record: Mapping[str, Any]) -> Example:
     )
 
 
-def _freshqa_rows(path: Path, split: str | None) -> Iterator[Row]:
+def _freshqa_rows(path: Path, split: str | None) -> Iterator[SourceRow]:
     """The rows of one split of the table, ``test`` by default; the questions of ``dev`` are for development."""
     wanted = pick_split(split, ("test", "dev"), "FreshQA")
     for row in table(path, look_for=("id", "split", "question", "answer_0")):

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeGuard
 from keqa.data.example import Example, as_example
 from keqa.data.loading import Loaded, Problem, collect, read_records
 from keqa.data.question import refuse_table
-from keqa.data.rows import Row, csv_cells, json_lines
+from keqa.data.rows import SourceRow, csv_cells, json_lines
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import plain_suffix
 
@@ -75,22 +75,22 @@ def iter_examples(path: Path | str, *, unanswerable: bool = False) -> Iterator[E
 def sort_examples(items: Iterable[Any]) -> Loaded:
     """Sort what a program holds into examples and problems; see `keqa.data.example.as_examples` for what it takes."""
     refuse_table(items, "keqa")
-    return collect(_read(Row(None, number, item, "example") for number, item in enumerate(items, start=1)))
+    return collect(_read(SourceRow(None, number, item, "example") for number, item in enumerate(items, start=1)))
 
 
-def _read(rows: Iterable[Row], unanswerable: bool = False) -> Iterator[Example | Problem]:
+def _read(rows: Iterable[SourceRow], unanswerable: bool = False) -> Iterator[Example | Problem]:
     found = read_records(rows, partial(as_example, unanswerable=unanswerable), own=True)
     return (one for one in found if isinstance(one, Example | Problem))
 
 
-def _jsonl_rows(path: Path) -> Iterator[Row]:
+def _jsonl_rows(path: Path) -> Iterator[SourceRow]:
     for row in json_lines(path):
         value = row.value
         if isinstance(value, dict):
             value = _named(value)
         elif not isinstance(value, InputError):
             value = InputError(f"an object with question and answer is expected, not {type(value).__name__}")
-        yield Row(path, row.number, value, row.unit)
+        yield SourceRow(path, row.number, value, row.unit)
 
 
 def _named(fields: dict[str, Any]) -> dict[str, Any] | InputError:
@@ -110,7 +110,7 @@ def _named(fields: dict[str, Any]) -> dict[str, Any] | InputError:
     return found
 
 
-def _csv_rows(path: Path, delimiter: str | None) -> Iterator[Row]:
+def _csv_rows(path: Path, delimiter: str | None) -> Iterator[SourceRow]:
     rows = csv_cells(path, delimiter)
     first = next(rows, None)
     if first is None:
@@ -120,7 +120,7 @@ def _csv_rows(path: Path, delimiter: str | None) -> Iterator[Row]:
     again = islice(csv_cells(path, delimiter), 1, None)
     fractions = fractions_of_wholes(header, (row for _, row in again if _fits(row, header)))
     for number, cells in rows:
-        yield Row(path, number, _record(header, cells, fractions) if isinstance(cells, list) else cells, "line")
+        yield SourceRow(path, number, _record(header, cells, fractions) if isinstance(cells, list) else cells, "line")
 
 
 def _header(where: str, cells: list[str] | InputError) -> list[str]:

@@ -26,12 +26,12 @@ from keqa.data.benchmark import (
     whole,
 )
 from keqa.data.example import ContextPassage, Example, PassageRole
-from keqa.data.loading import Converted, LeftOut
-from keqa.data.rows import Row, json_document
+from keqa.data.loading import Converted, NotAsked
+from keqa.data.rows import SourceRow, json_document
 from keqa.errors import InputError
 
 
-def _squad_rows(path: Path) -> Iterator[Row]:
+def _squad_rows(path: Path) -> Iterator[SourceRow]:
     """Each question of the file with title and context of its paragraph."""
     number = 0
     articles = listed_below(json_document(path), "data", path, "SQuAD has it")
@@ -39,9 +39,11 @@ def _squad_rows(path: Path) -> Iterator[Row]:
         try:
             questions = list(_questions(article))
         except InputError as error:
-            yield Row(path, place, error, "article")
+            yield SourceRow(path, place, error, "article")
             continue
-        yield from (Row(path, at, question, "question") for at, question in enumerate(questions, start=number + 1))
+        yield from (
+            SourceRow(path, at, question, "question") for at, question in enumerate(questions, start=number + 1)
+        )
         number += len(questions)
 
 
@@ -65,7 +67,7 @@ def _squad(record: Mapping[str, Any]) -> Converted:
     else:
         texts = [field(answer, "text", (str, int, float)) for answer in items(record, "answers")]
     if record.get("is_impossible") is True or not texts:
-        return LeftOut("unanswerable")
+        return NotAsked("unanswerable")
     title = one_text(record.get("title") or "", "the title").replace("_", " ")
     passage = ContextPassage(title, one_text(field(record, "context", str), "the context"), "supporting")
     fields = {"id": field(record, "id", (str, int)), "question": record.get("question"), "answers": usable(texts)}
@@ -75,13 +77,13 @@ def _squad(record: Mapping[str, Any]) -> Converted:
 _NO_ANSWER = "no_answer"
 
 
-def _webqa_rows(path: Path) -> Iterator[Row]:
+def _webqa_rows(path: Path) -> Iterator[SourceRow]:
     """The records of Baidu's files, whose keys are the ids."""
     document = json_document(path)
     if not isinstance(document, Mapping):
         raise InputError(f"{path}: an object from id to question and evidences is expected")
     for number, (identity, record) in enumerate(document.items(), start=1):
-        yield Row(path, number, {**record, "id": identity} if isinstance(record, Mapping) else record)
+        yield SourceRow(path, number, {**record, "id": identity} if isinstance(record, Mapping) else record)
 
 
 def _webqa(record: Mapping[str, Any]) -> Converted:
@@ -113,7 +115,7 @@ def _most_given(record: Mapping[str, Any], found: list[tuple[str, list[Any]]]) -
             raise InputError(f"the answer must be text, not {type(answer).__name__}")
     counts = Counter(listed)
     if found and not counts:
-        return LeftOut("unanswerable")
+        return NotAsked("unanswerable")
     context = [ContextPassage("", text, "supporting" if answers else "distractor") for text, answers in found if text]
     answers = usable([answer for answer, _ in counts.most_common()])
     return make({"id": record.get("id"), "question": record.get("question"), "answers": answers, "context": context})

@@ -29,7 +29,7 @@ _SPACE: Final = " \t\r\n"
 
 
 @dataclass(frozen=True)
-class Row:
+class SourceRow:
     """One record of a file, or the error that kept it from being read; what comes from a program has no file.
 
     Its number is that of its `unit`: ``line``, ``record``, ``question``, ``example``, from 1.
@@ -41,7 +41,7 @@ class Row:
     unit: str = "record"
 
 
-def json_list(path: Path) -> Iterator[Row]:
+def json_list(path: Path) -> Iterator[SourceRow]:
     """The records of a JSON list, or of JSON lines: many copies of a benchmark have one for the other.
 
     One record is in memory at a time; HotpotQA's train file would take gigabytes at once.
@@ -55,10 +55,10 @@ def json_list(path: Path) -> Iterator[Row]:
         yield from json_lines(path)
         return
     for number, record in enumerate(elements(path), start=1):
-        yield Row(path, number, record)
+        yield SourceRow(path, number, record)
 
 
-def json_lines(path: Path) -> Iterator[Row]:
+def json_lines(path: Path) -> Iterator[SourceRow]:
     """The objects of a file with one on each line; empty lines are passed over, a malformed one is a row's error."""
     for number, line in read_lines(path):
         if not line.strip():
@@ -68,7 +68,7 @@ def json_lines(path: Path) -> Iterator[Row]:
             value = json.loads(line.rstrip())
         except (RecursionError, ValueError) as error:
             value = InputError(malformed(error))
-        yield Row(path, number, value, "line")
+        yield SourceRow(path, number, value, "line")
 
 
 def json_document(path: Path) -> Any:
@@ -176,16 +176,16 @@ def csv_cells(path: Path, delimiter: str | None = None) -> Iterator[tuple[int, l
     return csv_rows(lines, delimiter)
 
 
-def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[Row]:
+def table(path: Path, header: Sequence[str] | None = None, *, look_for: Sequence[str] = ()) -> Iterator[SourceRow]:
     """The rows of a CSV file as mappings from column to cell."""
     names = None if header is None else list(header)
     for number, cells in csv_cells(path, ","):
         if isinstance(cells, InputError):
-            yield Row(path, number, cells, "line")
+            yield SourceRow(path, number, cells, "line")
         elif names is not None:
             wrong = InputError(f"there are {len(cells)} cells, {len(names)} are expected")
             value = dict(zip(names, cells, strict=True)) if len(cells) == len(names) else wrong
-            yield Row(path, number, value, "line")
+            yield SourceRow(path, number, value, "line")
         elif set(look_for) <= {cell.strip() for cell in cells}:
             names = [cell.strip() for cell in cells]
         elif number > 10:

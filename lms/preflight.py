@@ -60,14 +60,7 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
 
     A server without a key is asked which models it has, any other for one token. Models in this process need nothing.
     It takes five seconds at most, beside the import of LiteLLM. What may pass, such as a server that is overloaded or
-    loads its model, is no reason to refuse.
-
-    Args:
-        lms: Any language models; each is asked once, however often it occurs.
-
-    Raises:
-        ConfigurationError: Nothing listens at an address, what listens there is something else, the key is refused, or
-            there is no such model. The message names the address, the model and what to check.
+    loads its model, is no reason to refuse. The error names the address, the model and what to check.
     """
     import dspy
 
@@ -94,7 +87,8 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
         if provider not in IN_PROCESS:
             # Of a provider's own address a missing key is reported first, and that takes LiteLLM.
             usual = _DEFAULTS[provider] if provider in _OLLAMA else None
-            servers.append(_Server(model.strip(), provider, name, given or address_in_environment(provider) or usual))
+            address = given or address_in_environment(provider) or usual
+            servers.append(_ModelServer(model.strip(), provider, name, address))
 
     async def all_of_them() -> None:
         await asyncio.gather(*(server.connect() for server in servers))
@@ -105,7 +99,7 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
         raise ConfigurationError(str(error)) from error
 
 
-class _Server:
+class _ModelServer:
     """Where a language model is served; without an address where only the provider's own library knows it."""
 
     def __init__(self, model: str, provider: str, name: str, address: str | None) -> None:
@@ -151,7 +145,7 @@ class _Server:
         writer.close()
 
 
-class _Asked(_Server):
+class _Asked(_ModelServer):
     """One language model, and what it is asked."""
 
     def __init__(self, lm: dspy.LM) -> None:

@@ -32,12 +32,12 @@ _SHORT_REPLIES = 2
 """After so many requests in succession that brought fewer replies than asked for, a server ignores ``n``."""
 
 
-class _Count:
+class _SharedCount:
     """A number that copies of a language model share."""
 
     number = 0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Count":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_SharedCount":
         return self
 
 
@@ -55,7 +55,7 @@ class ServedLM(dspy.LM):
         super().__init__(model, *arguments, num_retries=0, **kwargs)
         self.retries = num_retries
         # How many requests brought too few replies, which copies share.
-        self._short = _Count()
+        self._short = _SharedCount()
 
     @property
     def ignores_n(self) -> bool:
@@ -248,7 +248,7 @@ def as_served(lm: Any) -> Any:
     if twin is None:
         twin = ServedLM.__new__(ServedLM)
         twin.__setstate__(lm.__getstate__())
-        twin._engine_spec, twin._short = "litellm", _Count()
+        twin._engine_spec, twin._short = "litellm", _SharedCount()
         twin = _twins.setdefault(lm, twin)
     kwargs = dict(lm.kwargs)
     api_base = kwargs.get("api_base") or kwargs.get("base_url")

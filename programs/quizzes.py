@@ -48,17 +48,7 @@ class _SearchError(CallError):
 
 @dataclass
 class _Asked:
-    """A quiz while it is answered, and what its record will say.
-
-    Attributes:
-        quiz: As decomposed.
-        text: Resolved.
-        answer_type: What kind of answer it wants.
-        choices: The options of a choice.
-        whole: Whether it is the question itself.
-        found: What its examination brought, where it had one.
-        fields: Of its record.
-    """
+    """A quiz while it is answered, resolved: whether it is the question itself, its examination, and its record."""
 
     quiz: Quiz
     text: str
@@ -70,6 +60,7 @@ class _Asked:
 
     @property
     def passages(self) -> list[PassageVerdict]:
+        """As they were judged."""
         found: list[PassageVerdict] = self.fields["passages"]
         return found
 

@@ -6,22 +6,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from keqa.cli.ask import ask
+from keqa.cli.ask import ask, chat
 from keqa.cli.boundary import boundary
-from keqa.cli.chat import chat
-from keqa.cli.compare import compare
 from keqa.cli.compile import compile_command
 from keqa.cli.config import config
-from keqa.cli.demo import demo
+from keqa.cli.declare import Commands
 from keqa.cli.documents import documents
-from keqa.cli.evaluate import evaluate
-from keqa.cli.help import Commands
-from keqa.cli.index import index
+from keqa.cli.evaluate import compare, evaluate
+from keqa.cli.index import index, search
 from keqa.cli.reproduce import reproduce
-from keqa.cli.search import search
-from keqa.cli.serve import serve
-from keqa.cli.testbed import testbed
-from keqa.cli.view import view
+from keqa.cli.serve import serve, view
+from keqa.cli.testbed import demo, testbed
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup
@@ -55,7 +50,7 @@ def _options(
     import logging
     from typing import cast
 
-    from keqa.cli.settings_files import defaults
+    from keqa.cli.config import defaults
 
     # A reply that was cut off is asked for again, or reported with its question; DSPy's line would break progress bars.
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)

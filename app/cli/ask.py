@@ -1,36 +1,31 @@
-"""``keqa ask``: one question, answered in the open."""
+"""``keqa ask`` and ``keqa chat``: one question, answered in the open, and a conversation."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.text import Text
 
 from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
-from keqa.cli.options import (
-    AsJson,
-    KeqaOptions,
-    LanguageModels,
-    ProgramOptions,
-    RiskOptions,
-    argument,
-    option,
-)
+from keqa.cli.declare import argument, option
+from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions
 from keqa.errors import InputError, NotInDocumentsError, StageError
+from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from keqa.data.question import AnswerType
     from keqa.lms import Roles
     from keqa.programs.build import Parts
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
+
+_COMMANDS = "/story shows how the last answer was reached, /new forgets what was said, /quit ends."
 
 
 def ask(
@@ -43,7 +38,7 @@ def ask(
     ),
     answer_type: str = option("short, yes/no or choice.", default="short"),
     choice: list[str] | None = option("An option to choose from; give it once for each option."),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
     full: bool = option("Show passages whole.", default=False),
     quiet: bool = option("Print the answer alone.", "-q", default=False),
     html: Path | None = option("Write the story to this file, too, as a page that needs no network."),
@@ -64,11 +59,12 @@ def ask(
     encyclopedia. Exit code: 0 answered, 1 the question ended without an answer, 2 something to put right first, 3 the
     documents do not say it.
     """
-    kind = _answer_type(answer_type, choice or [])
+    choices = choice or []
+    kind = _answer_type(answer_type, choices)
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
     if html is not None:
-        from keqa.page.story import check_place, story_page, write_page
+        from keqa.page.document import check_place, story_page, write_page
 
         check_place(html)
     from keqa.data.question import clean
@@ -89,7 +85,8 @@ def ask(
     console = status()
     with console.status("asking…") as shown:
         live = console.is_terminal and not quiet and not as_json
-        record, error = _answer(asked, text, kind, choice or [], shown.update if live else None)
+        call = {"answer_type": kind, "choices": choices}
+        record, error = _answer(asked, text, call, shown.update if live else None)
     from keqa.programs.records import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
@@ -104,8 +101,7 @@ def ask(
 
 
 def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> None:
-    from keqa.cli.answer import shown_answer
-    from keqa.cli.record_tree import plain
+    from keqa.cli.story import shown_answer
     from keqa.programs.sources import sources_of
 
     if as_json:
@@ -114,7 +110,7 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
     elif not quiet:
         results().print(shown_answer(record, full=full))
     elif record.answer is not None:
-        results().print(plain(record.answer, whole=True), soft_wrap=True)
+        results().print(Text(visible_line(record.answer)), soft_wrap=True)
         if record.guessed:
             warn("The answer is a guess: nothing was found that carries it.")
 
@@ -147,20 +143,15 @@ def _answer_type(given: str, choices: list[str]) -> AnswerType:
 
 
 def _answer(
-    program: Program,
-    question: str,
-    answer_type: AnswerType,
-    choices: list[str],
-    update: Callable[[Text], Any] | None,
+    program: Program, question: str, call: dict[str, Any], update: Callable[[Text], Any] | None = None
 ) -> tuple[QuestionRecord, StageError | None]:
-    """Ask, and keep the record of a question that failed."""
+    """Ask, and keep the record of a question that has no answer or failed."""
     try:
         if update is None:
-            prediction = program(question, answer_type=answer_type, choices=choices)
-        else:
-            from keqa.cli.answer import follow
+            return program(question, **call).record, None
+        from keqa.cli.story import follow
 
-            prediction = follow(program.stream(question, answer_type=answer_type, choices=choices), update)
+        return follow(program.stream(question, **call), update).record, None
     except NotInDocumentsError as finding:
         return finding.record, None
     except StageError as error:
@@ -168,4 +159,92 @@ def _answer(
         if record is None:
             raise
         return record, error
-    return prediction.record, None
+
+
+def chat(
+    program: ProgramOptions,
+    models: LanguageModels,
+    method: KeqaOptions,
+    risk: RiskOptions,
+) -> None:
+    """Ask questions one after the other; a follow-up is rewritten to stand alone first.
+
+    The last ten questions and their answers are its history. /story shows how the last answer was reached, /new
+    forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
+    is none. Exit code 2: something to put right first.
+    """
+    from keqa.cli.opening import open_all
+
+    asked, _, roles = open_all(program, models, method, risk)
+    if sys.stdin.isatty():
+        status().print(_COMMANDS, style="dim", soft_wrap=True)
+    history: list[tuple[str, str]] = []
+    last: QuestionRecord | None = None
+    for line in map(str.strip, _typed_lines()):
+        if line == "/quit":
+            return
+        if line == "/new":
+            history, last = [], None
+            status().print("A new conversation.", style="dim")
+        elif line == "/story" and last is not None:
+            from keqa.cli.story import record_tree
+
+            results().print(record_tree(last))
+        elif line.startswith("/"):
+            unknown = "no question was answered yet" if line == "/story" else f"there is no {line}"
+            status().print(f"keqa: {unknown}. {_COMMANDS}", style="yellow", soft_wrap=True)
+        elif line and (record := _told(asked, line, history, roles)) is not None:
+            last = record
+            if record.answer is not None:
+                history.append((record.standalone or record.question, record.answer))
+                _show_briefly(record)
+
+
+def _typed_lines() -> Iterator[str]:
+    """What is typed, with a prompt where somebody types it."""
+    typed = sys.stdin.isatty()
+    while True:
+        if typed:
+            sys.stderr.write("> ")
+            sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line
+
+
+def _told(program: Program, question: str, history: list[tuple[str, str]], roles: Roles) -> QuestionRecord | None:
+    """The record of a question of a conversation, which goes on whatever becomes of it."""
+    from keqa.programs.records import record_without_keys
+
+    try:
+        with status().status("asking…"):
+            record, error = _answer(program, question, {"history": history})
+    except KeyboardInterrupt:
+        status().print("given up", style="dim")
+        return None
+    except (InputError, StageError) as problem:
+        complain(problem)
+        return None
+    if error is not None:
+        complain(error)
+    return record_without_keys(record, roles.every)
+
+
+def _show_briefly(record: QuestionRecord) -> None:
+    """The answer, what it was taken to be an answer to, and its sources."""
+    from keqa.programs.sources import sources_of
+    from keqa.programs.unanswered import lines_of, said
+
+    shown: list[tuple[str, str]] = []
+    if record.standalone is not None:
+        shown.append((f"→ {record.standalone}", "dim"))
+    finding = record.unanswered
+    shown.append((said(record), "bold yellow" if record.guessed or finding is not None else "bold green"))
+    if finding is not None:
+        shown += [(". ".join([line, *beneath]), "dim") for line, beneath in lines_of(finding)]
+    names = dict.fromkeys(source.title or source.id for source in sources_of(record))
+    if names:
+        shown.append((f"Sources: {'; '.join(names)}", "dim"))
+    for text, style in shown:
+        results().print(Text(visible_line(text), style), soft_wrap=True)

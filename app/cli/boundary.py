@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from keqa.cli.console import emit, table, warn
-from keqa.cli.help import Commands
-from keqa.cli.options import (
-    AsJson,
-    BoundaryLMOptions,
-    InFlight,
-    LanguageModel,
-    QuestionOptions,
-    argument,
-    given,
-    option,
-    refuse_empty,
-)
+from keqa.cli.declare import Commands, argument, given, option, refuse_empty
+from keqa.cli.options import AS_JSON, IN_FLIGHT, BoundaryLMOptions, LanguageModel, QuestionOptions
 from keqa.errors import InputError
 from keqa.storage.files import check_writable
 
@@ -48,10 +38,7 @@ boundary = Commands(
     no_args_is_help=True,
 )
 
-CollectedFolders = Annotated[
-    list[Path],
-    typer.Argument(metavar="COLLECTED...", help="Folders that keqa boundary collect wrote.", show_default=False),
-]
+_COLLECTED = argument("COLLECTED...", "Folders that keqa boundary collect wrote.")
 
 
 @boundary.command()
@@ -64,8 +51,8 @@ def collect(
         "-p",
     ),
     tries: int = option("Answers drawn to each quiz.", default=30, min=5, max=1000),
-    in_flight: InFlight = 8,
-    as_json: AsJson = False,
+    in_flight: int = IN_FLIGHT,
+    as_json: bool = AS_JSON,
     questions: QuestionOptions,
     model: LanguageModel,
 ) -> None:
@@ -147,9 +134,9 @@ class TrainOptions:
 @boundary.command()
 def train(
     *,
-    collected: CollectedFolders,
+    collected: list[Path] = _COLLECTED,
     out: Path = option("File of the model.", "-o", default=...),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
     options: TrainOptions,
     model: BoundaryLMOptions,
 ) -> None:
@@ -164,20 +151,7 @@ def train(
         if flag in _OPTIONS and options.kind not in _OPTIONS[flag]:
             raise InputError(f"{flag} is none of --kind {options.kind}: leave it out")
     found = [_read(folder) for folder in collected]
-    values: dict[str, Any] = {}
-    if options.kind == "light":
-        from keqa.optimize.boundary import train_light
-
-        trained: Any = train_light(found, reads=options.reads, embedder=options.embedder)
-        said = "Trained on all of them"
-    elif options.kind == "finetuned":
-        folder = out.with_name(f"{out.name}.lm")
-        trained = _finetuned(found, folder, model.name, options)
-        values["lm"] = folder.name
-        said = f"Trained as {folder}"
-    else:
-        trained = _prompted(found, model, options)
-        said = "Examples chosen"
+    trained, values, said = _trained(found, out, model, options)
     import json
 
     from keqa.optimize.boundary.collect import write_private
@@ -187,13 +161,54 @@ def train(
     emit(trained.held_out.as_json(), shown, as_json=as_json)
 
 
+def _trained(
+    found: list[Any], out: Path, model: BoundaryLMOptions, options: TrainOptions
+) -> tuple[Any, dict[str, Any], str]:
+    """What was trained, what its file says beside it, and what is said of it."""
+    if options.kind == "light":
+        from keqa.optimize.boundary import train_light
+
+        light = train_light(found, reads=options.reads, embedder=options.embedder)
+        return light, {}, "Trained on all of them"
+    if options.kind == "prompted":
+        from keqa.lms import build_lm
+        from keqa.optimize.boundary.asked import train_prompted
+
+        writer = None if options.reflection_lm is None else build_lm(options.reflection_lm)
+        prompted = train_prompted(
+            found,
+            model.build(),
+            show=options.show,
+            k=options.examples,
+            embedder=options.embedder,
+            reflection_lm=writer,
+        )
+        return prompted, {}, "Examples chosen"
+    from keqa.cli.compile import read_training
+    from keqa.cli.progress import Bars
+    from keqa.optimize.boundary.asked import train_finetuned
+
+    folder = out.with_name(f"{out.name}.lm")
+    with Bars() as bars:
+        trained = train_finetuned(
+            found,
+            model.name,
+            folder,
+            language=options.language,
+            soft_labels=options.soft_labels,
+            training=read_training(options.training),
+            progress=lambda step, steps, loss: bars.report("fine-tuning", step, steps),
+        )
+    return trained, {"lm": folder.name}, f"Trained as {folder}"
+
+
 @boundary.command()
 def check(
     *,
     model: Path = argument("MODEL", "A file that keqa boundary train wrote."),
-    collected: CollectedFolders,
+    collected: list[Path] = _COLLECTED,
     plot: Path | None = option("Draw how often quizzes that it takes for so probably known are: a .png or .pdf file."),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
     asked: BoundaryLMOptions,
 ) -> None:
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
@@ -231,37 +246,6 @@ def _asked(options: QuestionOptions) -> Questions:
     return questions_of(options if one_file or options.split else replace(options, split="train"), MethodOptions())
 
 
-def _finetuned(found: list[Any], folder: Path, lm: str, options: TrainOptions) -> Any:
-    from keqa.cli.compile import read_training
-    from keqa.cli.progress import Bars
-    from keqa.optimize.boundary.asked import train_finetuned
-
-    with Bars() as bars:
-        return train_finetuned(
-            found,
-            lm,
-            folder,
-            language=options.language,
-            soft_labels=options.soft_labels,
-            training=read_training(options.training),
-            progress=lambda step, steps, loss: bars.report("fine-tuning", step, steps),
-        )
-
-
-def _prompted(found: list[Any], asked: BoundaryLMOptions, options: TrainOptions) -> Any:
-    from keqa.lms import build_lm
-    from keqa.optimize.boundary.asked import train_prompted
-
-    return train_prompted(
-        found,
-        asked.build(),
-        show=options.show,
-        k=options.examples,
-        embedder=options.embedder,
-        reflection_lm=None if options.reflection_lm is None else build_lm(options.reflection_lm),
-    )
-
-
 def _read(folder: Path) -> Any:
     from keqa.optimize.boundary.collect import read_collected
 
@@ -270,16 +254,10 @@ def _read(folder: Path) -> Any:
 
 def _table(figures: Figures, what: str) -> Table:
     rows = []
-    for name, draws, ranked in (
-        ("boundary model", figures.draws, figures.mastery),
-        ("vote of five draws", 5.0, figures.vote),
-    ):
+    found = (("boundary model", figures.draws, figures.mastery), ("vote of five draws", 5.0, figures.vote))
+    for name, draws, ranked in found:
         values = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
         rows.append((name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values)))
     failed = f"{figures.failed} could not be judged, and count as unknown" if figures.failed else None
-    return table(
-        ("score", "draws", "right", "AUROC", "PRR", "ECE", "Brier"),
-        rows,
-        title=f"Whether the answer from memory is right, {figures.quizzes} {what}",
-        caption=failed,
-    )
+    title = f"Whether the answer from memory is right, {figures.quizzes} {what}"
+    return table(("score", "draws", "right", "AUROC", "PRR", "ECE", "Brier"), rows, title=title, caption=failed)

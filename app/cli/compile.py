@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from keqa.cli.compile_price import PriceOptions
-from keqa.cli.console import emit
-from keqa.cli.options import (
-    AsJson,
-    Index,
-    InFlight,
-    KeqaOptions,
-    LanguageModels,
-    MisplacedOptionError,
-    Panel,
-    Places,
-    argument,
-    invocation,
-    lm_option,
-    option,
-    refuse_empty,
-    server_of,
-)
-from keqa.errors import InputError
+import typer
+
+from keqa.cli.console import emit, results, show_json, status
+from keqa.cli.declare import MisplacedOptionError, argument, invocation, option, refuse_empty
+from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, KeqaOptions, LanguageModels, lm_option, server_of
+from keqa.errors import InputError, TooManyFailuresError
 from keqa.storage.files import check_writable
 
 if TYPE_CHECKING:
-    from keqa.evaluation.questions import Questions
+    from keqa.evaluation.reproduction.estimate import Estimate
+    from keqa.optimize.split import Split
+    from keqa.programs.build import Parts
     from keqa.programs.registry import Spec
+    from keqa.retrievers import Retriever
 
-_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
+_LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
 
 
 @dataclass(frozen=True)
@@ -68,11 +60,11 @@ class LearningOptions:
     no_tuning: bool = option("Leave gate, samples, top-k and summaries alone.", default=False)
     embedder: str | None = option(
         "Finds like passages in the reference: hashing, local/minilm, or a sentence-transformers model.",
-        place=Places("@"),
+        place="@",
         shown="hashing",
     )
     seed: int = option("Another seed, other demonstrations.", default=0)
-    in_flight: Annotated[InFlight, Panel(panel)] = 8
+    in_flight: int = IN_FLIGHT
 
     def check(self) -> None:
         """Refuse what could have no effect."""
@@ -86,6 +78,12 @@ class LearningOptions:
                 f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"
             )
 
+    def reflecting(self) -> Any:
+        """The language model that reflects, where one is named."""
+        from keqa.lms import build_lm
+
+        return self.reflection_lm and build_lm(self.reflection_lm, api_base=self.reflection_api_base)
+
     def arguments(self) -> dict[str, Any]:
         """As `keqa.compile` takes them, without the language model that reflects."""
         values = asdict(self)
@@ -97,13 +95,134 @@ class LearningOptions:
         return {**values, "budget": int(self.budget) if self.budget.isdecimal() else self.budget}
 
 
+@dataclass(frozen=True)
+class SourceOptions:
+    """The questions that a program learns from, and the passages that they are about."""
+
+    train: Path | None = argument(
+        "TRAIN", "Question-answer pairs to learn from: .jsonl with question and answer, or .csv.", default=None
+    )
+    val: Path | None = option("Pairs to choose by; without it a quarter of TRAIN is held out.")
+    index: str | None = INDEX
+    testbed: bool = option("Learn from the testbed's own train split, choose by its dev split.", default=False)
+    data: list[str] | None = option(
+        "A benchmark to learn from, as NAME:PATH, or NAME from the Hugging Face hub; once for each. The utility "
+        "reference labels each by its own rule.",
+        place=":",
+    )
+    split: str | None = option("Which part of the folders of --data.", shown="train")
+    sample: int | None = option("Draw so many of each --data, by --seed.", min=1)
+    limit: int | None = option("Use the first so many training questions.", min=1)
+    val_limit: int | None = option("Use the first so many validation questions.", min=1)
+
+    def check(self, spec: Spec, lm: str | None) -> None:
+        """Refuse what contradicts itself, could have no effect, or would be asked in vain."""
+        from keqa.programs.registry import arguments_of, load_class
+
+        if [self.testbed, self.train is not None, bool(self.data)].count(True) != 1:
+            raise InputError("give one of a file of question-answer pairs, --data and --testbed")
+        if not self.data and (self.split is not None or self.sample is not None):
+            why = "--split and --sample are those of --data, which is missing"
+            raise MisplacedOptionError(why, "--split", "--sample")
+        searches = "retriever" in arguments_of(load_class(spec.method.target))
+        if not self.testbed and self.index is None and lm is not None and searches:
+            raise InputError(
+                "name with --index the passages that the training questions are about: without it the testbed's "
+                f"fictional encyclopedia is searched, for which {lm} would be asked in vain"
+            )
+        if self.testbed and self.index is not None:
+            raise MisplacedOptionError("--testbed has an index of its own: leave out --index", "--index")
+        if self.val_limit is not None and self.val is None and not self.testbed:
+            raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
+
+    def questions(self, seed: int) -> tuple[list[Any], list[Any] | None, list[str], Mapping[str, Mapping[str, Any]]]:
+        """To learn from and to choose by, what cannot be used, and methods' own arguments for these questions."""
+        from keqa.data.own import read_examples
+        from keqa.evaluation.questions import of_testbed, of_training
+        from keqa.optimize.split import named
+
+        own: Mapping[str, Mapping[str, Any]] = {}
+        chosen: list[Any] | None = None
+        problems: list[str] = []
+        if self.data:
+            found = of_training(self.data, split=self.split, sample=self.sample, seed=seed)
+            learned, problems = list(found.examples), list(found.problems)
+        elif self.train is None:
+            world = of_testbed("train")
+            learned, own = list(world.examples), world.settings
+            chosen = list(of_testbed("dev").examples)
+        else:
+            reading = read_examples(self.train)
+            learned, problems = list(reading.examples), named(reading.problems)
+        if self.val is not None:
+            reading = read_examples(self.val)
+            chosen = list(reading.examples)
+            problems += named(reading.problems)
+        return learned[: self.limit], None if chosen is None else chosen[: self.val_limit], problems, own
+
+
+@dataclass(frozen=True)
+class PriceOptions:
+    """What a compilation may cost."""
+
+    panel = "Price"
+
+    limit_cost: float = option(
+        "Ask first where it may cost more US dollars; without a terminal, do not begin.", default=5.0, min=0.0
+    )
+    yes: bool = option("Begin whatever it may cost.", "-y", default=False)
+    dry_run: bool = option("Estimate calls, tokens and price, and ask nothing.", default=False)
+
+    def agree(
+        self,
+        spec: Spec,
+        parts: Parts,
+        questions: Split,
+        models: Mapping[str, str],
+        learning: Mapping[str, Any],
+        *,
+        work: Path,
+        as_json: bool,
+    ) -> None:
+        """Say what it will cost, and ask where that may be above the limit."""
+        from keqa.evaluation.reproduction.estimate import estimate_compilation, estimates
+
+        # The model that ships costs seconds.
+        if set(models.values()) == {"keqa/tiny"} and not self.dry_run:
+            return
+        with status().status("rehearsing…"):
+            try:
+                found = estimate_compilation(spec, parts, questions, models, learning)
+            except TooManyFailuresError as error:
+                raise InputError(f"what it will cost cannot be estimated: {error}") from error
+        further = [f"What {work} holds is not asked again."] if any(work.glob("*")) else []
+        if learning["optimizer"] not in ("bootstrap", "none"):
+            further.append(f"What {learning['optimizer']} itself asks is not in it.")
+        if self.dry_run:
+            from keqa.evaluation.reports.render import Rendered
+
+            grid = estimates([found])
+            if as_json:
+                show_json({grid.name: grid.records})
+            else:
+                results().print(Rendered(grid), *further, sep="\n")
+            return
+        most = _dollars(found)[1]
+        status().print(" ".join([_said(found), *further]), soft_wrap=True)
+        if self.yes or most is None or most <= self.limit_cost:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise InputError(
+                f"it may cost more than {self.limit_cost:g} US dollars: give --yes, or a higher --limit-cost"
+            )
+        if not typer.confirm(f"It may cost more than {self.limit_cost:g} US dollars. Begin?", err=True):
+            raise typer.Exit
+
+
 def compile_command(
     *,
     out: Path = option("Folder of the compiled program.", "-o", default=...),
-    train: Path | None = argument(
-        "TRAIN", "Question-answer pairs to learn from: .jsonl with question and answer, or .csv.", default=None
-    ),
-    val: Path | None = option("Pairs to choose by; without it a quarter of TRAIN is held out."),
+    source: SourceOptions,
     program: str | None = option(
         "A compiled program to begin from, such as one with demonstrations that finetune shall learn from.",
         "-p",
@@ -115,24 +234,13 @@ def compile_command(
         default="keqa",
         rich_help_panel="Method",
     ),
-    index: Index = None,
-    testbed: bool = option("Learn from the testbed's own train split, choose by its dev split.", default=False),
-    data: list[str] | None = option(
-        "A benchmark to learn from, as NAME:PATH, or NAME from the Hugging Face hub; once for each. The utility "
-        "reference labels each by its own rule.",
-        place=Places(":"),
-    ),
-    split: str | None = option("Which part of the folders of --data.", shown="train"),
-    sample: int | None = option("Draw so many of each --data, by --seed.", min=1),
-    limit: int | None = option("Use the first so many training questions.", min=1),
-    val_limit: int | None = option("Use the first so many validation questions.", min=1),
     work: Path | None = option(
         "Folder where finished work is kept, so that the same command resumes after a kill; OUT.work."
     ),
     force: bool = option(
         "Replace a program in OUT that was compiled from other questions or otherwise.", default=False
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
     models: LanguageModels,
     options: KeqaOptions,
     learning: LearningOptions,
@@ -146,91 +254,77 @@ def compile_command(
     are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
     resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.opening import check_roles, open_retriever
-    from keqa.cli.progress import Bars
-    from keqa.evaluation.questions import of_training
+    from keqa.cli.opening import open_retriever
+    from keqa.optimize.split import split as divided
 
     settings = options.settings()
     spec = _method_of(method, settings)
     models.check()
-    if [testbed, train is not None, bool(data)].count(True) != 1:
-        raise InputError("give one of a file of question-answer pairs, --data and --testbed")
-    if not data and (split is not None or sample is not None):
-        raise MisplacedOptionError("--split and --sample are those of --data, which is missing", "--split", "--sample")
-    if not testbed and index is None and models.lm is not None and _retrieves(spec):
-        raise InputError(
-            "name with --index the passages that the training questions are about: without it the testbed's fictional "
-            f"encyclopedia is searched, for which {models.lm} would be asked in vain"
-        )
-    if testbed and index is not None:
-        raise MisplacedOptionError("--testbed has an index of its own: leave out --index", "--index")
-    if val_limit is not None and val is None and not testbed:
-        raise InputError("--val-limit needs --val: without it a quarter of the training questions is held out")
+    source.check(spec, models.lm)
     learning.check()
     refuse_empty("--program", program)
-    benchmarks = of_training(data, split=split, sample=sample, seed=learning.seed) if data else None
-    trainset, valset, problems, own = _questions_of(train, val, limit, val_limit, benchmarks)
+    trainset, valset, problems, own = source.questions(learning.seed)
     place = work or out.with_name(f"{out.name}.work")
-    from keqa.lms import build_lm
-    from keqa.optimize.compile import compile_program
-    from keqa.optimize.split import split as divided
-    from keqa.programs.build import Parts, make, merged, own_of
-    from keqa.programs.calls.call_cache import CallCache
+    from keqa.programs.build import Parts, merged, own_of
     from keqa.programs.saving.folder import check_apart, check_place
-    from keqa.retrievers import CachingRetriever
 
     check_place(out)
     check_writable(place, "--work")
     check_apart(out, place)
     if not price.dry_run:
         models.check_listening()
-    retriever = open_retriever(index, models.lm)
+    retriever = open_retriever(source.index, models.lm)
     # A dry run needs no key.
     roles = None if price.dry_run else models.roles()
-    reflecting = learning.reflection_lm and build_lm(learning.reflection_lm, api_base=learning.reflection_api_base)
+    reflecting = learning.reflecting()
     folder = None if program is None else Path(program)
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
-    lm = models.name
-    price.agree(
-        *(spec, parts, divided(trainset, valset, learning.seed)),
-        {"task": lm, "consistency": models.consistency_lm or lm, "utility": models.utility_lm or lm},
-        learning.arguments(),
-        work=place,
-        as_json=as_json,
-    )
+    questions = divided(trainset, valset, learning.seed)
+    price.agree(spec, parts, questions, models.by_role, learning.arguments(), work=place, as_json=as_json)
     if roles is None:
         return
-    # A question that a kill interrupts is asked again from its start; its finished calls are answered from there.
-    with (
-        Bars() as bars,
-        CachingRetriever(retriever, place / "retrievals.sqlite") as searched,
-        CallCache(place / "calls.sqlite") as cache,
-        cache.installed(),
-    ):
-        compiled = compile_program(
-            make(spec, replace(parts, retriever=searched)),
-            trainset,
-            valset,
-            folder=place,
-            out=None if force else out,
-            progress=bars.report,
-            before_first=lambda: check_roles(roles, *([reflecting] if reflecting else [])),
-            reflection_lm=reflecting,
-            **learning.arguments(),
-        )
+    asked = [*roles.every, *([reflecting] if reflecting else [])]
+    place_and_lm = {"folder": place, "out": None if force else out, "reflection_lm": reflecting}
+    compiled = _compile(spec, parts, retriever, trainset, valset, asked, **place_and_lm, **learning.arguments())
     compiled.report.problems[:0] = problems
     compiled.save(out, overwrite=force, command=invocation())
     from keqa.cli.compile_tables import report_parts
     from keqa.programs.reference.embedding import is_built_in
 
-    lm = "".join(f" --{_OPTIONS[role]} transformers/{place}" for role, place in compiled.saved_lms(out).items())
-    ask = f'Ask with: keqa ask "…" --program {out}{lm}'
-    measure = f"Measure with: keqa evaluate {spec.method.name} --program {out}{lm}"
+    lms = "".join(f" --{_LM_OPTIONS[role]} transformers/{lm}" for role, lm in compiled.saved_lms(out).items())
+    ask = f'Ask with: keqa ask "…" --program {out}{lms}'
+    measure = f"Measure with: keqa evaluate {spec.method.name} --program {out}{lms}"
     advice = ask if spec.method.kind == "keqa" else measure
     # A model that only the folder names would not be opened.
     embedder = learning.embedder
     named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
     emit(compiled.report.about(), [*report_parts(compiled.report), advice + named], as_json=as_json)
+
+
+def _compile(
+    spec: Spec, parts: Parts, retriever: Retriever, trainset: Any, valset: Any, asked: list[Any], **options: Any
+) -> Any:
+    """Compile, with a bar for each step.
+
+    A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
+    """
+    from keqa.cli.progress import Bars
+    from keqa.lms import check_reachable
+    from keqa.optimize.compile import compile_program
+    from keqa.programs.build import make
+    from keqa.programs.calls.call_cache import CallCache
+    from keqa.retrievers import CachingRetriever
+
+    work = options["folder"]
+    with (
+        Bars() as bars,
+        CachingRetriever(retriever, work / "retrievals.sqlite") as searched,
+        CallCache(work / "calls.sqlite") as cache,
+        cache.installed(),
+    ):
+        program = make(spec, replace(parts, retriever=searched))
+        before = functools.partial(check_reachable, asked)
+        return compile_program(program, trainset, valset, progress=bars.report, before_first=before, **options)
 
 
 def read_training(text: str | None) -> dict[str, Any]:
@@ -261,39 +355,22 @@ def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
     return spec
 
 
-def _retrieves(spec: Spec) -> bool:
-    """Whether a method searches for passages."""
-    from keqa.programs.registry import arguments_of, load_class
+def _said(found: Estimate) -> str:
+    """What it will cost, in a sentence."""
+    least, most = found.total.least, found.total.most
+    dollars = _dollars(found)
+    paid = "at a price that is not known" if None in dollars else f"${dollars[0]:,.2f} to ${dollars[1]:,.2f}"
+    tokens = f"{least.read + least.written:,.0f} to {most.read + most.written:,.0f} tokens"
+    return (
+        f"Compiling will take about {least.calls:,.0f} to {most.calls:,.0f} LM calls and {tokens}, {paid} "
+        f"({', '.join(found.bounds)}; rehearsed without them)."
+    )
 
-    return "retriever" in arguments_of(load_class(spec.method.target))
 
+def _dollars(found: Estimate) -> tuple[float | None, float | None]:
+    """At least and at most; None where a price is not known."""
+    from keqa.evaluation.reproduction.estimate import price
 
-def _questions_of(
-    train: Path | None,
-    val: Path | None,
-    limit: int | None,
-    val_limit: int | None,
-    benchmarks: Questions | None,
-) -> tuple[list[Any], list[Any] | None, list[str], Mapping[str, Mapping[str, Any]]]:
-    """Training questions, validation questions, what cannot be used, and methods' own arguments for these questions."""
-    from keqa.data.own import read_examples
-    from keqa.optimize.split import named
-
-    own: Mapping[str, Mapping[str, Any]] = {}
-    chosen: list[Any] | None = None
-    if benchmarks is not None:
-        learnt, problems = list(benchmarks.examples), list(benchmarks.problems)
-    elif train is None:
-        from keqa.evaluation.questions import of_testbed
-
-        world = of_testbed("train")
-        learnt, own = list(world.examples), world.settings
-        chosen, problems = list(of_testbed("dev").examples), []
-    else:
-        reading = read_examples(train)
-        learnt, problems = list(reading.examples), named(reading.problems)
-    if val is not None:
-        reading = read_examples(val)
-        chosen = list(reading.examples)
-        problems += named(reading.problems)
-    return learnt[:limit], None if chosen is None else chosen[:val_limit], problems, own
+    ends = [(price(model, of.least), price(model, of.most)) for model, of in found.bounds.items()]
+    least, most = ([one for one in end if one is not None] for end in zip(*ends, strict=True))
+    return (sum(least), sum(most)) if len(least) == len(ends) else (None, sum(most) if most else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -18,66 +18,64 @@ if TYPE_CHECKING:
     from keqa.programs.records import CallCost
 
 _PROBLEMS_SHOWN = 8
+_READS = {"quiz": "the quiz", "draft": "one draft", "draws": "all draws"}
 
 
 def report_parts(report: Report) -> Iterator[RenderableType]:
     """Tables of predictors, settings and scores, then reference, cost and problems in a line each."""
-    yield _predictors(report)
-    for change in report.predictors:
-        if change.instruction_after != change.instruction_before:
-            yield Text(f"{change.name}, instruction before", "bold")
-            yield _plain(change.instruction_before, "dim")
-            yield Text(f"{change.name}, instruction after", "bold")
-            yield _plain(change.instruction_after)
-            yield Text("")
+    yield from _predictors(report)
     if report.settings:
-        yield _settings(report)
+        rows = []
+        for name, one in report.settings.items():
+            cells = (name, *("-" if value is None else str(value) for value in (one.before, one.after)))
+            rows.append([Text(cell, "" if one.before == one.after else "bold") for cell in cells])
+        yield _table("Settings", rows, "setting", "before", "after")
     if report.curve:
         costs = f"{report.cost_per_retrieval:g} · retrievals - {report.cost_per_call:g} · LM calls a question"
         yield Text(f"Chosen from {len(report.curve)} settings for score - {costs}.\n", "dim")
     yield _scores(report)
     if report.failed:
-        yield _failed(report)
+        failures = [(one.step, f"{one.asked:,}", Text(f"{one.failed:,}", "yellow"), one.cause) for one in report.failed]
+        names = ("step", "questions", "failed", "mostly")
+        yield _table("Questions without an answer; each scored 0", failures, *names)
     yield Text(
         f"Learned from {report.trained_on} training questions. The program was chosen on the validation questions: "
         "expect a smaller gain on others.\n",
         "dim",
     )
-    if report.settings:
-        yield _line("utility reference", _reference(report))
-        yield _line("boundary model", _boundary(report))
-    yield _line("language models", _cost(report))
+    yield from _costs(report)
     if report.problems:
         yield Text("What could not be used", "yellow")
         for problem in report.problems[:_PROBLEMS_SHOWN]:
-            yield _plain(f"  {problem}", "yellow")
+            yield Text(visible(f"  {problem}"), "yellow")
         more = len(report.problems) - _PROBLEMS_SHOWN
         if more > 0:
             yield Text(f"  and {more} more, which the program's folder lists", "yellow")
 
 
-def _predictors(report: Report) -> Table:
-    rows = [
-        (
-            change.name,
-            "as it was" if change.instruction_after == change.instruction_before else "rewritten",
-            str(change.demos_before),
-            Text(str(change.demos_after), "green" if change.demos_after else "dim"),
-        )
-        for change in report.predictors
-    ]
-    return _table("What each predictor learned", ("predictor", "instruction", "demos before", "after"), rows)
+def _predictors(report: Report) -> Iterator[RenderableType]:
+    learned = []
+    for change in report.predictors:
+        same = change.instruction_after == change.instruction_before
+        after = Text(str(change.demos_after), "green" if change.demos_after else "dim")
+        learned.append((change.name, "as it was" if same else "rewritten", str(change.demos_before), after))
+    yield _table("What each predictor learned", learned, "predictor", "instruction", "demos before", "after")
+    for change in report.predictors:
+        if change.instruction_after != change.instruction_before:
+            texts = (("before", change.instruction_before, "dim"), ("after", change.instruction_after, ""))
+            for when, text, style in texts:
+                yield Text(f"{change.name}, instruction {when}", "bold")
+                yield Text(visible(text), style)
+            yield Text("")
 
 
-def _settings(report: Report) -> Table:
-    rows = [
-        [
-            Text(one, "" if change.before == change.after else "bold")
-            for one in (name, *map(_value, (change.before, change.after)))
-        ]
-        for name, change in report.settings.items()
-    ]
-    return _table("Settings", ("setting", "before", "after"), rows)
+def _costs(report: Report) -> Iterator[Text]:
+    spent = _spent(report.spent)
+    if report.spent_earlier.calls:
+        spent += f"; earlier runs in the same folder: at least {_spent(report.spent_earlier)}"
+    of_settings = {"utility reference": _reference(report), "boundary model": _boundary(report)}
+    for label, text in {**(of_settings if report.settings else {}), "language models": spent}.items():
+        yield Text.assemble((f"{label}: ", "bold"), text)
 
 
 def _scores(report: Report) -> Table:
@@ -90,14 +88,8 @@ def _scores(report: Report) -> Table:
         if interval is not None:
             cells = (name, f"{interval.mean:.3f}", f"{interval.low:.3f} … {interval.high:.3f}", "")
             rows.append([Text(cell, "bold") for cell in cells])
-    names = ("program", "score", "95 % interval", "")
-    return _table(f"Score on {report.validated_on} validation questions", names, rows)
-
-
-def _failed(report: Report) -> Table:
-    rows = [(one.step, f"{one.asked:,}", Text(f"{one.failed:,}", "yellow"), one.cause) for one in report.failed]
-    names = ("step", "questions", "failed", "mostly")
-    return _table("Questions without an answer; each scored 0", names, rows)
+    title = f"Score on {report.validated_on} validation questions"
+    return _table(title, rows, "program", "score", "95 % interval", "")
 
 
 def _reference(report: Report) -> str:
@@ -112,18 +104,12 @@ def _boundary(report: Report) -> str:
     if report.boundary is None:
         return "none"
     found = report.boundary["held_out"]
-    ranked = (found["mastery"]["auroc"], found["vote"]["auroc"])
-    boundary, vote = ("-" if one is None else f"{one:.3f}" for one in ranked)
+    boundary, vote = (
+        "-" if one is None else f"{one:.3f}" for one in (found["mastery"]["auroc"], found["vote"]["auroc"])
+    )
     kept = "decides" if report.boundary["kept"] else "left out"
-    reads = {"quiz": "the quiz", "draft": "one draft", "draws": "all draws"}[report.boundary["reads"]]
-    return f"{kept}; reads {reads}; AUROC {boundary} on {found['quizzes']:,} quizzes held out (five votes: {vote})"
-
-
-def _cost(report: Report) -> str:
-    spent = _spent(report.spent)
-    if report.spent_earlier.calls:
-        spent += f"; earlier runs in the same folder: at least {_spent(report.spent_earlier)}"
-    return spent
+    auroc = f"AUROC {boundary} on {found['quizzes']:,} quizzes held out (five votes: {vote})"
+    return f"{kept}; reads {_READS[report.boundary['reads']]}; {auroc}"
 
 
 def _spent(spent: CallCost) -> str:
@@ -131,17 +117,5 @@ def _spent(spent: CallCost) -> str:
     return f"{spent.calls:,} calls, {tokens}"
 
 
-def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def _table(title: str, rows: list[Any], *names: str) -> Table:
     return table(names, rows, title=title, title_justify="left")
-
-
-def _line(label: str, text: str) -> Text:
-    return Text.assemble((f"{label}: ", "bold"), text)
-
-
-def _plain(text: str, style: str = "") -> Text:
-    return Text(visible(text), style)
-
-
-def _value(value: Any) -> str:
-    return "-" if value is None else str(value)

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal, cast
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from keqa.cli.console import emit, table
-from keqa.cli.options import AsJson, argument
+from keqa.cli.declare import argument
+from keqa.cli.options import AS_JSON, KeqaOptions
+from keqa.errors import InputError
+from keqa.storage.files import private_folder
 from keqa.storage.redaction import visible_line, without_keys
+from keqa.storage.untrusted import open_regular
 
 if TYPE_CHECKING:
     from typer.core import TyperGroup
+
+NAME = "keqa.toml"
+"""Of the files."""
+
+VARIABLE = "KEQA_CONFIG"
+"""The variable that may name a file instead of the user's own."""
+
+_LARGEST = 64 << 10
+_MOST_DOTS = 64
+"""In a line: the parser takes quadratic time for keys of many parts."""
+_HARMLESS = frozenset(
+    """
+    max_tokens timeout no_cache index program retriever k answer_type split sample seed limit in_flight
+    stop_after_outages waiting grace port language
+    """.split()
+) | {one.name for one in fields(KeqaOptions)}
+_PATHS = ("index", "program")
+_SECRET = ("key", "token", "password", "secret")
 
 _VARIABLES = {"lm": "KEQA_LM", "api_base": "KEQA_API_BASE", "index": "KEQA_INDEX"}
 _BUILT_IN = {
@@ -30,7 +60,7 @@ def config(
     action: Literal["trust"] | None = argument(
         None, "trust: take the keqa.toml of this folder as your own, as it is now.", default=None
     ),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Show what is set where: by keqa.toml, by variables, or built in.
 
@@ -47,8 +77,6 @@ def config(
     KEQA_API_BASE and KEQA_INDEX go before both, and options before all. Keys and tokens are read from the environment
     only, and are never shown.
     """
-    from keqa.cli.settings_files import settings, trust, user_file
-
     if action == "trust":
         trust()
     rows = _rows(settings(cast("TyperGroup", context.find_root().command)))
@@ -88,7 +116,154 @@ def _rows(found: list[Any]) -> list[dict[str, str]]:
 
 
 def _row(command: str, name: str, value: str, place: str) -> dict[str, str]:
-    where = f"[{command}] " if command else ""
     # A name and a password may be in an address.
     shown = without_keys(re.sub(r"(://)[^/@\s]*@", r"\1<secret>@", value))
-    return {"option": f"{where}{name.replace('_', '-')}", "value": shown, "from": place}
+    option = f"[{command}] {name}" if command else name
+    return {"option": option.replace("_", "-"), "value": shown, "from": place}
+
+
+@dataclass(frozen=True)
+class FileSetting:
+    """A value of a file, for a command or for all (``""``); a stranger's is trusted where it is harmless."""
+
+    command: str
+    name: str
+    value: Any
+    place: Path
+    trusted: bool = True
+
+
+def user_file() -> Path:
+    """The user's own file, whether it is there or not."""
+    import platformdirs
+
+    return Path(os.environ.get(VARIABLE) or platformdirs.user_config_path("keqa") / NAME)
+
+
+def settings(root: TyperGroup) -> list[FileSetting]:
+    """What the files set, those of the folder after the user's own."""
+    own, here = user_file(), Path(NAME)
+    if os.environ.get(VARIABLE) and not own.exists():
+        raise InputError(f"{VARIABLE} names {own}, which is missing")
+    found = list(_read(own, _bytes(own), root)) if own.exists() else []
+    if os.path.lexists(here) and not (own.exists() and here.exists() and here.samefile(own)):
+        data = _bytes(here)
+        trusted = _mark(data).exists()
+        found += [replace(one, trusted=trusted or _is_harmless(one)) for one in _read(here, data, root)]
+    return found
+
+
+def trust() -> None:
+    """Trust the file of this folder as it is now; once it is changed or moved, it is a stranger's again."""
+    mark = _mark(_bytes(Path(NAME)))
+    private_folder(mark.parent)
+    mark.touch(mode=0o600)
+
+
+def defaults(root: TyperGroup) -> dict[str, Any]:
+    """What the files set, as the defaults of the commands; see ``typer.Context.default_map``."""
+    made: dict[str, Any] = {}
+    given = settings(root)
+    for path, command in _commands(root):
+        at = made
+        for part in path:
+            at = at.setdefault(part, {})
+        many = {option.name: option.multiple for option in _options(command).values()}
+        # What is for one command goes before what is for all.
+        for one in sorted(given, key=lambda one: bool(one.command)):
+            if one.command in ("", " ".join(path)) and one.name in many:
+                value = _listed(one.value) if many[one.name] else one.value
+                # Called where the option is neither typed nor a variable.
+                at[one.name] = value if one.trusted else partial(_refuse, one)
+    return made
+
+
+def _bytes(path: Path) -> bytes:
+    """What is in a file, which a link leads to only where it is the user's own."""
+    with open_regular(path, links=path != Path(NAME), error=InputError) as stream:
+        data = stream.read(_LARGEST + 1)
+    if len(data) > _LARGEST or any(line.count(b".") > _MOST_DOTS for line in data.splitlines()):
+        raise InputError(f"{path} is no file of settings: it has more than {_LARGEST:,} bytes, or keys without an end")
+    return data
+
+
+def _mark(data: bytes) -> Path:
+    """A file that is there once this folder's file of settings is trusted with this content."""
+    import platformdirs
+
+    digest = hashlib.sha256(bytes(Path(NAME).absolute()) + b"\0" + data).hexdigest()
+    return Path(platformdirs.user_config_path("keqa")) / "trusted" / digest
+
+
+def _read(path: Path, data: bytes, root: TyperGroup) -> Iterator[FileSetting]:
+    try:
+        values = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not TOML: {error}") from None
+    yield from _of(values, (), path, root)
+
+
+def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: TyperGroup) -> Iterator[FileSetting]:
+    commands = dict(_commands(root))
+    groups = {at[: len(at) - 1] for at in commands}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            inner = (*command, key)
+            if inner not in commands and inner not in groups:
+                raise InputError(f"{path}: there is no command keqa {' '.join(inner)}")
+            yield from _of(value, inner, path, root)
+            continue
+        name = key.replace("-", "_")
+        here = [commands[command]] if command in commands else [one for at, one in commands.items() if not command]
+        known = {option for one in here for option in _options(one)}
+        where = f"keqa {' '.join(command)} has" if command else "any command has"
+        if any(word in name for word in _SECRET) and name not in known:
+            raise InputError(f"{path}: {key} is not read from a file: keys and tokens are variables of the environment")
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            meant = f"; is {near[0].replace('_', '-')} meant?" if near else ""
+            raise InputError(f"{path}: no option that {where} is called {key}{meant}")
+        parts = _listed(value)
+        if not all(isinstance(part, str | int | float) for part in parts):
+            raise InputError(f"{path}: {key} must be a text, a number, true or false, or a list of these")
+        # No shell has read the file, which would have put one's own folder in its place.
+        own = [os.path.expanduser(part) if str(part).startswith("~/") else part for part in parts]
+        yield FileSetting(" ".join(command), name, own if isinstance(value, list) else own[0], path)
+
+
+def _is_harmless(one: FileSetting) -> bool:
+    """Whether a stranger may set this: no path but one below the folder, no model, no address."""
+    if one.name not in _PATHS:
+        return one.name in _HARMLESS
+    here = Path().resolve()
+    parts = [text.strip() for part in _listed(one.value) for text in str(part).split(",")]
+    # Other signs name a model, a server or a user, or are none of a path.
+    plain = all(part.isprintable() and not set(part) & set("@:~") for part in parts)
+    return plain and all((here / part).resolve().is_relative_to(here) for part in parts)
+
+
+def _refuse(one: FileSetting) -> NoReturn:
+    name = one.name.replace("_", "-")
+    raise InputError(
+        f"{one.place} of this folder sets {name} to {one.value!r}, and may be a stranger's: it could name a model "
+        "that is fetched, or a server that your key is sent to. If it is yours, or you have read it, keqa config trust "
+        f"takes it as it is now. Or put {name} into {user_file()}, or give --{name}"
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _commands(group: TyperGroup, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from _commands(command, (*at, name))
+        elif isinstance(command, TyperCommand):
+            yield (*at, name), command
+
+
+def _options(command: TyperCommand) -> dict[str, TyperOption]:
+    """The options of a command that can have a default, by the names of their parameters."""
+    found = [one for one in command.params if isinstance(one, TyperOption) and one.name not in (None, "help")]
+    return {str(one.name): one for one in found}

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from keqa.storage.redaction import json_text
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from keqa.storage.redaction import UNSAFE, json_text, visible, without_keys
 
 _NAMED = 5
 """How many of many things are named."""
@@ -27,24 +30,51 @@ NOT_IN_DOCUMENTS = 3
 """Exit code of a question that the documents do not answer, which is a finding and no failure."""
 
 
+class GuardedConsole(Console):
+    """A console that makes visible whatever in a text would act on the terminal or hide in it.
+
+    Everything is rendered by `render`, cells of tables and descriptions of bars included. Texts are made visible before
+    they are laid out; and whatever else came to be rendered is afterwards.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render with what is unsafe made visible."""
+        if isinstance(renderable, str):
+            renderable = visible(without_keys(renderable))
+        elif isinstance(renderable, Text):
+            renderable = _shown(renderable)
+        for text, style, control in super().render(renderable, options):
+            # A link is a sequence for the terminal that holds an address from the text.
+            plain = style.update_link(None) if style is not None and style.link else style
+            yield Segment(visible(text) if control is None else text, plain, control)
+
+
+def _shown(text: Text) -> Text:
+    plain = without_keys(text.plain)
+    if plain != text.plain:
+        return Text(visible(plain), text.style, no_wrap=text.no_wrap, overflow=text.overflow)
+    if not UNSAFE.search(plain):
+        return text
+    made, end = text.blank_copy(), 0
+    for found in UNSAFE.finditer(plain):
+        made.append_text(text[end : found.start()])
+        made.append(visible(found.group()))
+        end = found.end()
+    return made.append_text(text[end:])
+
+
 def results() -> Console:
     """The console for what was asked for. It is made each time, since tests and callers may replace the stream."""
-    from keqa.cli.guarded_console import GuardedConsole
-
     return GuardedConsole(file=_behind(sys.stdout), highlight=False, markup=False, emoji=False)
 
 
 def status() -> Console:
     """The console for progress and messages, so that stdout holds nothing but the result."""
-    from keqa.cli.guarded_console import GuardedConsole
-
     return GuardedConsole(file=_behind(sys.stderr), stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def show_json(value: Any) -> None:
     """Write a value to stdout as JSON: it parses to the same value, and nothing in it acts on the terminal."""
-    import typer
-
     typer.echo(json_text(value, encoding=getattr(sys.stdout, "encoding", None) or "utf-8"))
 
 
@@ -61,9 +91,6 @@ def table(
     names: Sequence[str], rows: Iterable[Sequence[Any]], *, left: Container[int] = (0,), **settings: Any
 ) -> Table:
     """A table whose columns of text stand left and are folded, and those of numbers right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     made = Table(**{"box": SIMPLE_HEAD, **settings})
     for place, name in enumerate(names):
         made.add_column(name, justify="left" if place in left else "right", overflow="fold")

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from keqa.cli.console import emit, status, warn_of_many
-from keqa.cli.options import (
-    AsJson,
-    Index,
-    InFlight,
-    LanguageModel,
-    MethodOptions,
-    MisplacedOptionError,
-    QuestionOptions,
-    option,
-)
+from keqa.cli.declare import MisplacedOptionError, option
+from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, LanguageModel, MethodOptions, QuestionOptions
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,10 +25,10 @@ def documents(
         "--from",
         default="lm",
     ),
-    index: Index = None,
+    index: str | None = INDEX,
     top_k: int = option("Passages of a document that comes from an index.", default=10, min=1, max=1000),
-    in_flight: InFlight = 8,
-    as_json: AsJson = False,
+    in_flight: int = IN_FLIGHT,
+    as_json: bool = AS_JSON,
     questions: QuestionOptions,
     model: LanguageModel,
 ) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from keqa.cli.console import UNANSWERED, emit
-from keqa.cli.options import AsJson, EvaluationOptions, Places, argument, option
+from keqa.cli.console import UNANSWERED, emit, results
+from keqa.cli.declare import MisplacedOptionError, argument, given, option
+from keqa.cli.options import AS_JSON, EvaluationOptions, RiskOptions, RunOptions
+from keqa.errors import InputError
+
+if TYPE_CHECKING:
+    from keqa.programs.registry import Spec
 
 
 def evaluate(
@@ -15,10 +23,10 @@ def evaluate(
     method: str = argument(
         "METHOD",
         "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.",
-        place=Places(":=,"),
+        place=":=,",
     ),
     label: str | None = option("Name of the run and its file; METHOD by default."),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
     options: EvaluationOptions,
 ) -> None:
     """Ask a method questions with known answers, and keep a line for each in OUT/METHOD.jsonl.
@@ -32,8 +40,7 @@ def evaluate(
     Exit code: 0 where some question was answered, 1 where every one failed, 2 something to put right first, such as a
     server that is away.
     """
-    from keqa.cli.run_table import figures, run_table, warn_of_failures
-    from keqa.cli.running import evaluate_methods, none_answered
+    from keqa.cli.running import evaluate_methods, figures, none_answered, run_table, warn_of_failures
     from keqa.programs.registry import parse_spec
 
     spec = parse_spec(method)
@@ -44,3 +51,118 @@ def evaluate(
         warn_of_failures(rows)
     if none_answered(rows):
         raise typer.Exit(UNANSWERED)
+
+
+LEFT_OUT = 1
+"""Exit code of a comparison that a method was left out of, or in which one answered no question."""
+
+
+def compare(
+    *,
+    methods: list[str] = argument(
+        "METHOD...",
+        "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5. Or run files and "
+        "folders of them, which are compared without asking anything; --out is their only option.",
+        place=":=,",
+    ),
+    as_json: bool = AS_JSON,
+    options: EvaluationOptions,
+) -> None:
+    """Ask several methods the same questions, one run file a method in OUT, and put them side by side.
+
+    They share language models, passages and a cache of calls, so that none pays for what another has asked; both what
+    the answers take and what was paid are reported. The same command resumes after a kill, and one more method costs
+    its own questions only. The paper's tables and figures are written to OUT/report; given run files, they are
+    drawn again.
+
+    Gates (gate-votes, gate-certainty and so on) decide on the same samples. gate-probability needs samples with token
+    probabilities: name it from the beginning, for gates that were asked without it in OUT are not asked again with it.
+
+    On the testbed ircot collects 8 passages at most, as many as the language model that ships was trained to read.
+    rowen compares answers in English and Chinese, as in its paper, or in another language with rowen:language=German;
+    the language model that ships speaks English only, and rephrased questions are all that is compared.
+
+    With --risk one of the methods, that of --calibrated-on, is asked once more as a row of its own, which says "I do
+    not know" where an answer is too probably wrong. Nothing is asked where no threshold holds the risk.
+
+    A method whose language model gives no token probabilities, though it needs them, is reported and left out. Exit
+    code: 0 where every method was asked, 1 where one was left out or answered no question, 2 something to put right
+    first, such as a server that is away.
+    """
+    from keqa.cli.running import evaluate_methods, figures, none_answered, run_table, warn_of_failures
+    from keqa.programs.registry import parse_spec
+
+    files = run_files(methods)
+    left_out = False
+    if files is None:
+        specs = [parse_spec(method) for method in methods]
+        options.risk.check()
+        held = held_spec(specs, options.risk)
+        specs += [] if held is None else [held]
+        rows = evaluate_methods(specs, options, held=held, leave_out=True)
+        left_out = len(rows) < len(specs) or none_answered(rows)
+        if not rows:
+            raise typer.Exit(LEFT_OUT)
+        files = [row.path for row in rows]
+        warn_of_failures(rows)
+        emit(figures(rows), [run_table(rows)], as_json=as_json)
+    elif flags := [*given(replace(options, run=replace(options.run, out=RunOptions.out))), *["--json"] * as_json]:
+        why = f"run files are compared as they are, and nothing is asked: leave out {', '.join(flags)}"
+        raise MisplacedOptionError(why, *flags)
+    from keqa.evaluation.reports import effect_table, entries_of, read_brief, table, write
+
+    entries = entries_of([read_brief(file) for file in files])
+    report = options.run.out / "report"
+    write(report, entries)
+    if not as_json:
+        results().print(table(entries))
+        if (effect := effect_table(entries)) is not None:
+            results().print(effect)
+        results().print(f"Tables and figures: {report}", soft_wrap=True)
+    if left_out:
+        raise typer.Exit(LEFT_OUT)
+
+
+def held_spec(specs: Sequence[Spec], risk: RiskOptions) -> Spec | None:
+    """The method that is asked once more and holds a risk, under a label of its own; None where there is no risk."""
+    if risk.risk is None or risk.calibrated_on is None:
+        return None
+    from keqa.evaluation.run_file import read_header
+
+    header = read_header(risk.calibrated_on)
+    of_method = [spec for spec in specs if spec.method.name == header.method]
+    found = [spec for spec in of_method if spec.label == header.label] or of_method
+    if len(found) != 1:
+        why = "several of the methods are" if found else "none of the methods is"
+        raise InputError(f"{risk.calibrated_on} holds answers of {header.label}, and {why}: name that one")
+    return replace(found[0], label=f"{found[0].label}-risk={risk.risk:g}")
+
+
+def run_files(names: list[str]) -> list[Path] | None:
+    """The run files that are named, by themselves or by their folder; None where methods are."""
+    from keqa.programs.registry import METHODS
+
+    # A folder may be called like a method, and then has to be written as ./keqa.
+    places = [Path(name) for name in names if name.partition(":")[0] not in METHODS]
+    if not any(place.exists() or place.suffix == ".jsonl" for place in places):
+        return None
+    if len(places) < len(names):
+        raise InputError("give run files only, or methods only")
+    found: list[Path] = []
+    for place in places:
+        if not place.exists():
+            raise InputError(f"{place} is not there")
+        inside = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
+        if not inside:
+            raise InputError(f"{place} holds no run file")
+        found += inside
+    return found
+
+
+def _order(file: Path) -> tuple[int, str]:
+    """A folder's runs in the order of the paper's tables, as far as their names show their methods."""
+    from keqa.programs.registry import METHODS
+
+    named = [name for name in METHODS if f"{file.stem}-".startswith(f"{name}-")]
+    known = max(named, key=len, default=None)
+    return (len(METHODS) if known is None else list(METHODS).index(known)), file.stem

@@ -10,8 +10,7 @@ from typing import Any, Literal
 from keqa.cli.console import status, warn
 from keqa.cli.documents import source_of
 from keqa.cli.options import KSOptions, LanguageModels, MethodOptions, PresetOptions
-from keqa.cli.run_table import show_grids, warn_of_failures
-from keqa.cli.running import rows_of
+from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.evaluation.documents import make_documents
 from keqa.evaluation.questions import Questions, of_name, of_testbed

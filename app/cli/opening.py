@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keqa.cli.console import status, warn
-from keqa.cli.options import refuse_empty
+from keqa.cli.declare import refuse_empty
 from keqa.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -62,20 +61,6 @@ def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
     check_reachable([*roles.every, *others])
 
 
-def open_program(
-    folder: Path | None, retriever: Retriever, roles: Roles, given: Mapping[str, Any], embedder: str | None
-) -> Program:
-    """The program in a folder, or one that is not compiled, with the options that were given."""
-    if folder is None:
-        from keqa.programs.keqa import KEQA
-
-        return KEQA(retriever, lms=roles, **given)
-    from keqa.programs.saving.folder import load
-
-    program: Program = load(folder, retriever, roles, embedder=embedder, **given)
-    return program
-
-
 def open_all(
     program: ProgramOptions,
     models: LanguageModels,
@@ -101,10 +86,15 @@ def open_all(
         opened = open_retriever(index, models.lm)
         retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
         roles = models.roles(cache=not program.no_cache, **calling)
-        if make is None:
-            asked = open_program(program.program, retriever, roles, settings, program.embedder)
-        else:
+        from keqa.programs.keqa import KEQA
+        from keqa.programs.saving.folder import load
+
+        if make is not None:
             asked = make(retriever, roles)
+        elif program.program is None:
+            asked = KEQA(retriever, lms=roles, **settings)
+        else:
+            asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
         promise = risk.hold(asked)
         check_roles(roles)
     if promise:

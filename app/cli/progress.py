@@ -29,7 +29,7 @@ class Bars:
         )
         self._bar: Progress = Progress(*columns, console=status(), transient=True)
         self._tasks: dict[str, TaskID] = {}
-        self._count = _Count()
+        self._count = _CallCount()
 
     @property
     def calls(self) -> int:
@@ -58,7 +58,7 @@ class Bars:
         self._bar.console.print(line, style="yellow", markup=False, soft_wrap=True)
 
 
-class _Count(UsageTracker):
+class _CallCount(UsageTracker):
     """Counts, where DSPy's own would keep what every call of a long run has used."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Count(UsageTracker):
         self.calls = 0
         self._lock = threading.Lock()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Count:
+    def __deepcopy__(self, memo: dict[int, Any]) -> _CallCount:
         # DSPy copies the usage tracker into each of its threads; a call of any of them is a call.
         return self
 

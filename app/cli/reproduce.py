@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from keqa.cli.console import results, show_json, status
-from keqa.cli.options import (
-    PRESETS,
-    AsJson,
-    KSOptions,
-    LanguageModels,
-    MisplacedOptionError,
-    Panel,
-    PaperOptions,
-    PresetOptions,
-    argument,
-    given,
-    option,
-)
+from keqa.cli.declare import MisplacedOptionError, argument, given, option
+from keqa.cli.options import AS_JSON, PRESETS, KSOptions, LanguageModels, PaperOptions, PresetOptions
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from keqa.evaluation.reproduction.cases import Case, Checked
 
-PAPER = "paper"
-"""The name of the preset."""
-
-KS_LLM = "ks-llm"
-"""The name of the other one."""
+PAPER, KS_LLM = "paper", "ks-llm"
+"""The names of the presets."""
 
 
 def reproduce(
@@ -49,8 +35,8 @@ def reproduce(
     out: Path | None = option(
         "Folder of the run files, with which a stopped command resumes; temporary by default.", "-o"
     ),
-    as_json: AsJson = False,
-    models: Annotated[LanguageModels, Panel(PRESETS)],
+    as_json: bool = AS_JSON,
+    models: Annotated[LanguageModels, PRESETS],
     paper: PaperOptions,
     ks_llm: KSOptions,
 ) -> None:
@@ -64,18 +50,37 @@ def reproduce(
     --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed.
     """
     chosen = names or []
-    if PAPER in chosen or KS_LLM in chosen:
-        _reproduce_preset(chosen, out, models, paper, ks_llm, listed=listed, as_json=as_json)
-        return
-    from keqa.evaluation.reproduction.cases import case_names, load_case
+    preset = next((name for name in (PAPER, KS_LLM) if name in chosen), None)
+    if preset is not None and (len(chosen) > 1 or listed):
+        raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
+    if preset == KS_LLM:
+        from keqa.cli.ks_llm import reproduce_ks_llm
 
-    cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
-    if foreign := given(ks_llm):
-        why = f"{', '.join(foreign)} is for the preset ks-llm, keqa reproduce ks-llm: leave it out"
-        raise MisplacedOptionError(why, *foreign)
-    if unused := given(models, paper):
-        named = ", ".join(unused)
-        raise MisplacedOptionError(f"{named} is for the preset paper, keqa reproduce paper {named} …", *unused)
+        shared = PresetOptions(**{field.name: getattr(paper, field.name) for field in fields(PresetOptions)})
+        of_paper = [flag for flag in given(paper) if flag not in given(shared)]
+        _refuse(of_paper, "is for keqa reproduce paper, not for ks-llm: leave it out")
+        reproduce_ks_llm(out or Path("runs") / KS_LLM, models, shared, ks_llm, as_json=as_json)
+    elif preset == PAPER:
+        from keqa.cli.paper import reproduce_paper
+
+        _refuse(given(ks_llm), "is for keqa reproduce ks-llm, not for paper: leave it out")
+        reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
+    else:
+        from keqa.evaluation.reproduction.cases import case_names, load_case
+
+        cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
+        _refuse(given(ks_llm), "is for the preset ks-llm, keqa reproduce ks-llm: leave it out")
+        unused = given(models, paper)
+        _refuse(unused, f"is for the preset paper, keqa reproduce paper {', '.join(unused)} …")
+        _reproduce_cases(cases, out, listed=listed, as_json=as_json)
+
+
+def _refuse(flags: Iterable[str], why: str) -> None:
+    if named := list(flags):
+        raise MisplacedOptionError(f"{', '.join(named)} {why}", *named)
+
+
+def _reproduce_cases(cases: list[Case], out: Path | None, *, listed: bool, as_json: bool) -> None:
     if listed:
         for case in cases:
             typer.echo(f"{case.name}: {case.what}")
@@ -87,38 +92,6 @@ def reproduce(
         show_json([_figure(one) for one in checked])
     if not all(one.reproduced for one in checked):
         raise typer.Exit(1)
-
-
-def _reproduce_preset(
-    chosen: list[str],
-    out: Path | None,
-    models: LanguageModels,
-    paper: PaperOptions,
-    ks_llm: KSOptions,
-    *,
-    listed: bool,
-    as_json: bool,
-) -> None:
-    """Run a paper's own experiments."""
-    preset = chosen[0]
-    if len(chosen) > 1 or listed:
-        preset = PAPER if PAPER in chosen else KS_LLM
-        raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
-    if preset == KS_LLM:
-        from keqa.cli.ks_llm import reproduce_ks_llm
-
-        shared = PresetOptions(**{field.name: getattr(paper, field.name) for field in fields(PresetOptions)})
-        if of_paper := [flag for flag in given(paper) if flag not in given(shared)]:
-            why = f"{', '.join(of_paper)} is for keqa reproduce paper, not for ks-llm: leave it out"
-            raise MisplacedOptionError(why, *of_paper)
-        reproduce_ks_llm(out or Path("runs") / KS_LLM, models, shared, ks_llm, as_json=as_json)
-        return
-    if foreign := given(ks_llm):
-        why = f"{', '.join(foreign)} is for keqa reproduce ks-llm, not for paper: leave it out"
-        raise MisplacedOptionError(why, *foreign)
-    from keqa.cli.paper.preset import reproduce_paper
-
-    reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
 
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
@@ -139,8 +112,6 @@ def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]
 
 
 def _formatted(one: Checked) -> Text:
-    from rich.text import Text
-
     figure = one.figure
     head = f"{one.case}: {figure.name}, expected {figure.expected:g} ± {figure.tolerance:g}: "
     if one.difference is None:

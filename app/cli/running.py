@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
-from keqa.cli.console import warn, warn_of_many
+from keqa.cli.console import emit, warn, warn_of_many
+from keqa.cli.declare import MisplacedOptionError, flag_of, invocation
 from keqa.cli.opening import check_roles, open_retriever
 from keqa.cli.options import (
     EvaluationOptions,
     KeqaOptions,
     LanguageModels,
     MethodOptions,
-    MisplacedOptionError,
     QuestionOptions,
     RunOptions,
-    flag_of,
-    invocation,
     setting_of,
 )
 from keqa.cli.progress import Bars
 from keqa.errors import InputError
 from keqa.evaluation.compare import Row, compare
+from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.questions import Questions, of_name, of_testbed
+from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
+from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
+from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.tally import Tally
+from keqa.metrics.abstention import Declining
 from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.registry import Spec, takes
-from keqa.retrievers import CachingRetriever, Index, Retriever
+from keqa.retrievers import CachingRetriever, Retriever
 from keqa.storage.files import check_writable
 
 
@@ -132,9 +135,13 @@ def rows_of(
         models.check()
         retriever = open_retriever(options.index, models.lm, options.retriever)
         roles = models.roles()
+        searching: AbstractContextManager[Retriever] = nullcontext(retriever)
+        if not run.no_cache:
+            # What was found before is kept where runs share their calls.
+            searching = CachingRetriever(retriever, run.out / "retrievals.sqlite")
         with (
             CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache,
-            _searching(retriever, run) as searched,
+            searching as searched,
         ):
             own = own_of(models.lm)
             ended = compare(
@@ -156,11 +163,6 @@ def rows_of(
             return sorted(ended, key=lambda row: specs.index(row.spec))
 
 
-def _searching(retriever: Index, run: RunOptions) -> AbstractContextManager[Retriever]:
-    """The index, with what was found in it before where runs share their calls."""
-    return nullcontext(retriever) if run.no_cache else CachingRetriever(retriever, run.out / "retrievals.sqlite")
-
-
 def none_answered(rows: Sequence[Row]) -> bool:
     """Whether some method answered none of its questions: its figures are those of an outage."""
     return any(row.tally.done and row.tally.failed == row.tally.done for row in rows)
@@ -174,3 +176,106 @@ def standing(tally: Tally) -> str:
     parts += [f"{tally.failed} failed"] if tally.failed else []
     parts += [f"{tally.impaired} impaired"] if tally.impaired else []
     return ", ".join(parts)
+
+
+_SPENT = {"samples": "LM calls", "calls": "sent"}
+_SCORES = {"F1": "f1", "EM": "em", "ACC": "accuracy"}
+_IMPAIRED = (
+    "Impaired: answered although a call failed or gave a reply that could not be used, and the answer may hang on it. "
+    "Untouched are the questions that neither failed nor are impaired, with their scores over these alone."
+)
+_UNTOUCHED = "Untouched by failures: all {} questions."
+
+
+def run_table(rows: Sequence[Row]) -> Rendered:
+    """The runs side by side: scores, and costs of a question."""
+    impaired = any(row.tally.impaired for row in rows)
+    touched = impaired or any(row.tally.failed for row in rows)
+    counts = ("failed", *(["impaired"] if impaired else []))
+    # Only yes/no questions and choices have an accuracy.
+    scores = {name: key for name, key in _SCORES.items() if any(row.tally.mean(key) is not None for row in rows)}
+    declined = any(row.tally.declining.shown for row in rows)
+    shown = []
+    for tally, label in ((row.tally, row.spec.label) for row in rows):
+        spent = {"retrievals": 2, "samples": 1, "calls": 1, "tokens": 0}
+        shown.append(
+            [
+                ("run", text(f"{label}{MARK if tally.learned_from else ''}")),
+                *((name, number(tally.mean(key))) for name, key in scores.items()),
+                *(declining(tally.declining) if declined else ()),
+                *((name, count(getattr(tally, name))) for name in counts),
+                *(_untouched(tally, scores) if touched else ()),
+                *(
+                    (_SPENT.get(name, name), number(tally.a_question(getattr(tally.cost, name)), digits))
+                    for name, digits in spent.items()
+                ),
+            ]
+        )
+    note = (
+        "Retrievals, LM calls and tokens are for one question; sent are the requests that no cache answered, of which "
+        "one may carry several calls."
+    )
+    whole = {row.tally.done for row in rows}
+    known = [(row.spec.label, row.tally.learned_from, row.tally.questions, row.tally.learned_unknown) for row in rows]
+    apart = _IMPAIRED if touched else _UNTOUCHED.format("/".join(map(str, sorted(whole))))
+    notes = (note, *([DECLINING_NOTE] if declined else []), apart, *overlap_notes(known))
+    return Rendered(table("runs", "", shown, *notes))
+
+
+def _untouched(tally: Tally, scores: Mapping[str, str]) -> Iterator[Named]:
+    """How many questions no failure touched, and the scores over them."""
+    yield "untouched", Cell(tally.untouched, f"{tally.untouched}/{tally.done}")
+    for name, key in scores.items():
+        yield f"untouched {name}", number(tally.untouched_mean(key))
+
+
+def _declining(found: Declining) -> dict[str, float | None]:
+    shares = ("coverage", "right_of_answered", "right_to_decline", "unanswered_ratio")
+    return {**asdict(found), **{name: getattr(found, name) for name in shares}}
+
+
+def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
+    """Say what failed, by the kind of error, and what to do about it."""
+    for row in rows:
+        tally = row.tally
+        for times, how, causes in (
+            (tally.failed, "failed", tally.causes),
+            (tally.impaired, "answered although something failed", tally.impairments),
+        ):
+            if times:
+                kinds = ", ".join(f"{cause} {some}" for cause, some in causes.most_common())
+                warn(f"{before}{row.spec.label}: {times} {how} ({kinds}); --retry-failed asks them again")
+
+
+def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
+    """Print tables, or their unrounded values as JSON."""
+    emit({grid.name: grid.records for grid in grids}, map(Rendered, grids), as_json=as_json)
+
+
+def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The same as JSON."""
+    return [
+        {
+            "method": row.spec.method.name,
+            "label": row.spec.label,
+            "file": str(row.path),
+            "questions": row.tally.questions,
+            "asked": row.tally.asked,
+            "failed": row.tally.failed,
+            "causes": dict(row.tally.causes),
+            "impaired": row.tally.impaired,
+            "impairments": dict(row.tally.impairments),
+            "scores": {name: row.tally.mean(name) for name in row.tally.scored},
+            "learned_from": None if row.tally.learned_unknown else row.tally.learned_from,
+            **({"declining": _declining(row.tally.declining)} if row.tally.declining.shown else {}),
+            "untouched": row.tally.untouched,
+            "untouched_scores": {name: row.tally.untouched_mean(name) for name in row.tally.scored},
+            "lm_samples": row.tally.cost.samples,
+            "lm_requests": row.tally.cost.lm_requests,
+            "lm_calls": row.tally.cost.calls,
+            "tokens": row.tally.cost.tokens,
+            "retrievals": row.tally.cost.retrievals,
+            "retrievals_made": row.tally.cost.retrievals - row.tally.cost.retrievals_cached,
+        }
+        for row in rows
+    ]

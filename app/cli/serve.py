@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.cli.console import status
-from keqa.cli.options import KeqaOptions, LanguageModels, NoToken, ProgramOptions, RiskOptions, option
+from keqa.cli.declare import argument, option
+from keqa.cli.options import NO_TOKEN, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
-    from keqa.server.limits import Limits
+    from keqa.server.limits import ServerLimits
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,11 @@ class LimitOptions:
     max_body: int = option("Bytes of a request.", default=1_000_000, min=1000)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ServerLimits:
         """As the server takes them."""
-        from keqa.server.limits import Limits
+        from keqa.server.limits import ServerLimits
 
-        return Limits(self.in_flight, self.waiting, self.timeout, self.rate, self.max_body)
+        return ServerLimits(self.in_flight, self.waiting, self.timeout, self.rate, self.max_body)
 
 
 def serve(
@@ -71,7 +72,7 @@ def serve(
     models: LanguageModels,
     method: KeqaOptions,
     risk: RiskOptions,
-    no_token: NoToken = False,
+    no_token: bool = NO_TOKEN,
 ) -> None:
     """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
 
@@ -96,9 +97,8 @@ def serve(
             "--risk is calibrated on an index as it is, and --watch serves one that changes: leave out one"
         )
     from keqa.server.answers import Answers
-    from keqa.server.documents import Documents
+    from keqa.server.documents import Documents, FolderSync
     from keqa.server.serving import bound_memory, listen, new_token, token_for
-    from keqa.server.watching import FolderSync
 
     own = None if server.mcp else token_for(server.host, server.token_file)
     if own and no_token:
@@ -144,3 +144,43 @@ def _about(program: ProgramOptions, roles: Roles) -> str:
     models = [folder + Path(lm.model).name if lm.model.startswith(folder) else lm.model for lm in roles.every]
     compiled = "" if program.program is None else f", with the program {program.program.name}"
     return f"Answers from {' and '.join(indexes) or 'the testbed'} by {' and '.join(dict.fromkeys(models))}{compiled}"
+
+
+def view(
+    *,
+    runs: list[Path] | None = argument("RUNS...", "Run files, or folders of them; runs by default.", default=None),
+    html: Path | None = option("Write everything to this file instead, as a page that needs no server and no network."),
+    port: int = option("The port; 0 for any that is free.", default=8322, min=0, max=65535),
+    no_token: bool = NO_TOKEN,
+) -> None:
+    """Look at runs in a browser: methods side by side, and each question's stories next to each other.
+
+    RUNS are what keqa evaluate and keqa compare write to --out. Questions are filtered by text, outcome, kind, and
+    whether methods differ; a story is read when its question is opened. The server is for you on this
+    machine alone: the address that is printed has a token for it. No language model is asked. Ctrl-C stops it.
+    """
+    from keqa.cli.opening import check_installed
+    from keqa.page.document import check_place, write_page
+    from keqa.page.runs import Runs
+
+    if html is None:
+        check_installed("keqa view without --html", "starlette", "uvicorn", "prometheus_client")
+    else:
+        check_place(html)
+    with status().status("reading the runs…"):
+        found = Runs(runs or [Path("runs")])
+    what = f"{found.count} {'run' if found.count == 1 else 'runs'} of {len(found):,} questions"
+    if html is not None:
+        with status().status("writing the page…"):
+            write_page(html, found.page())
+        status().print(f"Wrote {what} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
+        return
+    from keqa.page.runs import LIMITS, run_view
+    from keqa.server.serving import listen, new_token, server
+
+    token = None if no_token else new_token()
+    with listen("127.0.0.1", port) as bound:
+        where = f"http://127.0.0.1:{bound.getsockname()[1]}/"
+        where += f"#token={token}" if token else ""
+        status().print(f"Showing {what} at {where}. Ctrl-C stops.", soft_wrap=True)
+        server(run_view(found, token), LIMITS, 1).run([bound])

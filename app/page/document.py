@@ -9,7 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
+
+from keqa.errors import InputError
+from keqa.programs.records import QuestionRecord
+from keqa.programs.sources import disagreements_of, sources_of
 
 Kind = Literal["ask", "one", "runs"]
 """What a page does: asks a server, shows one story, or compares runs."""
@@ -22,17 +27,17 @@ _SCRIPTS: dict[Kind, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Document:
+class Page:
     """A page."""
 
     text: str
     policy: str
 
 
-def document(kind: Kind, title: str, data: Any = None, *, served: bool = False) -> Document:
+def document(kind: Kind, title: str, data: Any = None, *, served: bool = False) -> Page:
     """Make a page that is whole by itself."""
     head, tail = _parts(kind, title, data, served=served)
-    return Document(head + tail, _policy(kind, served=served))
+    return Page(head + tail, _policy(kind, served=served))
 
 
 def document_parts(kind: Kind, title: str, data: Any, blocks: Iterable[bytes]) -> Iterator[str]:
@@ -101,3 +106,33 @@ def _assets(kind: Kind) -> tuple[str, str]:
     style = (folder / "page.css").read_text(encoding="utf-8")
     body = "\n".join((folder / name).read_text(encoding="utf-8") for name in _SCRIPTS[kind])
     return style, f'(() => {{\n"use strict";\n{body}}})();'
+
+
+def story_data(record: QuestionRecord) -> dict[str, Any]:
+    """A story as a page shows it, of a record in which there are no keys and addresses any more."""
+    return {
+        "record": record.model_dump(mode="json"),
+        "sources": [source.model_dump(mode="json") for source in sources_of(record)],
+        "disagreements": [str(one) for one in disagreements_of(record)],
+    }
+
+
+def story_page(record: QuestionRecord) -> str:
+    """A question's story as an HTML file of its own, which loads nothing."""
+    return document("one", "KEQA", story_data(record)).text
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no page can be written, before anything is paid for."""
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise InputError(f"the page cannot be written to {path}: {why}")
+
+
+def write_page(path: Path, parts: Iterable[str]) -> None:
+    """Write a page as a file of its own."""
+    try:
+        with path.open("w", encoding="utf-8") as stream:
+            stream.writelines(parts)
+    except OSError as error:
+        raise InputError(f"the page cannot be written to {path}: {error.strerror or error}") from None

@@ -10,11 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
 from keqa.errors import InputError
 from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import placed_lines, read_header
-from keqa.page.document import document_parts
-from keqa.page.story import story_data
+from keqa.page.document import document, document_parts, story_data
+from keqa.server.guard import PAGE, Guard
+from keqa.server.limits import Metrics, ServerLimits
 from keqa.storage.untrusted import open_regular
 
 RIGHT, PARTLY, WRONG, FAILED, _, DECLINED = range(6)
@@ -80,7 +87,7 @@ class Runs:
         return {"runs": [self._brief(run) for run in self._runs], "questions": questions}
 
     def story(self, run: int, question: int) -> dict[str, Any]:
-        """The story of a question in a run; see `keqa.page.story.story_data`."""
+        """The story of a question in a run; see `keqa.page.document.story_data`."""
         if not 0 <= run < len(self._runs):
             raise KeyError(run)
         of = self._runs[run]
@@ -89,11 +96,13 @@ class Runs:
             with open_regular(of.path, links=True, error=InputError) as stream:
                 stream.seek(place.start)
                 line = RunLine.model_validate_json(stream.read(len(place)))
+            if line.id != self._rows[question].id:
+                raise ValueError(line.id)
         except (OSError, ValueError) as error:
             raise InputError(f"{of.path} has changed since it was read: start keqa view again") from error
-        if line.id != self._rows[question].id:
-            raise InputError(f"{of.path} has changed since it was read: start keqa view again")
-        return _story_of(line)
+        if line.record is None:
+            return {"record": None, "error": "" if line.error is None else line.error.message}
+        return story_data(line.record)
 
     def page(self) -> Iterator[str]:
         """A file of its own with everything in it, in parts; stories are packed, and unpacked when they are opened."""
@@ -176,12 +185,6 @@ def _sums(line: RunLine) -> Counter[str]:
     return sums
 
 
-def _story_of(line: RunLine) -> dict[str, Any]:
-    if line.record is None:
-        return {"record": None, "error": "" if line.error is None else line.error.message}
-    return story_data(line.record)
-
-
 def _blocks(run: _RunOf) -> Iterator[list[int]]:
     """The questions of a run, some of them at a time."""
     group: list[int] = []
@@ -194,3 +197,33 @@ def _blocks(run: _RunOf) -> Iterator[list[int]]:
             group, size = [], 0
     if group:
         yield group
+
+
+LIMITS = ServerLimits(rate=0)
+"""Whoever asks is on this machine."""
+
+_RUNS, _STORY = "/runs.json", "/story"
+
+
+def run_view(runs: Runs, token: str | None = None) -> Guard:
+    """The application that shows runs; it reads the files of the runs, and nothing else, for a request."""
+    made = document("runs", "KEQA: runs", {"served": True}, served=True)
+    overview = json.dumps(runs.overview(), separators=(",", ":")).encode()
+
+    async def page(_: Request) -> Response:
+        return HTMLResponse(made.text, headers={"Content-Security-Policy": made.policy})
+
+    async def listed(_: Request) -> Response:
+        return Response(overview, media_type="application/json")
+
+    async def story(request: Request) -> Response:
+        try:
+            run, question = int(request.query_params["run"]), int(request.query_params["question"])
+            return JSONResponse(await run_in_threadpool(runs.story, run, question))
+        except (KeyError, ValueError):
+            return JSONResponse({"error": {"message": "there is no such story"}}, 404)
+        except InputError as error:
+            return JSONResponse({"error": {"message": str(error)}}, 409)
+
+    routes = [Route(PAGE, page), Route(_RUNS, listed), Route(_STORY, story)]
+    return Guard(Starlette(routes=routes), LIMITS, Metrics(), paths=(PAGE, _RUNS, _STORY), token=token)

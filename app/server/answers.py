@@ -12,8 +12,7 @@ from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.loops import questions
 from keqa.retrievers.watching import WatchedRetriever
-from keqa.server.limits import Limits
-from keqa.server.metrics import Metrics
+from keqa.server.limits import Metrics, ServerLimits
 from keqa.server.problems import TooBusyError, TookTooLongError, log
 
 if TYPE_CHECKING:
@@ -34,14 +33,9 @@ class Answers:
 
     Whoever cancels a call frees its slot at once: requests to a served language model are cancelled with it, and what a
     local one is computing is dropped when it is done.
-
-    Attributes:
-        limits: What bounds it.
-        metrics: Where it counts.
-        lms: The language models of all roles, whose keys reach no client.
     """
 
-    def __init__(self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: Limits) -> None:
+    def __init__(self, program: Program, retriever: Retriever, lms: Sequence[Any], limits: ServerLimits) -> None:
         """Make the slots; a `WatchedRetriever` is refreshed before each question and search."""
         self._program, self._retriever = program, retriever
         self.lms, self.limits, self.metrics = list(lms), limits, Metrics()

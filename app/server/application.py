@@ -1,30 +1,34 @@
-"""The HTTP routes of ``keqa serve``, behind their guard."""
+"""The HTTP routes of ``keqa serve``, behind their guard: the page, chat completions, and MCP."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from mcp.server.transport_security import TransportSecuritySettings
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from keqa.data.question import Question
 from keqa.errors import KeqaError
-from keqa.page.document import document
+from keqa.page.document import document, story_data
+from keqa.programs.calls.progress import Progress
+from keqa.programs.records import record_without_secrets
 from keqa.server.answers import Answers
-from keqa.server.asking import PageRequest, story_events
-from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, model, models, no_model
-from keqa.server.documents import PATH, Documents
+from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, model, no_model, read_body
+from keqa.server.documents import PATH, Documents, FolderSync, in_step
 from keqa.server.guard import OPEN, PAGE, Guard
 from keqa.server.mcp_tools import mcp_server
-from keqa.server.problems import Problem, ProblemError, problem_of
-from keqa.server.watching import FolderSync, in_step
+from keqa.server.problems import HTTPProblem, ProblemError, problem_of
+from keqa.storage.redaction import without_secrets
 
 KEEP_ALIVE = 10.0
 """Seconds after which a stream says that its question is in work."""
@@ -65,108 +69,165 @@ def application(
     # FastAPI's pages of documentation load scripts from elsewhere.
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     api.add_api_route(_CHAT, routes.chat, methods=["POST"])
-    api.add_api_route(PAGE, routes.page, methods=["GET"])
     api.add_api_route(_ASK, routes.ask, methods=["POST"])
-    api.add_api_route(_ABOUT, routes.about, methods=["GET"])
+    api.add_api_route(PAGE, routes.page)
+    api.add_api_route(_ABOUT, routes.about)
     if documents is not None:
-        api.add_api_route(PATH + "/{path:path}", routes.document, methods=["GET"])
-    api.add_api_route(_MODELS, routes.models, methods=["GET"])
-    api.add_api_route(_MODELS + "/{name}", routes.model, methods=["GET"])
-    api.add_api_route(OPEN, routes.health, methods=["GET"])
-    api.add_api_route(_METRICS, routes.metrics, methods=["GET"])
+        api.add_api_route(PATH + "/{path:path}", routes.document)
+    api.add_api_route(_MODELS, routes.models)
+    api.add_api_route(_MODELS + "/{name}", routes.model)
+    api.add_api_route(OPEN, routes.health)
+    api.add_api_route(_METRICS, routes.metrics)
     # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
     endpoint = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
     api.router.routes.append(Route(_MCP, endpoint, methods=["POST"]))
-    api.add_exception_handler(HTTPException, _no_route)
-    for kind in (ProblemError, KeqaError, Exception):
+    for kind in (HTTPException, ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
     paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
     return Guard(api, answers.limits, answers.metrics, paths=paths, token=token, hosts=hosts)
+
+
+class _Turn(BaseModel):
+    question: str
+    answer: str | None = None
+
+
+class _PageRequest(BaseModel):
+    """What the page sends."""
+
+    question: str
+    answer_type: str = "short"
+    choices: list[str] = Field(default_factory=list)
+    history: list[_Turn] = Field(default_factory=list)
 
 
 class _Routes:
     """What the routes do, but for those of MCP."""
 
     def __init__(self, answers: Answers, documents: Documents | None, about: str, *, secured: bool) -> None:
-        self._answers, self._begun, self._documents, self._about = answers, int(time.time()), documents, about
+        self._answers, self._model, self._documents, self._about = answers, model(int(time.time())), documents, about
         data = {"documents": None if documents is None else PATH, "secured": secured}
         self._page = document("ask", "KEQA", data, served=True)
 
     async def chat(self, request: Request) -> Response:
-        _check_json(request)
-        asked = ChatRequest.read(await request.body())
+        asked = ChatRequest.read(await _json_body(request))
         question = self._answers.check(asked.question, asked.answer_type, asked.choices, asked.history)
+        completion = Completion()
         if not asked.stream:
-            return JSONResponse(Completion().whole(await self._answers.ask(question)))
+            return JSONResponse(completion.whole(await self._answers.ask(question)))
+
+        def end(asking: asyncio.Task[Any]) -> Iterator[str]:
+            try:
+                yield from completion.answered(asking.result(), with_usage=asked.wants_usage)
+            except Exception as error:
+                yield event(problem_of(error, self._answers.lms).body)
+            yield DONE
+
+        return self._streamed(question, completion.begun(), end)
+
+    async def ask(self, request: Request) -> Response:
+        """Stream what happens to a question, and at the end its whole story.
+
+        Each event is JSON with ``kind``, the name of its class in `keqa.programs.calls.progress`, its fields, and
+        ``said``, a sentence. The last one is of the kind ``Answered`` or ``Failed``, with the record where there is
+        one.
+        """
+        asked = read_body(_PageRequest, await _json_body(request)).model_dump()
+        lms = self._answers.lms
+
+        def shown(one: Progress) -> str:
+            told: dict[str, Any] = without_secrets({"said": str(one), **asdict(one)}, lms)
+            return event({"kind": type(one).__name__, **told})
+
+        def end(asking: asyncio.Task[Any]) -> Iterator[str]:
+            try:
+                yield event({"kind": "Answered", **story_data(asking.result())})
+            except Exception as error:
+                record = getattr(error, "record", None)
+                story = {} if record is None else story_data(record_without_secrets(record, lms))
+                yield event({"kind": "Failed", "message": problem_of(error, lms).message, **story})
+
+        return self._streamed(self._answers.check(**asked), ALIVE, end, shown)
+
+    def _streamed(
+        self,
+        question: Question,
+        begun: str,
+        end: Callable[[asyncio.Task[Any]], Iterator[str]],
+        shown: Callable[[Progress], str] | None = None,
+    ) -> Response:
         self._answers.refuse_if_full()
-        events = _events(self._answers, question, with_usage=asked.wants_usage)
+        events = _events(self._answers, question, begun, end, shown)
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def page(self) -> Response:
         """The page with the question box; it holds nothing of this server's."""
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
 
-    async def about(self) -> Response:
-        return JSONResponse({"about": self._about})
+    async def about(self) -> dict[str, str]:
+        return {"about": self._about}
 
     async def document(self, path: str) -> Response:
         if self._documents is None:
-            raise ProblemError(Problem(404, "there is no such document"))
+            raise ProblemError(HTTPProblem(404, "there is no such document"))
         return await asyncio.to_thread(self._documents.response, path)
 
-    async def ask(self, request: Request) -> Response:
-        _check_json(request)
-        question = PageRequest.read(await request.body()).checked(self._answers)
-        self._answers.refuse_if_full()
-        return StreamingResponse(story_events(self._answers, question), media_type="text/event-stream")
+    async def models(self) -> dict[str, Any]:
+        return {"object": "list", "data": [self._model]}
 
-    async def models(self) -> Response:
-        return JSONResponse(models(self._begun))
-
-    async def model(self, name: str) -> Response:
+    async def model(self, name: str) -> dict[str, Any]:
         if name != MODEL:
             raise ProblemError(no_model(name))
-        return JSONResponse(model(self._begun))
+        return self._model
 
-    async def health(self) -> Response:
-        return JSONResponse({"status": "ok"})
+    async def health(self) -> dict[str, str]:
+        return {"status": "ok"}
 
     async def metrics(self) -> Response:
         return Response(self._answers.metrics.page(), media_type=CONTENT_TYPE_LATEST)
 
     async def failed(self, request: Request, error: Exception) -> Response:
-        problem = problem_of(error, self._answers.lms)
+        if isinstance(error, HTTPException):
+            problem = HTTPProblem(error.status_code, "there is nothing at this address, or not by this method")
+        else:
+            problem = problem_of(error, self._answers.lms)
         return JSONResponse(problem.body, problem.status, problem.headers)
 
 
-def _check_json(request: Request) -> None:
+async def _json_body(request: Request) -> bytes:
     # A page of another site can send any text without asking, but not as JSON.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise ProblemError(Problem(415, "the Content-Type must be application/json"))
+        raise ProblemError(HTTPProblem(415, "the Content-Type must be application/json"))
+    return await request.body()
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 404
-    return JSONResponse(Problem(status, "there is nothing at this address, or not by this method").body, status)
+async def _events(
+    answers: Answers,
+    question: Question,
+    begun: str,
+    end: Callable[[asyncio.Task[Any]], Iterator[str]],
+    shown: Callable[[Progress], str] | None,
+) -> AsyncIterator[str]:
+    """The events of a question: that it has begun, what happens where that is shown, signs of life, and its end."""
+    loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress]()
 
+    def hears(one: Progress) -> None:
+        # It happens in the loop of all questions, which is another one.
+        loop.call_soon_threadsafe(happened.put_nowait, one)
 
-async def _events(answers: Answers, question: Question, *, with_usage: bool) -> AsyncIterator[str]:
-    """The events of an answer; a question that has none ends with an event that says why."""
-    completion = Completion()
-    asking = asyncio.create_task(answers.ask(question))
+    asking = asyncio.create_task(answers.ask(question, None if shown is None else hears))
     try:
-        yield completion.begun()
-        while not asking.done():
-            await asyncio.wait([asking], timeout=KEEP_ALIVE)
-            if not asking.done():
-                yield ALIVE
-        try:
-            record = asking.result()
-        except Exception as error:
-            yield event(problem_of(error, answers.lms).body)
-        else:
-            for one in completion.answered(record, with_usage=with_usage):
-                yield one
-        yield DONE
+        yield begun
+        while not asking.done() or not happened.empty():
+            hearing = asyncio.create_task(happened.get())
+            await asyncio.wait([asking, hearing], timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
+            if hearing.done() and shown is not None:
+                yield shown(hearing.result())
+            else:
+                hearing.cancel()
+                if not asking.done():
+                    yield ALIVE
+        for one in end(asking):
+            yield one
     finally:
         asking.cancel()

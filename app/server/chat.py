@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from keqa.programs.records import QuestionRecord
 from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.programs.unanswered import said, without_guess
-from keqa.server.problems import Problem, ProblemError
+from keqa.server.problems import HTTPProblem, ProblemError
 from keqa.storage.untrusted import plain
 
 Read = TypeVar("Read", bound=BaseModel)
@@ -30,17 +30,17 @@ def read_body(kind: type[Read], body: bytes) -> Read:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         message = f"{place}: {plain(first['msg'])}" if place else plain(first["msg"])
-        raise ProblemError(Problem(400, message, param=place or None)) from None
+        raise ProblemError(HTTPProblem(400, message, param=place or None)) from None
 
 
-class _Part(BaseModel):
+class _TextPart(BaseModel):
     type: str
     text: str | None = None
 
 
 class _Message(BaseModel):
     role: str
-    content: str | list[_Part] | None = None
+    content: str | list[_TextPart] | None = None
 
 
 class _StreamOptions(BaseModel):
@@ -48,16 +48,7 @@ class _StreamOptions(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """What is read of a request; other fields, such as a temperature, have no meaning here and are passed over.
-
-    Attributes:
-        model: Must be `MODEL`.
-        messages: The last one of the user is the question, and those before it its history.
-        stream: Whether the answer comes as events.
-        stream_options: Whether the usage does as well.
-        answer_type: As for `keqa.KEQA`; a field of KEQA's own.
-        choices: The options of a choice; a field of KEQA's own.
-    """
+    """What is read of a request; other fields, such as a temperature, have no meaning here and are passed over."""
 
     model: str
     messages: list[_Message] = Field(min_length=1)
@@ -85,7 +76,7 @@ class ChatRequest(BaseModel):
         }
         for name, why in refused.items():
             if why:
-                raise ProblemError(Problem(400, f"{name}: {why}", code="unsupported_parameter", param=name))
+                raise ProblemError(HTTPProblem(400, f"{name}: {why}", code="unsupported_parameter", param=name))
         return found
 
     @property
@@ -111,7 +102,7 @@ class ChatRequest(BaseModel):
         for place in reversed(range(len(self.messages))):
             if self.messages[place].role == "user":
                 return place
-        raise ProblemError(Problem(400, "messages: none has the role user", param="messages"))
+        raise ProblemError(HTTPProblem(400, "messages: none has the role user", param="messages"))
 
     @property
     def wants_usage(self) -> bool:
@@ -119,28 +110,23 @@ class ChatRequest(BaseModel):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-def _texts(content: str | list[_Part] | None) -> list[str]:
+def _texts(content: str | list[_TextPart] | None) -> list[str]:
     if isinstance(content, list):
         return [part.text for part in content if part.type == "text" and part.text]
     return [content] if content else []
 
 
-def _text(content: str | list[_Part] | None) -> str:
+def _text(content: str | list[_TextPart] | None) -> str:
     if isinstance(content, list):
         if any(part.type != "text" or part.text is None for part in content):
-            raise ProblemError(Problem(400, "messages: a question is text, and nothing else", param="messages"))
+            raise ProblemError(HTTPProblem(400, "messages: a question is text, and nothing else", param="messages"))
         return "\n".join(part.text or "" for part in content)
     return content or ""
 
 
-def no_model(name: str) -> Problem:
+def no_model(name: str) -> HTTPProblem:
     """That there is no model of this name."""
-    return Problem(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
-
-
-def models(created: int) -> dict[str, Any]:
-    """The list of models."""
-    return {"object": "list", "data": [model(created)]}
+    return HTTPProblem(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
 
 
 def model(created: int) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from keqa.programs.unanswered import said
 from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers
 from keqa.server.chat import facts_of
+from keqa.server.documents import FolderSync, in_step
 from keqa.server.problems import problem_of
-from keqa.server.watching import FolderSync, in_step
 
 
 class Answer(BaseModel):
@@ -49,39 +49,20 @@ class Answer(BaseModel):
 
 
 class Found(PlacedText):
-    """A passage that the tool ``search`` gives; see also `PlacedText`.
-
-    Attributes:
-        id: Its identifier within the index.
-        score: Higher is better, within one list.
-    """
+    """A passage that the tool ``search`` gives; of a higher score is the better one of a list."""
 
     id: str
     score: float
 
-    @classmethod
-    def of(cls, hit: Hit) -> Found:
-        """A hit as the tool gives it."""
-        passage = hit.passage
-        return cls(id=passage.id, title=passage.title, text=passage.text, **asdict(passage.place), score=hit.score)
-
 
 class FoundPassages(BaseModel):
-    """What the tool ``search`` gives.
-
-    Attributes:
-        passages: Best first.
-    """
+    """What the tool ``search`` gives, best first."""
 
     passages: list[Found]
 
 
 def mcp_server(answers: Answers) -> MCPServer[None]:
-    """The tools ``ask`` and ``search``.
-
-    Args:
-        answers: What they call.
-    """
+    """The tools ``ask`` and ``search``."""
     # It sets up the log of the whole process, with a handler that needs free files to show a fault: without one, a
     # server that has too many connections would end.
     root = logging.getLogger()
@@ -119,18 +100,18 @@ def mcp_server(answers: Answers) -> MCPServer[None]:
             hits = await answers.search(query, k)
         except Exception as error:
             raise ToolError(problem_of(error, answers.lms).message) from None
-        return FoundPassages(passages=list(map(Found.of, hits)))
+        return FoundPassages(passages=[_found(hit) for hit in hits])
 
     return server
 
 
-async def run_on_standard_streams(answers: Answers, sync: FolderSync | None = None) -> None:
-    """Speak MCP over standard input and output until the input ends.
+def _found(hit: Hit) -> Found:
+    passage = hit.passage
+    return Found(id=passage.id, title=passage.title, text=passage.text, **asdict(passage.place), score=hit.score)
 
-    Args:
-        answers: What the tools call.
-        sync: Keeps the index in step with a folder meanwhile.
-    """
+
+async def run_on_standard_streams(answers: Answers, sync: FolderSync | None = None) -> None:
+    """Speak MCP over standard input and output until the input ends."""
     # What guards a terminal hides the bytes behind it, and this output is read by a program.
     behind = sys.stdout
     sys.stdout = getattr(behind, "unguarded", behind)

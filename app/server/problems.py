@@ -27,7 +27,7 @@ class TookTooLongError(KeqaError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class HTTPProblem:
     """Why a request has no answer, in the terms of OpenAI's errors."""
 
     status: int
@@ -47,7 +47,7 @@ class Problem:
 class ProblemError(Exception):
     """Ends a request with a problem."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: HTTPProblem) -> None:
         super().__init__(problem.code or problem.kind)
         self.problem = problem
 
@@ -56,27 +56,27 @@ class ProblemError(Exception):
 _NOT_AGAIN = {"x-should-retry": "false"}
 
 
-def problem_of(error: Exception, lms: Sequence[Any]) -> Problem:
+def problem_of(error: Exception, lms: Sequence[Any]) -> HTTPProblem:
     """What whoever asked learns about an error; what only the server's operator should know is logged."""
     if isinstance(error, ProblemError):
         return error.problem
     if isinstance(error, TooBusyError):
-        return Problem(503, str(error), "server_error", "overloaded", headers={"Retry-After": "5"})
+        return HTTPProblem(503, str(error), "server_error", "overloaded", headers={"Retry-After": "5"})
     if isinstance(error, TookTooLongError):
-        return Problem(504, str(error), "server_error", "timeout", headers=_NOT_AGAIN)
+        return HTTPProblem(504, str(error), "server_error", "timeout", headers=_NOT_AGAIN)
     if isinstance(error, ConfigurationError | MissingExtraError) and not isinstance(error, InputError):
         found = _CAUSE.match(str(error))
         log.error("a setting cannot work: %s", found.group(1) if found else type(error).__name__)
         message = "the server cannot ask its language model or index; whoever runs it finds out with keqa ask"
-        return Problem(502, message, "server_error", "misconfigured", headers=_NOT_AGAIN)
+        return HTTPProblem(502, message, "server_error", "misconfigured", headers=_NOT_AGAIN)
     if isinstance(error, InputError):
-        return Problem(400, str(error))
+        return HTTPProblem(400, str(error))
     if isinstance(error, KeqaError):
         code = "no_answer" if isinstance(error, StageError) else "failed"
-        return Problem(502, str(without_secrets(str(error), lms)), "server_error", code, headers=_NOT_AGAIN)
+        return HTTPProblem(502, str(without_secrets(str(error), lms)), "server_error", code, headers=_NOT_AGAIN)
     log_fault(error)
     message = "the server has a fault; its log says where"
-    return Problem(500, message, "server_error", "fault", headers=_NOT_AGAIN)
+    return HTTPProblem(500, message, "server_error", "fault", headers=_NOT_AGAIN)
 
 
 def log_fault(error: BaseException) -> None:

@@ -28,7 +28,7 @@ Tokens = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadPrompt:
     """Keys and values of each layer, (heads, length, size); for a whole prompt also the logits after it."""
 
     layers: list[Pair]
@@ -39,25 +39,28 @@ class Reading:
         """Bytes that it takes."""
         return sum(tensor.numel() * tensor.element_size() for pair in self.layers for tensor in pair)
 
-    def copy(self, logits: torch.Tensor | None) -> Reading:
+    def copy(self, logits: torch.Tensor | None) -> ReadPrompt:
         """The same in memory of its own, so that the batch it was read in can be let go."""
-        return Reading([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
+        return ReadPrompt([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
 
 
-class PrefixCache(OrderedDict[Tokens, Reading]):
+Chunk = tuple[ReadPrompt | None, list[Tokens]]
+
+
+class PrefixCache(OrderedDict[Tokens, ReadPrompt]):
     """The beginnings and prompts read last, by their tokens, within a number of bytes."""
 
     def __init__(self, budget: int) -> None:
         super().__init__()
         self._budget, self._used = budget, 0
 
-    def recall(self, tokens: Tokens) -> Reading | None:
+    def recall(self, tokens: Tokens) -> ReadPrompt | None:
         """What was read of these tokens, where it is still kept."""
         if tokens in self:
             self.move_to_end(tokens)
         return self.get(tokens)
 
-    def keep(self, tokens: Tokens, reading: Reading) -> None:
+    def keep(self, tokens: Tokens, reading: ReadPrompt) -> None:
         """Keep a reading, and let go of those that were not used for longest."""
         if tokens in self or reading.size > self._budget // 2:
             return
@@ -72,7 +75,7 @@ class PrefixCache(OrderedDict[Tokens, Reading]):
         self._used = 0
 
 
-class _Layer:
+class _CacheLayer:
     """What transformers asks of a layer of a cache: its ``CacheLayerMixin``, without the time its import takes."""
 
     is_compileable = False
@@ -94,7 +97,7 @@ class _Layer:
         raise NotImplementedError
 
 
-class ReadLayer(_Layer):
+class ReadLayer(_CacheLayer):
     """One layer while prompts are read: a shared beginning, the same for all rows, before what is read now."""
 
     keys: torch.Tensor | None = None
@@ -120,7 +123,7 @@ class ReadLayer(_Layer):
         return 0 if self.beginning is None else int(self.beginning[0].shape[1])
 
 
-class Place:
+class WritePlace:
     """Where the rows of a batch write their next token, the same for all layers."""
 
     rows: torch.Tensor
@@ -128,10 +131,10 @@ class Place:
     length: int
 
 
-class RowsLayer(_Layer):
+class RowsLayer(_CacheLayer):
     """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place."""
 
-    def __init__(self, place: Place, keys: torch.Tensor, values: torch.Tensor) -> None:
+    def __init__(self, place: WritePlace, keys: torch.Tensor, values: torch.Tensor) -> None:
         self.place, self.keys, self.values = place, keys, values
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
@@ -192,7 +195,7 @@ class Decoder:
         self._readings = PrefixCache(kept_bytes)
         self._jobs: list[Job] = []
         self._firsts: list[torch.Tensor] = []
-        self._place = Place()
+        self._place = WritePlace()
         self._cache: Any = None
         self._layers_in = _cache_class(model)
         self._lengths = torch.zeros(max_rows, dtype=torch.long, device=self._device)
@@ -224,7 +227,7 @@ class Decoder:
             groups.setdefault(job.tokens, []).append(job)
         known = {tokens: reading for tokens in groups if (reading := self._recall(tokens)) is not None}
         unread = [tokens for tokens in groups if tokens not in known]
-        fresh: dict[Tokens, Reading] = {}
+        fresh: dict[Tokens, ReadPrompt] = {}
         for beginning, chunk in self._chunks(unread, {tokens: group[0].shared for tokens, group in groups.items()}):
             fresh.update(self._read(beginning, chunk))
         start = len(self._jobs)
@@ -301,18 +304,18 @@ class Decoder:
             return full
         return {kind: full if kind == "full_attention" else near for kind in self._kinds | {"full_attention"}}
 
-    def _recall(self, tokens: Tokens) -> Reading | None:
+    def _recall(self, tokens: Tokens) -> ReadPrompt | None:
         """A whole prompt that a running job or an earlier one has read."""
         for row, job in enumerate(self._jobs):
             if job.tokens == tokens:
-                return Reading(self._row(row, len(tokens)), self._firsts[row])
+                return ReadPrompt(self._row(row, len(tokens)), self._firsts[row])
         reading = self._readings.recall(tokens)
         return reading if reading is not None and reading.logits is not None else None
 
     def _row(self, row: int, length: int) -> list[Pair]:
         return [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in self._cache.layers]
 
-    def _chunks(self, prompts: list[Tokens], shared: dict[Tokens, Tokens]) -> list[tuple[Reading | None, list[Tokens]]]:
+    def _chunks(self, prompts: list[Tokens], shared: dict[Tokens, Tokens]) -> list[Chunk]:
         """Prompts that are read together: the same beginning, similar lengths, not too many tokens."""
         for tokens in prompts:
             self._seen.update({hash(tokens[:length]) for length in shared[tokens]})
@@ -321,7 +324,7 @@ class Decoder:
         groups: dict[Tokens, list[Tokens]] = {}
         for tokens in prompts:
             groups.setdefault(self._beginning(tokens, shared[tokens]), []).append(tokens)
-        chunks: list[tuple[Reading | None, list[Tokens]]] = []
+        chunks: list[Chunk] = []
         for beginning, group in groups.items():
             reading = self._readings.recall(beginning) if beginning else None
             done = len(beginning) if reading else 0
@@ -351,7 +354,7 @@ class Decoder:
                 return beginning
         return ()
 
-    def _read(self, beginning: Reading | None, prompts: list[Tokens]) -> dict[Tokens, Reading]:
+    def _read(self, beginning: ReadPrompt | None, prompts: list[Tokens]) -> dict[Tokens, ReadPrompt]:
         """Put prompts through the model, after a beginning that was read before."""
         done = int(beginning.layers[0][0].shape[1]) if beginning else 0
         rests = [tokens[done:] for tokens in prompts]
@@ -381,10 +384,10 @@ class Decoder:
             layers = [
                 (layer.keys[row, :, : len(tokens)], layer.values[row, :, : len(tokens)]) for layer in cache.layers
             ]
-            readings[tokens] = Reading(layers, logits[row])
+            readings[tokens] = ReadPrompt(layers, logits[row])
         return readings
 
-    def _place_row(self, job: Job, reading: Reading, longest: int) -> None:
+    def _place_row(self, job: Job, reading: ReadPrompt, longest: int) -> None:
         """Copy a reading into a row of its own."""
         row, length = len(self._jobs), len(job.tokens)
         self._reserve(row + 1, longest, like=reading.layers)

@@ -114,7 +114,7 @@ class TransformersEngine:
 
     def submit(self, request: lm15.Request) -> "Future[lm15.Response]":
         """Queue one request; cancelling the future takes it out of its batch."""
-        from keqa.lms.local.sampling import Job, Settings
+        from keqa.lms.local.sampling import DrawSettings, Job
 
         if self._closed.is_set():
             raise lm15.ConfigurationError(_CLOSED)
@@ -139,7 +139,7 @@ class TransformersEngine:
         job = Job(
             tokens,
             shared,
-            Settings(
+            DrawSettings(
                 temperature=config.temperature or 0.0,
                 top_p=1.0 if config.top_p is None else config.top_p,
                 top_k=config.top_k or 0,

@@ -117,7 +117,7 @@ class PlainLlama(nn.Module):
         self.model = nn.ModuleDict(
             {
                 "embed_tokens": _Embedding(config.vocab_size, config.hidden_size),
-                "layers": nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers)),
+                "layers": nn.ModuleList(_Block(config) for _ in range(config.num_hidden_layers)),
                 "norm": _Norm(config),
             }
         )
@@ -181,7 +181,7 @@ class _Norm(nn.Module):
         return self.weight * wide.to(hidden.dtype)
 
 
-class _Layer(nn.Module):
+class _Block(nn.Module):
     """Attention and a gated feed-forward network, each added to what it reads."""
 
     def __init__(self, config: Any) -> None:

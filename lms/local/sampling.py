@@ -17,7 +17,7 @@ import torch
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DrawSettings:
     """How one text is drawn; temperature 0 takes the likeliest token each time."""
 
     temperature: float = 0.0
@@ -34,7 +34,7 @@ class Job:
 
     tokens: tuple[int, ...]
     shared: tuple[int, ...]
-    settings: Settings
+    settings: DrawSettings
     ended: Callable[[list[int]], bool]
     finish: Callable[[str | Exception], None]
     wanted: Callable[[], bool] = lambda: True
@@ -64,7 +64,7 @@ def scored(logits: torch.Tensor, token: int, alternatives: int) -> tuple[float, 
     return float(logs[token]), top
 
 
-def draw(logits: torch.Tensor, settings: Sequence[Settings], uniforms: Sequence[float]) -> torch.Tensor:
+def draw(logits: torch.Tensor, settings: Sequence[DrawSettings], uniforms: Sequence[float]) -> torch.Tensor:
     """One token for each row: the likeliest at temperature 0, else by the row's own uniform number."""
     chosen = logits.argmax(dim=-1)
     sampled = [row for row, one in enumerate(settings) if one.temperature > 0]

@@ -112,7 +112,7 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True)
-class Trained:
+class FineTuned:
     """A finished training."""
 
     folder: Path
@@ -145,7 +145,7 @@ def fine_tune(
     *,
     progress: Progress = lambda step, steps, loss: None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Trained:
+) -> FineTuned:
     """Train a model of this process, or resume where an earlier call on the same folder was stopped.
 
     What is finished there already is returned at once. `stopped` is asked after each step; True writes a checkpoint and
@@ -173,7 +173,7 @@ def fine_tune(
         return _Training(model, source, conversations, folder, options, run).run(progress, stopped)
 
 
-def _finished(folder: Path, run: str) -> Trained | None:
+def _finished(folder: Path, run: str) -> FineTuned | None:
     """What a finished training left behind, where it was this one."""
     if not (folder / TRAINING).is_file():
         return None
@@ -185,7 +185,7 @@ def _finished(folder: Path, run: str) -> Trained | None:
         raise InputError(f"{folder / TRAINING} cannot be read ({error!r:.100}): name another folder") from error
     if not same:
         raise InputError(f"{folder} holds what was trained from another model, data or options: name another folder")
-    return Trained(folder, **numbers)
+    return FineTuned(folder, **numbers)
 
 
 @dataclass
@@ -231,7 +231,7 @@ class _Training:
         self.steps = options.epochs * math.ceil(len(self.shown) / options.batch)
         self.step, self.seconds, self.losses = 0, 0.0, list[float]()
 
-    def run(self, progress: Progress, stopped: Callable[[], bool]) -> Trained:
+    def run(self, progress: Progress, stopped: Callable[[], bool]) -> FineTuned:
         import torch
 
         devices = [torch.cuda.current_device()] if self.device == "cuda" else []
@@ -379,7 +379,7 @@ class _Training:
             raise InputError(f"{path} cannot be read ({error}); remove it to begin again") from error
         self.step, self.seconds, self.losses = int(note["step"]), float(note["seconds"]), list(note["losses"])
 
-    def _publish(self) -> Trained:
+    def _publish(self) -> FineTuned:
         """Write what was made, and last the note that it is whole."""
         if self.options.method == "lora":
             self.model.peft_config["default"].base_model_name_or_path = self.name
@@ -395,7 +395,7 @@ class _Training:
             self.model.save_pretrained(self.folder)
             self.tokenizer.save_pretrained(self.folder)
         loss = sum(self.losses) / max(1, len(self.losses))
-        done = Trained(self.folder, self.steps, round(self.seconds / 60, 3), len(self.shown), self.left_out, loss)
+        done = FineTuned(self.folder, self.steps, round(self.seconds / 60, 3), len(self.shown), self.left_out, loss)
         note = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run, **asdict(done)}
         note |= {"options": self.options.spec()}
         del note["folder"]

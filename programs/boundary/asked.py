@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import dspy
 from dspy import lm15
@@ -30,11 +30,12 @@ from keqa.errors import ConfigurationError
 from keqa.programs.boundary.light import masked
 from keqa.programs.boundary.model import (
     ROLE,
-    AskedModel,
     BoundaryError,
     EmbedderName,
     Judgement,
+    Reads,
     Root,
+    SavedModel,
     Strict,
     digest,
     shared_embedder,
@@ -52,6 +53,33 @@ _ALTERNATIVES, _LONGEST_REPLY = 1000, 48
 _SAID = ("True", "False")
 
 
+class AskedModel(SavedModel):
+    """A boundary model that asks a language model before any draw, and so reads the quiz alone."""
+
+    reads: ClassVar[Reads] = "quiz"
+    uses_probabilities: ClassVar[bool] = False
+
+    def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
+        """Judge a quiz, asking once a question; see `keqa.programs.boundary.BoundaryModel`."""
+        lm = self._asked()
+
+        def asked() -> Judgement:
+            try:
+                return self._judged(lm, quiz, draws, reference)
+            except DSPyError as error:
+                raise BoundaryError(f"the boundary model's language model failed: {error}") from error
+
+        return counted(ROLE, (id(lm), quiz, reference, draws.answer_type, draws.choices), asked)
+
+    @abstractmethod
+    def _asked(self) -> Any:
+        """The language model that is asked."""
+
+    @abstractmethod
+    def _judged(self, lm: Any, quiz: str, draws: Draws, reference: str | None) -> Judgement:
+        """What it says."""
+
+
 class FinetunedModel(AskedModel):
     """A fine-tuned boundary model; see `keqa.optimize.boundary.train_finetuned`, which makes one."""
 
@@ -60,27 +88,17 @@ class FinetunedModel(AskedModel):
     weights: Annotated[str, Field(max_length=100)]
     lm: Annotated[str, Field(max_length=4096)] | None = None
 
-    def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
-        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`."""
+    def _judged(self, lm: Any, quiz: str, draws: Draws, reference: str | None) -> Judgement:
         prompt = assessment_prompt(quiz, draws.choices, reference, self.language)
-        lm = self._asked()
-
-        def asked() -> Judgement:
-            try:
-                said = _said(lm, prompt, MASTERY)
-                mastery = _probability(said, "mastery")
-                certainty = _probability(said, "certainty")
-                if certainty is None:
-                    # A model that was trained little may write something else than the rest of its reply.
-                    first = mastery is not None and mastery >= 0.5
-                    certainty = _probability(_said(lm, prompt, f'{MASTERY}{first}", "certainty": "'), "certainty")
-            except DSPyError as error:
-                raise BoundaryError(f"the boundary model's language model failed: {error}") from error
-            if mastery is None or certainty is None:
-                raise BoundaryError("the boundary model's language model takes neither True nor False for likely")
-            return Judgement(mastery, certainty)
-
-        return counted(ROLE, (lm.model, prompt), asked)
+        said = _said(lm, prompt, MASTERY)
+        mastery, certainty = (_probability(said, name) for name in ("mastery", "certainty"))
+        if certainty is None:
+            # A model that was trained little may write something else than the rest of its reply.
+            first = mastery is not None and mastery >= 0.5
+            certainty = _probability(_said(lm, prompt, f'{MASTERY}{first}", "certainty": "'), "certainty")
+        if mastery is None or certainty is None:
+            raise BoundaryError("the boundary model's language model takes neither True nor False for likely")
+        return Judgement(mastery, certainty)
 
     def _asked(self) -> Any:
         lm = given_lm_of_role(ROLE) or (None if self.lm is None else _opened(self.lm))
@@ -183,28 +201,24 @@ class PromptedModel(AskedModel):
     examples: list[KnownQuiz] = Field(default=[], max_length=_MOST_EXAMPLES)
     instruction: Text | None = None
 
-    def judge(self, quiz: str, draws: Draws, reference: str | None = None) -> Judgement:
-        """Judge a quiz; see `keqa.programs.boundary.BoundaryModel`.
-
-        The language model is that of role ``boundary`` of the program that asks, else that of its task. Where it gives
-        token probabilities they say how sure its verdict is; otherwise a verdict is 0 or 1.
-        """
+    def _asked(self) -> Any:
+        """That of role ``boundary`` of the program that asks, else that of its task."""
         lm = lm_of_role(ROLE)
         if lm is None:
             raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
+        return lm
+
+    def _judged(self, lm: Any, quiz: str, draws: Draws, reference: str | None) -> Judgement:
+        """Where the language model gives token probabilities they say how sure a verdict is; else it is 0 or 1."""
+        from keqa.lms.adapter import adapter
+
         predictor = self.predictor()
         predictor.demos = [one.shown() for one in self.shown_to(quiz)]
         passages = [] if reference is None else [reference]
         kind = {"answer_type": draws.answer_type, "choices": list(draws.choices)}
-
-        def asked() -> Judgement:
-            try:
-                with _adapted():
-                    return _verdicts(predictor, lm, quiz=quiz, reference=passages, **kind)
-            except DSPyError as error:
-                raise BoundaryError(f"the boundary model's language model failed: {error}") from error
-
-        return counted(ROLE, (id(lm), quiz, reference, draws.choices), asked)
+        # It writes no text from outside that could pass for structure.
+        with dspy.context(adapter=Guarded(dspy.settings.adapter or adapter())):
+            return _verdicts(predictor, lm, quiz=quiz, reference=passages, **kind)
 
     def predictor(self) -> dspy.Predict:
         """What asks, without examples."""
@@ -247,15 +261,6 @@ def _share(verdict: bool, tokens: Sequence[tuple[str, float]], name: str) -> flo
     if said is None:
         return float(verdict)
     return min(1.0, said) if verdict else max(0.0, 1 - said)
-
-
-@contextmanager
-def _adapted() -> Iterator[None]:
-    """With the adapter of programs, which writes no text from outside that could pass for structure."""
-    from keqa.lms.adapter import adapter
-
-    with dspy.context(adapter=Guarded(dspy.settings.adapter or adapter())):
-        yield
 
 
 def balanced(examples: Sequence[KnownQuiz], k: int) -> list[KnownQuiz]:

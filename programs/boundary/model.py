@@ -118,20 +118,6 @@ class SavedModel(Strict):
     __str__ = __repr__
 
 
-class AskedModel(SavedModel):
-    """A boundary model that asks a language model before any draw, and so reads the quiz alone."""
-
-    @property
-    def reads(self) -> Reads:
-        """The quiz alone."""
-        return "quiz"
-
-    @property
-    def uses_probabilities(self) -> bool:
-        """Of draws it reads none."""
-        return False
-
-
 def root_digest(root: str) -> str:
     """The id of a question as a model keeps it: what is in it stays with its owner."""
     return hashlib.blake2b(root.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

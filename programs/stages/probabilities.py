@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import dspy
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from keqa.errors import ConfigurationError
 from keqa.signatures.markers import sections
+
+Tokens: TypeAlias = Sequence[tuple[str, float]]
+"""The tokens of a reply in their order, each with its log probability."""
 
 LOGPROBS: Mapping[str, Any] = {"logprobs": True}
 """What a request has to say; LMs in this process and LiteLLM's providers understand it alike."""
@@ -25,19 +28,12 @@ class NoProbabilitiesError(ConfigurationError):
     """A language model gives no token probabilities, which a method or gate needs."""
 
 
-def output_tokens(tokens: Sequence[tuple[str, float]], name: str = "answer") -> list[tuple[str, float]]:
+def output_tokens(tokens: Tokens, name: str = "answer") -> list[tuple[str, float]]:
     """The tokens of one output of a reply, each cut to what of it belongs to the output.
 
-    Args:
-        tokens: The tokens of the reply in their order, each with its log probability.
-        name: The output. Where the reply has no section of that name, as in other formats than DSPy's chat format, all
-            of it counts.
-
-    Returns:
-        Texts with their log probabilities.
+    Where the reply has no section of that name, as in other formats than DSPy's chat format, all of it counts.
     """
-    texts = [text for text, _ in tokens]
-    reply = "".join(texts)
+    reply = "".join(text for text, _ in tokens)
     # As the adapter reads it: a marker begins a line, and of a field named twice the last one counts.
     starts = [section.start for section in sections(reply) if section.name == name]
     if not starts:
@@ -55,38 +51,23 @@ def output_tokens(tokens: Sequence[tuple[str, float]], name: str = "answer") -> 
     return found
 
 
-def answer_probability(tokens: Sequence[tuple[str, float]], name: str = "answer") -> float | None:
-    """The probability of one output of a reply, normalised by its length: the geometric mean over its tokens.
-
-    Args:
-        tokens: The tokens of the reply in their order, each with its log probability.
-        name: The output; see `output_tokens`.
-
-    Returns:
-        From 0 to 1; None where no token belongs to the output.
-    """
+def answer_probability(tokens: Tokens, name: str = "answer") -> float | None:
+    """The probability of one output of a reply, normalised by its length: the geometric mean over its tokens."""
     scores = [score for _, score in output_tokens(tokens, name)]
     return math.exp(math.fsum(scores) / len(scores)) if scores else None
 
 
-def first_token_probability(tokens: Sequence[tuple[str, float]], name: str = "answer") -> float | None:
-    """The probability of the first token of one output of a reply; otherwise as `answer_probability`."""
+def first_token_probability(tokens: Tokens, name: str = "answer") -> float | None:
+    """The probability of the first token of one output of a reply, if it has any."""
     found = output_tokens(tokens, name)
     return math.exp(found[0][1]) if found else None
 
 
-def word_probabilities(text: str, tokens: Sequence[tuple[str, float]]) -> list[float]:
-    """The probability of each word of a text: that of its least likely token.
+def word_probabilities(text: str, tokens: Tokens) -> list[float]:
+    """The probability of each word of a text, which tokens spell: that of its least likely token, or 1 without any.
 
     Tokens are found in the text one after another, whatever became of the spaces between them. One that is not found
     is passed over (a part of a character, or of a sentence that was cut off).
-
-    Args:
-        text: What the tokens spell, or the beginning of it.
-        tokens: Texts with their log probabilities.
-
-    Returns:
-        From 0 to 1 for each word between blank space; 1 where none of its tokens was found.
     """
     words = text.split()
     owner = [position for position, word in enumerate(words) for _ in word]
@@ -110,16 +91,7 @@ def tells_no_probabilities(error: BaseException) -> bool:
 
 
 def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[tuple[float | None, float | None]]:
-    """The probability of the answer in each of a prediction's completions, and of its first token.
-
-    Args:
-        prediction: Of a request with `LOGPROBS`.
-        count: How many completions it has.
-        model: For the message.
-
-    Raises:
-        NoProbabilitiesError: The LM gave no log probabilities.
-    """
+    """The probability of the answer in each of a prediction's completions, and of its first token."""
     needed = ("the gate 'token probability'", "a gate that reads answers only")
     found = tokens_of(prediction, count, model, *needed)
     return [(answer_probability(tokens), first_token_probability(tokens)) for tokens in found]
@@ -128,17 +100,9 @@ def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[
 def tokens_of(
     prediction: dspy.Prediction, count: int, model: str, who: str, instead: str
 ) -> list[list[tuple[str, float]]]:
-    """The tokens of each of a prediction's completions, with their log probabilities.
+    """The tokens of each of a prediction's completions, of a request with `LOGPROBS`.
 
-    Args:
-        prediction: Of a request with `LOGPROBS`.
-        count: How many completions it has.
-        model: For the message.
-        who: Needs them, for the message.
-        instead: What to take where there are none, for the message.
-
-    Raises:
-        NoProbabilitiesError: The LM gave no log probabilities.
+    Where there are none, a message names the model, who needs them, and what to take instead.
     """
     found = [tokens_in(one) for one in getattr(prediction.completions, "logprobs", ())]
     if len(found) != count or not all(found):

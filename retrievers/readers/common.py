@@ -164,11 +164,11 @@ def open_binary(path: Path) -> io.BufferedReader:
     if notice := _opened.get():
         notice(stream)
     if path.name.lower().endswith(".gz"):
-        return io.BufferedReader(_Unpacked(stream, path), _CHUNK)
+        return io.BufferedReader(_UnpackedFile(stream, path), _CHUNK)
     return cast(io.BufferedReader, stream)
 
 
-class _Unpacked(io.RawIOBase):
+class _UnpackedFile(io.RawIOBase):
     """The content of a packed file, which is closed with it; no more than texts pack to."""
 
     def __init__(self, packed: BinaryIO, path: Path) -> None:

@@ -105,7 +105,7 @@ _ONLY_YEAR = re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReadSection:
     """A part of a document, with the heading it stands under and its page or slide; a record of a table has a title.
 
     Its text has the line breaks that part it from the next.
@@ -118,7 +118,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReadDocument:
     """A document as it was read; `sections` are its text in order.
 
     `date` is when it was last changed, as its properties say; `front` the date that its front matter or the head of a
@@ -128,7 +128,7 @@ class Document:
     """
 
     title: str
-    sections: Sequence[Section]
+    sections: Sequence[ReadSection]
     date: str = ""
     front: str = ""
     about: str = ""
@@ -141,11 +141,11 @@ class Document:
         A passage is of one section, so that it has one page and one heading, which stands in a line of its own before
         the first passage under it, as in Markdown. Where nothing follows a heading on its page, it goes with the next.
         """
-        cut: list[tuple[str, list[str], Section]] = []
+        cut: list[tuple[str, list[str], ReadSection]] = []
         about = clean_text(self.about).strip()
         is_short = text_length(about) <= _SHORT * WORD_LENGTH
         above = [about] if about and is_short else []
-        for section in self.sections if is_short else (Section(about), *self.sections):
+        for section in self.sections if is_short else (ReadSection(about), *self.sections):
             if above and cut and cut[-1][2].page != section.page:
                 cut[-1][1].append("\n".join(above))
                 above = []
@@ -225,9 +225,9 @@ def iso_date(given: object) -> str:
 
 
 # Line by line, not by patterns over the whole text: what a pattern may match in several ways, it tries in all of them.
-def markdown_sections(text: str) -> list[Section]:
+def markdown_sections(text: str) -> list[ReadSection]:
     """A text in Markdown, cut before each heading; nothing of it is lost."""
-    sections: list[Section] = []
+    sections: list[ReadSection] = []
     heading, fence = "", ""
     lines: list[str] = []
     for line in text.splitlines(keepends=True):
@@ -236,10 +236,10 @@ def markdown_sections(text: str) -> list[Section]:
             fence = "" if bare[:3] == fence else fence or bare[:3]
         found = "" if fence else heading_of(line)
         if found:
-            sections.append(Section("".join(lines), heading))
+            sections.append(ReadSection("".join(lines), heading))
             heading, lines = found[:LONGEST_HEADING], []
         lines.append(line)
-    sections.append(Section("".join(lines), heading))
+    sections.append(ReadSection("".join(lines), heading))
     return [section for section in sections if section.text]
 
 

@@ -17,7 +17,14 @@ import yaml  # type: ignore[import-untyped]
 
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError, decode, plain_stem, plain_suffix
-from keqa.retrievers.readers.document import Document, Section, heading_of, iso_date, markdown_sections, stated_date
+from keqa.retrievers.readers.document import (
+    ReadDocument,
+    ReadSection,
+    heading_of,
+    iso_date,
+    markdown_sections,
+    stated_date,
+)
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.readers.mail import read_mail
 from keqa.retrievers.readers.office import OFFICE
@@ -140,21 +147,21 @@ def _text_of(value: Any) -> str:
     return "" if text in ("~", "null") else text
 
 
-def read_text(data: bytes, path: Path, notice: Notice) -> Document:
+def read_text(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A text without any marks."""
-    return Document("", [Section(decode(data, str(path), notice))])
+    return ReadDocument("", [ReadSection(decode(data, str(path), notice))])
 
 
-def read_markdown(data: bytes, path: Path, notice: Notice) -> Document:
+def read_markdown(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A text in Markdown, with its front matter."""
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
     title, date, about, text = front_matter(text)
     sections = markdown_sections(text)
     first = next((one.heading for one in sections if one.heading), "")
-    return Document(title or first, sections, front=date, about=about)
+    return ReadDocument(title or first, sections, front=date, about=about)
 
 
-READERS: Final[dict[str, Callable[[bytes, Path, Notice], Document]]] = {
+READERS: Final[dict[str, Callable[[bytes, Path, Notice], ReadDocument]]] = {
     **OFFICE,
     ".csv": read_csv,
     ".eml": read_mail,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from keqa.errors import MissingExtraError
 from keqa.retrievers.base import LONGEST_HEADING, Notice
 from keqa.retrievers.readers.common import RefusedError, bom_encoding, decode
-from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
+from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Heading(str):
     """A heading, where it begins; its text follows as any other."""
 
 
-def read_html(data: bytes, path: Path, notice: Notice) -> Document:
+def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A page, with an empty line between blocks."""
     try:
         from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
@@ -85,8 +85,8 @@ def read_html(data: bytes, path: Path, notice: Notice) -> Document:
             parts.append((piece, []))
         else:
             parts[-1][1].append(piece)
-    sections = [Section("".join(pieces), heading) for heading, pieces in parts]
-    return Document(given_title(*titles), [one for one in sections if one.text], _date(soup))
+    sections = [ReadSection("".join(pieces), heading) for heading, pieces in parts]
+    return ReadDocument(given_title(*titles), [one for one in sections if one.text], _date(soup))
 
 
 def _decoded(data: bytes, declared: str, path: Path) -> str:

@@ -18,7 +18,7 @@ from typing import Final
 
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import RefusedError, decode
-from keqa.retrievers.readers.document import Document, Section, given_title
+from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title
 from keqa.retrievers.readers.html import read_html
 from keqa.retrievers.text import one_line
 
@@ -41,7 +41,7 @@ class _Bounded(Compat32):
         return name, value[:_LONGEST_HEADER]
 
 
-def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
+def read_mail(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A message, whose title is its subject."""
     if sum(1 for _ in _NESTED.finditer(data)) > _MOST_NESTED:
         raise RefusedError("damaged", f"it has more than {_MOST_NESTED} parts that hold others")
@@ -50,7 +50,7 @@ def read_mail(data: bytes, path: Path, notice: Notice) -> Document:
     named = [name for part in message.walk() if (name := _attached(part))]
     parts = ["\n".join(head), *_texts(message, path, notice), f"Attachments: {', '.join(named)}." if named else ""]
     text = "\n\n".join(filter(None, parts))
-    return Document(given_title(_plain(message["Subject"] or "")), [Section(text)], front=_date(message))
+    return ReadDocument(given_title(_plain(message["Subject"] or "")), [ReadSection(text)], front=_date(message))
 
 
 def _texts(part: Message, path: Path, notice: Notice) -> Iterator[str]:

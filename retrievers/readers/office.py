@@ -15,7 +15,7 @@ from xml.parsers import expat
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, SMALL, RefusedError, UnreadError
-from keqa.retrievers.readers.document import Document, Section, given_title, iso_date, markdown_sections
+from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date, markdown_sections
 from keqa.retrievers.readers.tables import table_sections
 
 _MOST_ENTRIES: Final = 20_000
@@ -30,14 +30,14 @@ _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,500})\]\([^)\n]{0,2000}\)")
 # An asterisk of the text is escaped, and that of a list has a space behind it.
 _SLANTED: Final = re.compile(r"(?<!\\)\*(?=\S)([^*\n]+)(?<!\\)\*")
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
-Converter = Callable[[bytes, Path, str, str], Document]
+Converter = Callable[[bytes, Path, str, str], ReadDocument]
 _E_BOOK: Final = re.compile(r"\*\*(Title|Authors|Publisher|Date|Language|Description|Identifier):\*\* ?(.*)")
 
 
-def _read(convert: Converter, suffix: str) -> Callable[[bytes, Path, Notice], Document]:
+def _read(convert: Converter, suffix: str) -> Callable[[bytes, Path, Notice], ReadDocument]:
     """A reader of documents of a suffix; what the libraries raise where they cannot read one is theirs."""
 
-    def read(data: bytes, path: Path, notice: Notice) -> Document:
+    def read(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         allow(_unpacked_size(data, path, suffix))
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _refuse_hostile(archive, nested=suffix != ".docx")
@@ -116,25 +116,25 @@ def _markdown(converter: str, suffix: str, data: bytes) -> str:
     return str(getattr(converters, converter)().convert(io.BytesIO(data), StreamInfo(extension=suffix)).markdown)
 
 
-def _word(data: bytes, path: Path, stated: str, date: str) -> Document:
+def _word(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(_markdown("DocxConverter", ".docx", data)))
     headings = (section.heading for section in sections if section.heading)
-    return Document(given_title(stated, next(headings, "")), sections, date)
+    return ReadDocument(given_title(stated, next(headings, "")), sections, date)
 
 
-def _slides(data: bytes, path: Path, stated: str, date: str) -> Document:
+def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     _, *parts = _SLIDE.split(_markdown("PptxConverter", ".pptx", data))
     sections = []
     for number, text in zip(parts[::2], parts[1::2], strict=True):
         text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
         title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
-        sections.append(Section(text, title, int(number)))
+        sections.append(ReadSection(text, title, int(number)))
     headings = (section.heading for section in sections if section.heading)
     first = sections[0].heading if sections else ""
-    return Document(given_title(stated, first, next(headings, "")), sections, date)
+    return ReadDocument(given_title(stated, first, next(headings, "")), sections, date)
 
 
-def _book(data: bytes, path: Path, stated: str, date: str) -> Document:
+def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     markdown = _markdown("EpubConverter", ".epub", data)
     head, _, body = markdown.partition("\n\n")
     entries = filter(None, map(_E_BOOK.fullmatch, head.splitlines()))
@@ -144,14 +144,14 @@ def _book(data: bytes, path: Path, stated: str, date: str) -> Document:
     by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
     headings = (section.heading for section in sections if section.heading)
     title = given_title(about.get("Title", ""), next(headings, ""))
-    return Document(title, sections, iso_date(about.get("Date", "")), about=by)
+    return ReadDocument(title, sections, iso_date(about.get("Date", "")), about=by)
 
 
-def _sheets(data: bytes, path: Path, stated: str, date: str) -> Document:
+def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     from openpyxl import load_workbook
 
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    sections: list[Section] = []
+    sections: list[ReadSection] = []
     size = 0
 
     def rows(sheet: Any) -> Iterator[list[str]]:
@@ -173,7 +173,7 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> Document:
         counted = "1 formula" if formulas == 1 else f"{formulas:,} formulas"
         verbs = "has no stored value and was" if formulas == 1 else "have no stored value and were"
         lost = f"{counted} of {path} {verbs} left out: open it in Excel or LibreOffice and save it"
-    return Document(given_title(stated), sections, date, records=True, lost=lost)
+    return ReadDocument(given_title(stated), sections, date, records=True, lost=lost)
 
 
 def _formulas_without_value(data: bytes) -> int:

@@ -13,7 +13,7 @@ from keqa.errors import MissingExtraError
 from keqa.retrievers.base import LONGEST_HEADING, Notice
 from keqa.retrievers.readers.beside import MOST_TEXT, allow
 from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError
-from keqa.retrievers.readers.document import Document, Section, given_title, iso_date
+from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
@@ -34,7 +34,7 @@ _LARGER = 1.2
 _SHORTEST_TITLE = 4
 
 
-def read_pdf(data: bytes, path: Path, notice: Notice) -> Document:
+def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """The pages of a PDF.
 
     Its title is the one it states, unless a program made it up; else what is set largest at the head of its first page.
@@ -62,7 +62,7 @@ def read_pdf(data: bytes, path: Path, notice: Notice) -> Document:
     except Exception as error:
         raise RefusedError("damaged", str(error)) from error
     title = given_title(stated, _largest(sized))
-    return Document(title, _sections(pages, _headings(reader)), iso_date(changed))
+    return ReadDocument(title, _sections(pages, _headings(reader)), iso_date(changed))
 
 
 def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
@@ -84,9 +84,9 @@ def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
     return found
 
 
-def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[Section]:
+def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[ReadSection]:
     """The pages, each cut where one of its headings stands; a sentence that goes on is of the page where it begins."""
-    sections: list[Section] = []
+    sections: list[ReadSection] = []
     heading = carried = ""
     for number, text in enumerate(pages, start=1):
         text = _HYPHENATED.sub("", text[len(carried) :])
@@ -96,7 +96,7 @@ def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[Section]
             text = text[: goes_on.end(1)] + ("" if goes_on[2] else " ") + carried
         for found, part in _under_headings(text, headings.get(number - 1, [])):
             heading = found or heading
-            sections.append(Section(f"{part}\n", heading, number))
+            sections.append(ReadSection(f"{part}\n", heading, number))
     return sections
 
 

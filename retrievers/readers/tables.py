@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
-from keqa.retrievers.readers.document import Document, Section
+from keqa.retrievers.readers.document import ReadDocument, ReadSection
 from keqa.retrievers.readers.records import TEXT_NAMES, TITLE_NAMES
 from keqa.retrievers.text import WORD_LENGTH, one_line, text_length
 
@@ -47,7 +47,7 @@ Numbered = tuple[int, list[str]]
 """The number of a row, and its cells."""
 
 
-def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
+def read_csv(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """The rows of a CSV file, which are parted by commas, semicolons, tabs or bars."""
     text = decode(data, str(path), notice).removeprefix("\ufeff")
     first = text[:_SNIFFED].split("\n", 1)[0]
@@ -60,7 +60,7 @@ def read_csv(data: bytes, path: Path, notice: Notice) -> Document:
     sections, column = table_sections(_csv_rows(text, delimiter, path, notice))
     if column:
         notice(f"{path}: the column {column!r} was read as text, a passage or more a row")
-    return Document("", sections, records=True)
+    return ReadDocument("", sections, records=True)
 
 
 def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator[list[str]]:
@@ -101,7 +101,7 @@ def _delimiter(sample: str) -> str:
     return found
 
 
-def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[Section], str]:
+def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list[ReadSection], str]:
     """The rows of a table below its head: the first row that has text and is no title or comment above the head.
 
     Where a column is text, by its name (``text``, ``content`` and so on) or because it holds sentences, a row is the
@@ -117,7 +117,7 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     # A name is said again in every row.
     names = [name[:_LONGEST_NAME] for name in names]
     if not body:
-        return [Section("; ".join(filter(None, names)), _heading(sheet, first))], ""
+        return [ReadSection("; ".join(filter(None, names)), _heading(sheet, first))], ""
     known = [name.lower() for name in names]
     text, title = _text_column(known, [row for _, row in body[:_HEAD]]), _title_column(known)
     sections = []
@@ -133,7 +133,7 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
         ]
         rest = "; ".join(cells)
         whole = f"{body_text} ({rest})" if body_text and rest else body_text or rest
-        sections.append(Section(whole, _heading(sheet, number), title=own))
+        sections.append(ReadSection(whole, _heading(sheet, number), title=own))
     return sections, "" if text is None else names[text]
 
 

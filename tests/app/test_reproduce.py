@@ -1,14 +1,26 @@
+"""``keqa reproduce``: figures of cases, and the preset paper."""
+
+from __future__ import annotations
+
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from servers.openai_server import markers
 
+import keqa
+from keqa.cli import paper as preset
+from keqa.cli.options import LanguageModels, PaperOptions
 from keqa.errors import ConfigurationError
 from keqa.evaluation.run_file import read_run
+from keqa.programs.learned import NOTHING
+from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.model
 
+EXPERIMENTS = "keqa.evaluation.reproduction.experiments"
 QUESTIONS = [
     {"id": "1", "question": "To whom is the mayor of Carmouth married?", "answer": "Flora Isvik"},
     {"id": "2", "question": "Who is the spouse of the mayor of Carmouth?", "answer": "Someone else"},
@@ -18,8 +30,6 @@ QUESTIONS = [
 @pytest.fixture
 def case(tmp_path, server, monkeypatch):
     """Writes a case of two questions to a scripted server, of which one is answered rightly."""
-    from keqa.retrievers import Passage, build_index
-
     build_index([Passage("1", "Heidi Fenman", "She married Flora Isvik.")], tmp_path / "own")
     (tmp_path / "two.jsonl").write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
     monkeypatch.chdir(tmp_path)
@@ -43,10 +53,7 @@ figures:
 def test_a_figure_that_is_reproduced_is_ok(keqa_command, case):
     ended = keqa_command("reproduce", case(0.5))
     assert ended.code == 0, ended.err
-    assert ended.out.splitlines() == [
-        "mine: EM, expected 0.5 ± 0.1: 0.5 OK",
-        "mine: questions, expected 2 ± 0: 2 OK",
-    ]
+    assert ended.out.splitlines() == ["mine: EM, expected 0.5 ± 0.1: 0.5 OK", "mine: questions, expected 2 ± 0: 2 OK"]
     assert "mine: keqa evaluate rag" in ended.err
 
 
@@ -76,50 +83,37 @@ def test_the_list_names_what_can_be_reproduced(keqa_command):
     assert [line.split(":")[0] for line in lines[-2:]] == ["paper", "ks-llm"]
 
 
-def test_what_no_case_uses_is_not_given_for_nothing(keqa_command, case, server):
-    ended = keqa_command("reproduce", case(0.5), "--utility-lm", "openai/other")
-    assert ended.code == 2
-    assert "--utility-lm is for the preset paper" in " ".join(ended.err.split())
-    assert server.count == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["dmeo"], "nothing called 'dmeo' to reproduce"),
-        (["absent.yaml"], "absent.yaml cannot be read"),
-        (["demo", "--lm", "openai/x", "--dry-run"], "--lm, --dry-run is for the preset paper"),
-        (["paper", "demo"], "the preset paper stands alone"),
-        (["paper", "--list"], "the preset paper stands alone"),
-        (["paper", "--lm", "openai/x"], "--index, the corpus"),
-        (["paper", "--lm", "openai/x", "--index", "own", "--data", "triviaqa"], "triviaqa is none of the paper's"),
-    ],
-)
-def test_what_cannot_be_reproduced_is_reported_before_anything_runs(keqa_command, server, arguments, message):
-    ended = keqa_command("reproduce", *arguments)
-    assert ended.code == 2
-    assert message in " ".join(ended.err.split())
-    assert server.count == 0
-
-
 @pytest.fixture
 def papers(tmp_path):
     """A tiny NQ and a corpus."""
-    from keqa.retrievers import Passage, build_index
-
     build_index([Passage("1", "Heidi Fenman", "She married Flora Isvik.")], tmp_path / "own")
     lines = [json.dumps({"question": one["question"], "answer": [one["answer"]]}) for one in QUESTIONS]
     (tmp_path / "NQ-open.dev.jsonl").write_text("\n".join(lines) + "\n")
     return ["--index", tmp_path / "own", "--data", f"nq:{tmp_path / 'NQ-open.dev.jsonl'}", "--no-reference"]
 
 
-def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monkeypatch):
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("closed-book", "cot-few-shot", "keqa"))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
-    lm = ["--lm", "openai/gpt-4o-mini", "--api-base", server.api_base]
-    ended = keqa_command("reproduce", "paper", *lm, *papers, "--dry-run", "--json")
+@pytest.fixture
+def paper(keqa_command, papers, server, monkeypatch, tmp_path):
+    """Runs the preset paper with some methods."""
+
+    def run(methods, *more, lm=("openai/scripted", "--api-base", server.api_base)):
+        monkeypatch.setattr(f"{EXPERIMENTS}._OVERALL", methods)
+        monkeypatch.setattr(f"{EXPERIMENTS}._ANALYSED", ())
+        given = ("--lm", *lm, *papers, "--out", tmp_path / "runs", "--json", *more)
+        return keqa_command("reproduce", "paper", *given)
+
+    return run
+
+
+def rows_of(ended, table="table1"):
     assert ended.code == 0, ended.err
-    rows = {row["run"]: row for row in json.loads(ended.out)["estimate"]}
+    return json.loads(ended.out)[table]
+
+
+def test_a_dry_run_estimates_and_asks_nothing(paper, server):
+    lm = ("openai/gpt-4o-mini", "--api-base", server.api_base)
+    ended = paper(("closed-book", "cot-few-shot", "keqa"), "--dry-run", lm=lm)
+    rows = {row["run"]: row for row in rows_of(ended, "estimate")}
     assert rows["closed-book"]["LM calls least"] == rows["closed-book"]["LM calls most"] == 2
     assert rows["keqa"]["LM calls most"] > rows["keqa"]["LM calls least"] > 2
     assert 0 < rows[""]["US dollars least"] < rows[""]["US dollars most"]
@@ -128,15 +122,12 @@ def test_a_dry_run_estimates_and_asks_nothing(keqa_command, papers, server, monk
     assert server.count == 0
 
 
-def test_a_dry_run_needs_no_key_and_no_address(keqa_command, papers, monkeypatch):
+def test_a_dry_run_needs_no_key_and_no_address(paper, monkeypatch):
     for name in ("API_BASE", "BASE_URL"):
         monkeypatch.delenv(f"HOSTED_VLLM_{name}", raising=False)
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("closed-book", "keqa"))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
-    models = ["--lm", "openai/gpt-4o-mini", "--consistency-lm", "hosted_vllm/llama", "--other-lm", "hosted_vllm/mine"]
-    ended = keqa_command("reproduce", "paper", *models, *papers, "--dry-run", "--json")
-    assert ended.code == 0, ended.err
-    rows = {row["run"]: row for row in json.loads(ended.out)["estimate"]}
+    others = ("--consistency-lm", "hosted_vllm/llama", "--other-lm", "hosted_vllm/mine", "--dry-run")
+    found = rows_of(paper(("closed-book", "keqa"), *others, lm=("openai/gpt-4o-mini",)), "estimate")
+    rows = {row["run"]: row for row in found}
     # One quiz, for a question of NQ is of one hop: four draws that agree; or five that are compared, and the passage
     # that is found for one of the two.
     assert (rows["keqa"]["LM calls least"], rows["keqa"]["LM calls most"]) == (2 * 4, 2 * (5 + 10) + 1)
@@ -144,34 +135,7 @@ def test_a_dry_run_needs_no_key_and_no_address(keqa_command, papers, monkeypatch
     assert rows[""]["US dollars most"] == rows["openai/gpt-4o-mini"]["US dollars most"] > 0
 
 
-@pytest.mark.parametrize("option", ["--lm", "--consistency-lm", "--utility-lm", "--other-lm"])
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_what_is_no_language_model_is_reported_before_the_first_question(keqa_command, papers, server, option, more):
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base]
-    ended = keqa_command("reproduce", "paper", *lm, option, "nobody/knows", *papers, *more)
-    assert ended.code == 2
-    assert "'nobody/knows' names no provider" in ended.err
-    assert server.count == 0
-
-
-def test_a_language_model_without_an_address_is_reported_before_the_first_question(
-    keqa_command, papers, server, monkeypatch
-):
-    monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
-    monkeypatch.delenv("HOSTED_VLLM_BASE_URL", raising=False)
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base]
-    ended = keqa_command("reproduce", "paper", *lm, "--other-lm", "hosted_vllm/mine", *papers)
-    assert ended.code == 2
-    assert "--other-lm hosted_vllm/mine" in ended.err
-    assert "HOSTED_VLLM_API_BASE" in ended.err
-    ended = keqa_command("reproduce", "paper", *lm, "--utility-api-base", "http://x/v1", *papers, "--dry-run")
-    assert (ended.code, "--utility-api-base needs --utility-lm" in ended.err) == (2, True)
-    assert server.count == 0
-
-
-def test_the_discriminators_are_language_models_of_their_own(keqa_command, papers, server, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("keqa", "slimplm"))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
+def test_the_discriminators_are_language_models_of_their_own(paper, server, tmp_path):
     answers, asked = server.reply, {"scripted": [], "llama": []}
 
     def reply(messages, n, body):
@@ -182,115 +146,91 @@ def test_the_discriminators_are_language_models_of_their_own(keqa_command, paper
         return answers(messages, n, body)
 
     server.reply = reply
-    models = ["--lm", "openai/scripted", "--api-base", server.api_base]
+    models = []
     for role in ("consistency", "utility"):
         models += [f"--{role}-lm", "hosted_vllm/llama", f"--{role}-api-base", server.api_base]
-    ended = keqa_command("reproduce", "paper", *models, *papers, "--out", tmp_path / "runs", "--json")
-    assert ended.code == 0, ended.err
+    ended = paper(("keqa", "slimplm"), *models)
     # Nothing was compiled, so there is no utility reference: the row says so, and stands beside that row of the paper.
-    printed = json.loads(ended.out)
-    assert [row["method"] for row in printed["table1"]] == ["SlimPLM", "KEQA w/o R"]
-    assert [row["nq F1 paper"] for row in printed["paper-table1"]] == [0.442, 0.456]
+    assert [row["method"] for row in rows_of(ended)] == ["SlimPLM", "KEQA w/o R"]
+    assert [row["nq F1 paper"] for row in rows_of(ended, "paper-table1")] == [0.442, 0.456]
     reported = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
+    used = {name: {role: lm.model for role, lm in one.configuration.models.items()} for name, one in reported.items()}
     judges = {"consistency": "hosted_vllm/llama", "utility": "hosted_vllm/llama"}
-    used = {name: one.configuration.models for name, one in reported.items()}
-    assert {role: one.model for role, one in used["keqa"].items()} == {"task": "openai/scripted", **judges}
-    assert {role: one.model for role, one in used["slimplm"].items()} == {
-        "task": "openai/scripted",
-        "consistency": "hosted_vllm/llama",
-    }
+    assert used["keqa"] == {"task": "openai/scripted", **judges}
+    assert used["slimplm"] == {"task": "openai/scripted", "consistency": "hosted_vllm/llama"}
     assert reported["keqa"].configuration.settings["decompose"] is False
     assert "--consistency-lm hosted_vllm/llama --consistency-api-base" in reported["keqa"].command
     # D_s compares, D_u judges passages, and SlimPLM's proxy judges what it has proposed; the task's LM does none of it.
     fields = ("[[ ## first_answer ## ]]", "[[ ## passage ## ]]", "[[ ## heuristic_answer ## ]]")
     assert [any(field in text for text in asked["llama"]) for field in fields] == [True, True, True]
     assert not any(field in text for text in asked["scripted"] for field in fields)
-    # Another judge is another run.
-    models[models.index("hosted_vllm/llama")] = "hosted_vllm/mistral"
-    ended = keqa_command("reproduce", "paper", *models, *papers, "--out", tmp_path / "runs")
-    assert ended.code == 2
-    assert "models.consistency.model was" in ended.err
+    models[1] = "hosted_vllm/mistral"
+    ended = paper(("keqa", "slimplm"), *models)
+    assert (ended.code, "models.consistency.model was" in ended.err) == (2, True)
 
 
-def test_a_method_without_token_probabilities_is_left_out(keqa_command, papers, server, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag", "flare"))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
+def test_a_method_without_token_probabilities_is_left_out_and_no_other(paper, server, monkeypatch, tmp_path):
     answers = server.reply
 
     def reply(messages, n, body):
-        return (
-            [markers(thought="So the answer is Oslo.")] * n
-            if "thoughts" in str(messages)
-            else answers(messages, n, body)
-        )
+        thinks = "thoughts" in str(messages)
+        return [markers(thought="So the answer is Oslo.")] * n if thinks else answers(messages, n, body)
 
     server.reply = reply
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs"]
-    ended = keqa_command("reproduce", "paper", *lm, *papers, "--json")
-    assert ended.code == 0, ended.err
+    ended = paper(("rag", "flare"))
+    assert [row["method"] for row in rows_of(ended)] == ["Always retrieve"]
     assert "flare is left out: openai/scripted gives no token probabilities" in ended.err
-    assert [row["method"] for row in json.loads(ended.out)["table1"]] == ["Always retrieve"]
-
-
-def test_any_other_error_of_such_a_method_is_no_reason_to_leave_it_out(
-    keqa_command, papers, server, monkeypatch, tmp_path
-):
-    from keqa.cli import running
-
-    rows_of = running.rows_of
 
     def refused(specs, *asking, **others):
         if specs[0].label == "flare":
             raise ConfigurationError("LMAuthError: the key is wrong")
-        return rows_of(specs, *asking, **others)
+        return rows(specs, *asking, **others)
 
-    monkeypatch.setattr(running, "rows_of", refused)
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag", "flare"))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs"]
-    ended = keqa_command("reproduce", "paper", *lm, *papers)
-    assert ended.code == 2
-    assert "the key is wrong" in ended.err
+    rows = preset.rows_of
+    monkeypatch.setattr(preset, "rows_of", refused)
+    ended = paper(("rag", "flare"))
+    assert (ended.code, "the key is wrong" in ended.err) == (2, True)
     assert "left out: " not in ended.err.replace("left out, for", "")
-    assert (tmp_path / "runs" / "nq" / "rag.jsonl").exists()
 
 
-def test_failed_questions_of_the_paper_are_counted_and_asked_again(keqa_command, papers, server, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("rag",))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
+def test_failed_questions_of_the_paper_are_counted_and_asked_again(paper, server):
     answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
-    given = ["--lm", "openai/scripted", "--api-base", server.api_base, "--out", tmp_path / "runs", "--json"]
-    ended = keqa_command("reproduce", "paper", *given, *papers)
-    assert ended.code == 0, ended.err
+    ended = paper(("rag",))
     reported = "nq, rag: 2 failed (AdapterParseError 2); --retry-failed asks them again"
-    assert reported in ended.err
+    assert (ended.code, reported in ended.err) == (0, True)
     server.reply = answers
-    assert reported in keqa_command("reproduce", "paper", *given, *papers).err
+    assert reported in paper(("rag",)).err
     before = server.count
-    ended = keqa_command("reproduce", "paper", *given, *papers, "--retry-failed")
+    ended = paper(("rag",), "--retry-failed")
     assert "--retry-failed asks" not in ended.err
-    assert [row["failed"] for row in json.loads(ended.out)["table1"]] == [0]
+    assert [row["failed"] for row in rows_of(ended)] == [0]
     assert server.count == before + 2
-    assert "--retry-failed is for the preset paper" in keqa_command("reproduce", "--retry-failed").err
 
 
-def test_what_a_program_learned_from_is_not_in_the_sample(keqa_command, papers, server, monkeypatch, tmp_path):
-    from keqa.programs import KEQA
-    from keqa.programs.learned import NOTHING
-    from keqa.programs.reference.utility_reference import Entry, UtilityReference
-    from keqa.programs.saving.folder import save
-
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("keqa",))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
-    program = KEQA(None, reference=UtilityReference().fit([Entry("1", "Who?", "Ann.", True)]))
+def test_what_a_program_learned_from_is_not_in_the_sample(paper, papers, tmp_path):
+    program = keqa.KEQA(None, reference=UtilityReference().fit([Entry("1", "Who?", "Ann.", True)]))
     program.learned = NOTHING.and_from([SimpleNamespace(id="q", question=QUESTIONS[0]["question"], choices=())], [])
-    save(program, tmp_path / "program")
-    lm = ["--lm", "openai/scripted", "--api-base", server.api_base, "--program", tmp_path / "program"]
+    keqa.save(program, tmp_path / "program")
     papers.remove("--no-reference")
-    ended = keqa_command("reproduce", "paper", *lm, *papers, "--out", tmp_path / "runs", "--json")
-    assert ended.code == 0, ended.err
+    asked = ("--program", tmp_path / "program")
+    assert [row["method"] for row in rows_of(paper(("keqa",), *asked))] == ["KEQA"]
     header = read_run(tmp_path / "runs" / "nq" / "keqa.jsonl").header
     assert (len(header.ids), header.learned_from, header.left_out) == (1, [], {"learned from": 1})
-    assert [row["method"] for row in json.loads(ended.out)["table1"]] == ["KEQA"]
-    ended = keqa_command("reproduce", "paper", *lm, *papers, "--out", tmp_path / "all", "--allow-overlap", "--json")
-    assert [row["method"] for row in json.loads(ended.out)["table1"]] == ["KEQA*"]
+    ended = paper(("keqa",), *asked, "--out", tmp_path / "all", "--allow-overlap")
+    assert [row["method"] for row in rows_of(ended)] == ["KEQA*"]
+
+
+def test_another_language_model_takes_the_place_of_the_tasks_alone():
+    def plan(models, others):
+        return preset.Plan([], {}, models, PaperOptions(other_lm=others), Path("runs"))
+
+    judges = {"consistency_lm": "hosted_vllm/llama", "utility_lm": "openai/judge"}
+    models = LanguageModels("openai/gpt", "http://a/v1", **judges, consistency_api_base="http://b/v1")
+    made = plan(models, ["openai/larger", "hosted_vllm/llama"])
+    assert made.models_of(None) == models
+    # The utility LM stays on the server of --lm, whose provider is its own.
+    addresses = {"consistency_api_base": "http://b/v1", "utility_api_base": "http://a/v1"}
+    assert made.models_of(0) == LanguageModels("openai/larger", None, **judges, **addresses)
+    assert made.models_of(1) == LanguageModels("hosted_vllm/llama", "http://b/v1", **judges, **addresses)
+    alone = plan(LanguageModels("openai/gpt", api_base="http://a/v1"), ["hosted_vllm/llama"])
+    assert alone.models_of(0) == LanguageModels("hosted_vllm/llama")

@@ -133,33 +133,6 @@ def test_the_whole_experiment_in_small(keqa_command, written, monkeypatch, tmp_p
         assert total[f"{what} least"] <= total[f"{what} most"]
 
 
-def test_without_a_reference_every_row_says_so(keqa_command, written, monkeypatch, tmp_path):
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._OVERALL", ("keqa", "keqa-no-reference"))
-    monkeypatch.setattr("keqa.evaluation.reproduction.experiments._ANALYSED", ())
-    given = [one for one in written if not str(one).endswith("NQ-open.train.jsonl") and one != "--train"]
-    with served(given) as server:
-        found = ask(keqa_command, server, given, tmp_path / "runs", "--no-reference", "--sample", "2")
-        assert [row["method"] for row in found.table1] == ["KEQA w/o R"]
-        assert json.loads((tmp_path / "runs" / "questions.json").read_text())["train"] == {}
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ([], "is one file, of test questions: name with --train nq:PATH"),
-        (["--train", "hotpotqa:x"], "and of no hotpotqa"),
-        (["--no-reference", "--embedder", "hashing"], "leave out --program, --train and --embedder"),
-        (["--no-reference", "--pilot", "x"], "--pilot says what a --dry-run may expect"),
-        (["--no-reference", "--labelling-api-base", "http://x"], "needs --labelling-lm"),
-    ],
-)
-def test_what_contradicts_itself_is_refused_before_anything_is_asked(keqa_command, written, more, message):
-    given = [one for one in written if not str(one).endswith("NQ-open.train.jsonl") and one != "--train"]
-    ended = keqa_command("reproduce", "paper", "--lm", "openai/scripted", *given, *more)
-    assert ended.code == 2
-    assert message in " ".join(ended.err.split())
-
-
 @pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="the shared data folder is not beside this repository")
 def test_all_rows_on_real_files(keqa_command, monkeypatch, tmp_path):
     """The four data sets of the paper, two questions each; every row of Table 1."""

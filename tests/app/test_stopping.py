@@ -12,10 +12,7 @@ import time
 import pytest
 from servers.openai_server import OpenAIServer, markers
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals"),
-]
+pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")]
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 

@@ -89,36 +89,23 @@ def refused(messages, n, body):
 
 
 @pytest.mark.parametrize("colour", [{"NO_COLOR": "1"}, {"FORCE_COLOR": "1"}])
-def test_search_shows_a_hostile_index_harmlessly(hostile_index, tmp_path, colour):
-    code, out, err = keqa("search", "oak", "-i", hostile_index, tmp_path=tmp_path, **colour)
+@pytest.mark.parametrize("command", [["search", "oak", "-i"], ["index", "info", "-q", "oak"]], ids=" ".join)
+def test_a_hostile_index_is_shown_harmlessly_and_is_the_same_in_json(hostile_index, tmp_path, command, colour):
+    code, out, err = keqa(*command, hostile_index, tmp_path=tmp_path, **colour)
     assert code == 0, err
     assert ("\x1b[" in out) is ("FORCE_COLOR" in colour)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
     assert not acting(plain)
-    assert "owned" in plain
-    assert "\N{SYMBOL FOR ESCAPE}" in plain
-    assert "\\u202e" in plain
+    assert all(one in plain for one in ("owned", "\N{SYMBOL FOR ESCAPE}", "\\u202e"))
     assert "[link=" in re.sub(r"\s", "", plain)
     assert "]0;owned\x07" not in err
-
-
-@pytest.mark.parametrize("command", ["search", "info"])
-def test_json_of_a_hostile_index_parses_to_the_same_text(hostile_index, tmp_path, command):
-    asked = {"search": ["search", "oak", "-i", hostile_index], "info": ["index", "info", hostile_index, "-q", "oak"]}
-    code, out, err = keqa(*asked[command], "--json", tmp_path=tmp_path)
-    assert code == 0, err
-    assert not acting(out + err)
+    if "info" in command:
+        assert "stranger \N{SYMBOL FOR ESCAPE}]0;owned" in plain
+    code, out, err = keqa(*command, hostile_index, "--json", tmp_path=tmp_path)
+    assert (code, acting(out + err)) == (0, set())
     reported = json.loads(out)
     assert reported["hits"][0]["title"] == f"Oak {EVIL}"
-    if command == "info":
-        assert reported["indexes"][0]["name"] == f"stranger {EVIL}"
-
-
-def test_index_info_shows_a_hostile_manifest_harmlessly(hostile_index, tmp_path):
-    code, out, err = keqa("index", "info", hostile_index, "-q", "oak", tmp_path=tmp_path)
-    assert code == 0, err
-    assert not acting(out + err)
-    assert "stranger \N{SYMBOL FOR ESCAPE}]0;owned" in out
+    assert reported.get("indexes", [{"name": f"stranger {EVIL}"}])[0]["name"] == f"stranger {EVIL}"
 
 
 def test_a_hostile_language_model_is_shown_harmlessly(hostile_index, tmp_path):

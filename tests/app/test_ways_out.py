@@ -55,15 +55,10 @@ def test_ask_says_it_first_with_what_was_looked_at(command, found, record):
 
 
 @EACH
-def test_quiet_prints_the_message_and_nothing_else(command, found, record):
+def test_quiet_prints_the_message_alone_and_json_the_record_with_its_sources(command, found, record):
     found(record)
     ended = command("ask", ASKED, "--quiet")
     assert (ended.code, ended.out) == (3, f"{record.answer}\n")
-
-
-@EACH
-def test_json_is_the_record_with_its_sources(command, found, record):
-    found(record)
     ended = command("ask", ASKED, "--json")
     told = json.loads(ended.out)
     assert ended.code == 3
@@ -187,10 +182,7 @@ def unhelped(server):
 def test_what_is_done_is_an_option_and_a_setting_of_a_file(command, unhelped, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ended = command("ask", ASKED)
-    assert (ended.code, ended.out.splitlines()[0]) == (
-        3,
-        f"Not in your documents: nothing was found on “{ASKED}”.",
-    )
+    assert (ended.code, ended.out.splitlines()[0]) == (3, f"Not in your documents: nothing was found on “{ASKED}”.")
     for guess in (["--unanswered", "guess"], []):
         ended = command("ask", ASKED, *guess)
         assert (ended.code, ended.out.splitlines()[0]) == (0, "Answer: guess 0 (a guess)")

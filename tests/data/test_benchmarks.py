@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from keqa import data
 from keqa.data import BENCHMARKS, ContextPassage, Example, SupportingFact, Triple, load
-from keqa.data.loading import LeftOut
+from keqa.data.loading import NotAsked
 from keqa.errors import InputError, MissingExtraError
 
 HAS = {"aliases", "choices", "decomposition", "quiz answers", "supporting facts", "triples", "context"}
-UNANSWERABLE = LeftOut("unanswerable")
+UNANSWERABLE = NotAsked("unanswerable")
 
 HOTPOT = {
     "_id": "h1",
@@ -260,7 +260,7 @@ RGB_EXAMPLE = Example(
             MLEC | {"subject": "Clinic"},
             Example("Clinic/Clinic_7", "哪种疾病？", ("戊",), "choice", tuple("甲乙丙丁戊")),
         ),
-        ("mlec", {**MLEC, "qimage": "8.png"}, LeftOut("with an image or table")),
+        ("mlec", {**MLEC, "qimage": "8.png"}, NotAsked("with an image or table")),
         ("squad", SQUAD_HUB, SQUAD_EXAMPLE),
         ("squad2", {**SQUAD_HUB, "answers": {"text": [], "answer_start": []}}, UNANSWERABLE),
         ("squad", {**SQUAD_HUB, "answers": [{"text": 42}], "id": 1, "context": ""}, None),
@@ -368,7 +368,7 @@ VALUES = LEAVES | OBJECTS | st.lists(LEAVES | OBJECTS | st.lists(LEAVES, max_siz
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=30))
 def test_any_record_is_an_example_or_left_out_or_an_input_error(name, record):
     with suppress(InputError):
-        assert isinstance(BENCHMARKS[name].convert(record), Example | LeftOut)
+        assert isinstance(BENCHMARKS[name].convert(record), Example | NotAsked)
 
 
 def test_the_benchmarks_of_the_papers_are_known():

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data import Example, load
-from keqa.data.loading import LeftOut, collect, read_records, sampled
-from keqa.data.rows import Row
+from keqa.data.loading import NotAsked, collect, read_records, sampled
+from keqa.data.rows import SourceRow
 from keqa.errors import InputError
 
 IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), unique=True, max_size=20)
@@ -22,14 +22,14 @@ def examples(ids):
 
 def convert(record):
     if "answer" not in record:
-        return LeftOut("unanswerable")
+        return NotAsked("unanswerable")
     if not record["answer"]:
         raise InputError("the answer is empty")
     return Example(record["id"], record["question"], (record["answer"],))
 
 
 def loaded_from(*values, **kwargs):
-    rows = [Row(None, number, value, "example") for number, value in enumerate(values, start=1)]
+    rows = [SourceRow(None, number, value, "example") for number, value in enumerate(values, start=1)]
     return collect(read_records(rows, convert), source="it", expected="an object", **kwargs)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from fixtures.findings import FINDINGS, NOTHING_FOUND
 
-from keqa.cli.run_table import figures, run_table
+from keqa.cli.running import figures, run_table
 from keqa.data.example import as_example
 from keqa.errors import NotInDocumentsError
 from keqa.evaluation.compare import Row

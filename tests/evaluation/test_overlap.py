@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keqa.cli.run_table import figures, run_table
+from keqa.cli.running import figures, run_table
 from keqa.errors import InputError
 from keqa.evaluation.compare import compare
 from keqa.evaluation.evaluate import evaluate

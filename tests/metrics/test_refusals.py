@@ -21,36 +21,19 @@ LISTS = yaml.safe_load((ROOT / "benchmarks" / "refusals.yaml").read_text("utf-8"
     "text",
     [
         "UNKNOWN",
-        "UNKNOWN.",
         "N/A",
         "Unbekannt",
         "Das weiß ich nicht.",
         "No consta en los documentos",
-        "Not specified in the context",
-        "dont know",
         "I'm sorry, but I don't have access to internal company data",
         "The passages do not mention the salary of Jonas Albrecht.",
-        "Les passages ne mentionnent pas le directeur.",
         "文中未提及。",
         # A guess that is marked as one, an offer and an elaboration give no answer.
         "I don't know, but perhaps Paris",
         "I don't know. Perhaps Paris.",
         "The context does not say. Please contact your HR department.",
         "No, I don't know.",
-        "There is no information about Bremen in the documents.",
-        "Es gibt keine Angaben zu Bremen in den Unterlagen.",
-        "Ich weiß nicht, wer Bremen leitet.",
-        "Je ne sais pas qui dirige le projet Bremen.",
-        "Le document ne précise pas la limite.",
-        "Los documentos no dicen quién dirige Bremen.",
         "Non lo so.",
-        "O texto não diz qual é o limite.",
-        "De documenten noemen geen limiet voor Bremen.",
-        "Dokumenty nie podają limitu.",
-        "В документах не указан лимит.",
-        "文档中没有关于不来梅的信息。",
-        "資料にはブレーメンの担当者が書かれていません。",
-        "لا تذكر الوثائق من يقود المشروع.",
     ],
 )
 def test_what_says_that_there_is_no_answer_is_a_refusal(text):
@@ -64,8 +47,6 @@ def test_what_says_that_there_is_no_answer_is_a_refusal(text):
         "None",
         "No",
         "Nothing",
-        "Nobody",
-        "Niemand",
         "The Unknown",
         "Unknown (2011 film)",
         "I Don't Know How She Does It",
@@ -74,42 +55,20 @@ def test_what_says_that_there_is_no_answer_is_a_refusal(text):
         "Paris. I'm not sure.",
         "I don't know. The capital is Paris.",
         "The passages do not name the builder. However, the annex says that Ida Holm built it in 1871.",
-        "Travel costs are not refunded without a receipt.",
         "It rained. 200 people work in Bremen.",
-        "Ask the information desk on the ground floor.",
         "The project was cancelled because no information was available to the board.",
         "I have no bananas",
         "No, not yet.",
-        "There is no upper limit.",
         "I know who leads Bremen: Ben Carl.",
-        "Das Projekt Bremen leitet Ben Carl.",
-        "Eine Nacht im Hotel in Bremen darf 150 Euro kosten.",
         "Nein, das ist nicht erlaubt.",
-        "Es gibt keine Obergrenze.",
         "Ich weiß, dass Ben es war.",
-        "Das Büro in Bremen hat keinen Aufzug.",
-        "Le contact pour Bremen est Ben Carl, au premier étage.",
-        "Il n'y a pas de plafond.",
         "Non, ce n'est pas autorisé.",
-        "Ben Carl dirige el proyecto de Bremen.",
         "No, todavía no.",
-        "No hay límite superior.",
-        "Il progetto Bremen è diretto da Ben Carl.",
         "No, non è permesso.",
-        "Não há limite máximo.",
-        "O contacto para Bremen é Ben Carl.",
-        "Er is geen maximum.",
         "Nee, dat mag niet.",
-        "Nie ma górnej granicy.",
-        "Projektem Brema kieruje Ben Carl.",
         "Нет, это не разрешено.",
-        "Проектом Бремен руководит Бен Карл.",
-        "没有上限。",
-        "不来梅项目由本·卡尔负责。",
-        "上限はありません。",
         "いいえ、許可されていません。",
         "لا، هذا غير مسموح.",
-        "يقود بن كارل مشروع بريمن.",
     ],
 )
 def test_what_gives_an_answer_is_none(text):
@@ -122,11 +81,14 @@ def test_what_is_an_option_or_gold_is_an_answer_whatever_it_says():
     assert exact_match("unknown.", ["Unknown"])
 
 
-def test_held_out_refusals_are_found():
+def test_held_out_refusals_are_found_and_answers_pass():
     held_out = [text for parts in LISTS.values() for text in parts["held_out"].splitlines()]
     assert len(held_out) >= 400
     assert len(LISTS) == 12
     assert sum(map(is_abstention, held_out)) / len(held_out) >= 0.97
+    answers = [text for parts in LISTS.values() for text in parts["held_out_answers"].splitlines()]
+    assert len(answers) >= 300
+    assert sum(map(is_abstention, answers)) / len(answers) <= 0.06
 
 
 def test_nothing_is_held_out_that_was_learned_from():

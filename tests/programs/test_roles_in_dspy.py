@@ -144,27 +144,28 @@ def test_a_parents_saved_state_names_no_server_model_or_key(servers, nesting, tm
 
 
 @pytest.mark.process
-def test_bootstrapping_a_nested_program_without_a_global_lm(servers, nesting, bootstrapped):
-    compiled = bootstrapped(nesting, [f"Who is it? {place}" for place in range(3)])
-    assert len(compiled.qa.summarizing.summarize.demos) == 2
-    servers.clear()
-    assert asked(compiled) == "Ann"
-    servers.check()
-
-
 @pytest.mark.parametrize(
     "optimizer",
     [
         lambda: dspy.LabeledFewShot(k=1),
+        lambda: dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=2, max_labeled_demos=0),
         lambda: dspy.BootstrapFewShotWithRandomSearch(
             metric=lambda *_: True, num_candidate_programs=1, max_labeled_demos=0, num_threads=1
         ),
+        lambda: dspy.SIMBA(metric=lambda *_: 1.0, bsize=2, num_candidates=2, max_steps=1, num_threads=1),
     ],
 )
-@pytest.mark.process
-def test_other_optimizers_of_demonstrations(servers, nesting, optimizer):
+def test_optimizers_leave_each_role_its_server(servers, lms, nesting, optimizer):
+    made = optimizer()
     train = [dspy.Example(question=f"Who is it? {place}", answer="Ann").with_inputs("question") for place in range(2)]
-    compiled = optimizer().compile(nesting, trainset=train)
+    if isinstance(made, dspy.SIMBA):
+        # It asks the language model of the settings for advice, and finds that of a program in the program alone.
+        with dspy.context(lm=lms.task):
+            compiled = made.compile(nesting.qa, trainset=train, seed=1)
+    else:
+        compiled = made.compile(nesting, trainset=train)
+    if isinstance(made, dspy.BootstrapFewShot):
+        assert len(compiled.qa.summarizing.summarize.demos) == 2
     servers.clear()
     assert asked(compiled) == "Ann"
     servers.check()
@@ -185,18 +186,6 @@ def test_several_attempts_leave_each_role_its_server(servers, lms, retriever):
     assert len(drawn) == 2
     servers.check()
     assert program.get_lm() is lms.task
-
-
-@pytest.mark.process
-def test_simba_draws_on_each_roles_server(servers, lms, retriever):
-    program = KEQA(retriever("text"), lms=lms, tries=2)
-    train = [dspy.Example(question=f"Who is it? {place}", answer="Ann").with_inputs("question") for place in range(2)]
-    simba = dspy.SIMBA(metric=lambda example, prediction: 1.0, bsize=2, num_candidates=2, max_steps=1, num_threads=1)
-    with dspy.context(lm=lms.task):
-        compiled = simba.compile(program, trainset=train, seed=1)
-    servers.clear()
-    assert asked(compiled) == "Ann"
-    servers.check()
 
 
 def test_the_task_with_several_language_models_has_no_one(unasked):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from fixtures.boundary import make_model
 
 from keqa.evaluation.run_file import iter_lines, read_header
 
@@ -76,28 +75,6 @@ def test_a_prompted_and_a_fine_tuned_model(keqa_command, folder):
     for name in ("kbm.json", "asked.json"):
         ended = keqa_command("boundary", "check", folder / name, collected, "--json")
         assert (ended.code, json.loads(ended.out)["quizzes"] > 0) == (0, True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["collect", "--out", "x"], "give either --questions"),
-        (["collect", "--testbed", "--split", "all", "--out", "x"], "train, dev and test, not 'all'"),
-        (["check", "model.json", "nowhere"], "nowhere is missing"),
-        (["train", "nowhere", "--out", "m.json"], "nowhere is missing"),
-        (["train", "nowhere", "--out", "."], "is a folder; name a file"),
-        (["check", "none.json", "nowhere"], "none.json is missing"),
-        (["check", "model.json", "nowhere", "--boundary-lm", "keqa/tiny"], "asked by a prompted boundary model"),
-        (["train", "nowhere", "--out", "m.json", "--training", "epochs=1"], "--training is none of --kind light"),
-        (["train", "nowhere", "--out", "m.json", "--kind", "prompted", "--soft-labels"], "none of --kind prompted"),
-        (["train", "nowhere", "--out", "m.json", "--kind", "finetuned", "--reads", "quiz"], "none of --kind finetuned"),
-    ],
-)
-def test_what_is_to_be_put_right(keqa_command, tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "model.json").write_text(json.dumps(make_model().written()))
-    ended = keqa_command("boundary", *arguments)
-    assert (ended.code, message in " ".join(ended.err.split())) == (2, True), ended.err
 
 
 def test_another_split_does_not_take_the_place_of_what_was_collected(keqa_command, tmp_path):

@@ -72,9 +72,3 @@ def test_an_interrupt_gives_up_the_question(chat, monkeypatch):
     ended = chat(QUESTION, QUESTION)
     assert ended.code == 0
     assert ended.err.count("given up") == 2
-
-
-def test_what_cannot_be_opened(keqa_command):
-    ended = keqa_command("chat", "--api-base", "http://127.0.0.1:1/v1")
-    assert ended.code == 2
-    assert "--api-base needs --lm" in ended.err

@@ -61,8 +61,12 @@ def test_a_folder_goes_before_the_user_and_variables_before_both(keqa_command, f
     assert shown(keqa_command)["lm"] == ("openai/here", "keqa.toml")
 
 
-def test_a_path_below_ones_own_folder(keqa_command, folder, monkeypatch):
+def test_harmless_settings_of_a_folder_are_used(keqa_command, folder, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
+    (folder / "keqa.toml").write_text('index = "my-index,other"\nprogram = "programs/mine"\n[ask]\ntries = 3\n')
+    rows = shown(keqa_command)
+    assert {rows[name][1] for name in ("index", "program", "[ask] tries")} == {"keqa.toml"}
+    # A path below one's own folder is no path of this one.
     (folder / "keqa.toml").write_text('index = "~/notes-index"\nprogram = "~ann/x"\n')
     assert shown(keqa_command)["index"] == ("/home/ann/notes-index", "keqa.toml (not trusted)")
     assert shown(keqa_command)["program"] == ("~ann/x", "keqa.toml (not trusted)")
@@ -163,12 +167,6 @@ def test_a_file_is_trusted_as_it_is_and_where_it_is(keqa_command, folder, tmp_pa
     (tmp_path / "elsewhere" / "keqa.toml").write_text('lm = "openai/here"\n')
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert shown(keqa_command)["lm"][1] == "keqa.toml (not trusted)"
-
-
-def test_harmless_settings_of_a_folder_are_used(keqa_command, folder):
-    (folder / "keqa.toml").write_text('index = "my-index,other"\nprogram = "programs/mine"\n[ask]\ntries = 3\n')
-    rows = shown(keqa_command)
-    assert {rows[name][1] for name in ("index", "program", "[ask] tries")} == {"keqa.toml"}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes of this kind")

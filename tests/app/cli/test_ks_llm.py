@@ -57,22 +57,3 @@ def test_rows_sweeps_and_documents_of_an_lm(keqa_command, served, questions, tmp
     assert "| KS-LLM" in (tmp_path / "out" / "tables" / "ks-llm-table1.md").read_text()
     # What is finished is not asked again.
     assert json.loads(keqa_command(*run, "--json").out) == found
-
-
-def test_options_of_the_one_preset_are_none_of_the_other(keqa_command, served, questions, tmp_path):
-    for arguments, message in [
-        (("ks-llm", "--dry-run"), "--dry-run is for keqa reproduce paper, not for ks-llm"),
-        (("ks-llm", "--no-reference", "--train", "x"), "--train, --no-reference is for keqa reproduce paper"),
-        (("ks-llm", "paper"), "the preset paper stands alone"),
-        (("ks-llm", "table1"), "the preset ks-llm stands alone"),
-        (("paper", "--similarity", "words"), "--similarity is for keqa reproduce ks-llm, not for paper"),
-        (("skills", "--similarity", "words"), "--similarity is for the preset ks-llm"),
-        (
-            ("ks-llm", *served, "--data", questions, "--documents", tmp_path, "--similarity", "words"),
-            "two.jsonl.jsonl is not there",
-        ),
-        (("ks-llm", *served, "--data", questions, "--similarity", "nothing/there"), "similarity=nothing/there"),
-    ]:
-        ended = keqa_command("reproduce", *arguments, "-o", tmp_path / "out")
-        assert (ended.code, message in " ".join(ended.err.split())) == (2, True), (arguments, ended.err)
-    assert "ks-llm: the KS-LLM paper's own experiments" in keqa_command("reproduce", "--list").out

@@ -1,31 +1,25 @@
 """Groups of options become options of a command, and the command is kept without secrets, addresses and folders."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from keqa.cli.compile import LearningOptions
+from keqa.cli.declare import argument, given, invocation, option, with_groups
 from keqa.cli.options import (
-    AsJson,
+    AS_JSON,
+    INDEX,
     EvaluationOptions,
-    Index,
     KeqaOptions,
     LanguageModels,
     MethodOptions,
-    Panel,
     PaperOptions,
     QuestionOptions,
     RunOptions,
-    argument,
-    given,
-    invocation,
-    option,
-    with_groups,
 )
-from keqa.errors import InputError
 
 app = typer.Typer()
 runner = CliRunner()
@@ -38,7 +32,7 @@ def ask(
     *,
     question: str = argument("QUESTION", "Any."),
     program: Path | None = option("A folder.", "-p"),
-    index: Index = None,
+    index: str | None = INDEX,
     models: LanguageModels,
     method: KeqaOptions,
 ) -> None:
@@ -50,11 +44,11 @@ def ask(
 def evaluate(
     *,
     methods: list[str] = argument("METHOD...", "Any."),
-    as_json: AsJson = False,
+    as_json: bool = AS_JSON,
     questions: QuestionOptions,
     run: RunOptions,
     options: MethodOptions,
-    models: Annotated[LanguageModels, Panel("Somewhere else")],
+    models: Annotated[LanguageModels, "Somewhere else"],
 ) -> None:
     seen.update(command=invocation(), flags=list(given(questions, run, options, models)))
 
@@ -80,18 +74,6 @@ def compile_command(
 @with_groups
 def reproduce(*, names: list[str] = argument("NAME...", "Any."), paper: PaperOptions) -> None:
     seen.update(command=invocation())
-
-
-@app.command()
-@with_groups
-def declare(
-    *,
-    out: Path = option("Where.", "-o", default=...),
-    whole: bool = option("All of it.", default=False),
-    source: Literal["lm", "index"] = option("Whence.", "--from", default="lm", shown="memory"),
-    count: int = option("How many.", default=3, min=1, rich_help_panel="Elsewhere"),
-) -> None:
-    seen.update(out=out, whole=whole, source=source, count=count)
 
 
 def run(*typed):
@@ -170,27 +152,9 @@ def test_a_command_is_called_with_its_groups():
     }
 
 
-def test_an_option_is_declared_by_the_default_of_an_argument():
-    assert run("declare", "-o", "x", "--whole", "--from", "index") == {
-        "out": Path("x"),
-        "whole": True,
-        "source": "index",
-        "count": 3,
-    }
-    for typed in (["--whole"], ["-o", "x", "--no-whole"], ["-o", "x", "--count", "0"], ["-o", "x", "--source", "lm"]):
-        assert runner.invoke(app, ["declare", *typed]).exit_code == 2
-    shown = " ".join(runner.invoke(app, ["declare", "--help"], env={"COLUMNS": "200"}).stdout.split())
-    assert "[required]" in shown
-    assert "[default: (memory)]" in shown
-    assert shown.index("--from") < shown.index("Elsewhere") < shown.index("--count")
-
-
-def test_the_options_that_were_given_are_named():
+def test_a_group_may_be_made_of_groups_and_the_options_that_were_given_are_named():
     typed = ("evaluate", "a.jsonl", "-o", "x", "-p", "one", "-p", "two", "--seed", "0", "--no-cache")
     assert run(*typed)["flags"] == ["--out", "--no-cache", "--program"]
-
-
-def test_a_group_may_be_made_of_groups():
     shown = run("compare", "--limit", "3", "--tries", "7", "--lm", "openai/m", "--risk", "0.2")
     options = shown["options"]
     found = (options.questions.limit, options.method.tries, options.models.lm, options.risk.risk, options.run.in_flight)
@@ -204,15 +168,3 @@ def test_a_group_stands_in_the_panel_that_the_command_names():
     assert shown.index("Somewhere else") < shown.index("--utility-lm")
     assert "Language models" not in shown
     assert "Language models" in runner.invoke(app, ["ask", "--help"]).stdout
-
-
-@pytest.mark.parametrize("threshold", ["much", "0", "1.5", "-1"])
-def test_a_threshold_that_is_no_share_is_refused(threshold):
-    with pytest.raises(InputError, match="--threshold must be a share above 0 and at most 1"):
-        KeqaOptions(threshold=threshold).settings()
-
-
-@pytest.mark.parametrize("role", ["", "consistency_", "utility_"])
-def test_an_address_needs_its_model(role):
-    with pytest.raises(InputError, match=f"--{role.replace('_', '-')}api-base needs --{role.replace('_', '-')}lm"):
-        LanguageModels(**{f"{role}api_base": "http://a"}).check()

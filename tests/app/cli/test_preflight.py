@@ -77,22 +77,3 @@ def test_a_run_stops_after_an_outage_and_resumes(keqa_command, own, tmp_path, mo
     assert healed.code == 0
     assert len(read_run(tmp_path / "closed-book.jsonl").lines) == 30
     assert read_run(tmp_path / "closed-book.jsonl").failed == []
-
-
-@pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_a_run_in_which_every_question_failed_ends_with_1(keqa_command, own, tmp_path, command):
-    with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as server:
-        lm = ("--lm", "openai/m", "--api-base", server.api_base)
-        ended = keqa_command(command, "closed-book", "-q", own, "--limit", 2, "--out", tmp_path, *lm)
-    assert ended.code == 1
-    assert "2" in ended.out
-
-
-@pytest.mark.parametrize("flag", ["--lm", "--consistency-lm", "--utility-lm", "--api-base", "--index"])
-@pytest.mark.parametrize("given", ["", " "])
-def test_an_option_that_is_empty_is_refused(keqa_command, own, tmp_path, flag, given):
-    run = ("--testbed", "--limit", 1, "--out", tmp_path)
-    own_questions = ("-q", own, "--out", tmp_path)
-    for command in (("ask", "Who?"), ("evaluate", "keqa", *(own_questions if flag == "--index" else run))):
-        ended = keqa_command(*command, flag, given, *(() if flag != "--api-base" else ("--lm", "openai/m")))
-        assert (ended.code, ended.err.strip()) == (2, f"keqa: {flag} is empty: give it a value, or leave it out")

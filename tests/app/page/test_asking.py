@@ -8,11 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fixtures.findings import EACH, GUESS, GUESSED, found
 from fixtures.serving import MARKUP, QUESTION
 from servers.openai_server import OpenAIServer
 
 from keqa.cli.serve import _about
 from keqa.programs.abstention import Abstention
+
+__all__ = ["found"]
 
 pytestmark = pytest.mark.server
 
@@ -34,7 +37,7 @@ def events_of(serving, **body):
 
 def ask(page, text):
     page.get_by_role("textbox", name="Question").fill(text)
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Ask", exact=True).click()
 
 
 def test_the_events_of_a_question(serving):
@@ -94,11 +97,14 @@ def test_the_page_is_open_and_questions_are_not(serve, server):
     assert server.count == 0
 
 
-def test_asking_in_a_browser(serving, open_page):
+def test_asking_in_a_browser_and_a_source_opens_at_its_passage(serving, server, open_page):
     page = open_page(serving.url + "/")
+    page.get_by_role("combobox", name="Kind of answer").select_option("choice")
+    page.get_by_role("textbox", name="Choices, one a line").fill("Flora Isvik\nIda Holm")
     ask(page, QUESTION)
     page.get_by_text("Flora Isvik").first.wait_for()
     assert page.locator(".answer-text").inner_text() == "Flora Isvik"
+    assert any("Ida Holm" in str(call.messages) for call in server.calls)
     quiz = page.get_by_role("region", name="Quiz 1")
     assert quiz.get_by_role("listitem").first.inner_text().split() == ["“Heidi", "Fenman”", "×4"]
     assert "known" in quiz.inner_text()
@@ -106,10 +112,22 @@ def test_asking_in_a_browser(serving, open_page):
     assert page.locator(".passage.kept .text").inner_text() == MARKUP
     assert page.locator("#main script").count() == 0
     assert page.get_by_role("status").inner_text() == "Answer: Flora Isvik"
+    passage = page.locator(".passage.kept")
+    passage.locator("summary").click()
+    assert not passage.locator(".text").is_visible()
+    page.get_by_role("button", name="Heidi Fenman").focus()
+    page.keyboard.press("Enter")
+    assert passage.locator(".text").is_visible()
+    assert passage.evaluate("one => one.contains(document.activeElement)")
+    assert page.locator(".opened").count() == 1
 
 
 def test_the_address_that_is_printed_has_the_token(serve, server, open_page):
-    serving = serve(server, token=TOKEN)
+    about = "Answers from my-index by openai/scripted"
+    serving = serve(server, token=TOKEN, about=about)
+    with serving.client as client:
+        assert client.get("/about").status_code == 401
+        assert about not in client.get("/").text
     page = open_page(f"{serving.url}/#token={TOKEN}")
     page.reload()
     ask(page, QUESTION)
@@ -120,20 +138,9 @@ def test_the_address_that_is_printed_has_the_token(serve, server, open_page):
     other.get_by_label("Token of this server").fill(TOKEN)
     other.get_by_role("button", name="Ask").click()
     other.get_by_text("Flora Isvik").first.wait_for()
-
-
-def test_a_source_opens_at_its_passage(serving, open_page):
-    page = open_page(serving.url + "/")
-    ask(page, QUESTION)
-    passage = page.locator(".passage.kept")
-    passage.wait_for()
-    passage.locator("summary").click()
-    assert not passage.locator(".text").is_visible()
-    page.get_by_role("button", name="Heidi Fenman").focus()
-    page.keyboard.press("Enter")
-    assert passage.locator(".text").is_visible()
-    assert passage.evaluate("one => one.contains(document.activeElement)")
-    assert page.locator(".opened").count() == 1
+    other.get_by_text(about).wait_for()
+    assert TOKEN not in other.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
+    open_page(serve(server, about=about).url + "/").get_by_text(about).wait_for()
 
 
 def test_quizzes_appear_as_they_settle(serve, server, open_page):
@@ -221,22 +228,6 @@ def test_a_reload_keeps_the_conversation_and_a_new_one_forgets_it(serving, serve
     assert page.get_by_role("button", name="Ask").is_enabled()
 
 
-def test_the_page_says_what_answers_to_those_who_may_ask(serve, server, open_page):
-    about = "Answers from my-index by openai/scripted"
-    page = open_page(serve(server, about=about).url + "/")
-    page.get_by_text(about).wait_for()
-    secured = serve(server, about=about, token=TOKEN)
-    with secured.client as client:
-        assert client.get("/about").status_code == 401
-        assert about not in client.get("/").text
-    page = open_page(secured.url + "/")
-    ask(page, QUESTION)
-    page.get_by_role("textbox", name="Token of this server").fill(TOKEN)
-    page.get_by_role("button", name="Ask").click()
-    page.get_by_text(about).wait_for()
-    assert TOKEN not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
-
-
 @pytest.mark.parametrize(
     ("index", "models", "program", "said"),
     [
@@ -267,18 +258,36 @@ def test_stopping_frees_the_place(serve, slow, open_page):
     assert serving.metric("keqa_questions_total", outcome="cancelled") == 1
 
 
-def test_the_page_asks_for_the_token(serve, server, open_page):
-    page = open_page(serve(server, token=TOKEN).url + "/")
-    ask(page, QUESTION)
-    page.get_by_role("textbox", name="Token of this server").fill(TOKEN)
-    page.get_by_role("button", name="Ask").click()
-    page.locator(".answer-text").wait_for()
+ASKED = "What does the mayor of Carmouth earn?"
+KINDS = {
+    "nothing found": "Nothing was found",
+    "nothing supports an answer": "Nothing that was read carries an answer",
+    "sources contradict each other": "The sources contradict each other",
+}
 
 
-def test_a_choice(serving, server, open_page):
-    page = open_page(serving.url + "/")
-    page.get_by_role("combobox", name="Kind of answer").select_option("choice")
-    page.get_by_role("textbox", name="Choices, one a line").fill("Flora Isvik\nIda Holm")
-    ask(page, QUESTION)
-    page.locator(".answer-text").wait_for()
-    assert any("Ida Holm" in str(call.messages) for call in server.calls)
+@EACH
+def test_the_page_shows_it_calmly_and_the_guess_on_demand(serve, server, found, record, open_page):
+    found(record)
+    page = open_page(serve(server).url + "/")
+    ask(page, ASKED)
+    card = page.locator(".card.finding")
+    assert card.locator(".answer-text").inner_text() == record.answer
+    assert page.locator("#state").inner_text() == record.answer
+    for part in (KINDS[record.unanswered.kind], "What is known", "Town hall"):
+        assert part in card.inner_text()
+    missing = record.unanswered.missing[0]
+    assert card.locator(".missing li").all_inner_texts() == [*missing.answers, *missing.read]
+    assert card.locator(".bad, .good .answer-text").count() == 0
+    guess = page.get_by_text(GUESS)
+    assert not guess.is_visible()
+    page.get_by_text("What it would have guessed").click()
+    assert guess.is_visible()
+
+
+def test_a_guess_is_marked(serve, server, found, open_page):
+    found(GUESSED)
+    page = open_page(serve(server).url + "/")
+    ask(page, ASKED)
+    assert page.locator(".answer-text").inner_text() == f"{GUESS} (a guess)"
+    assert page.locator("#state").inner_text() == f"Answer: {GUESS} (a guess)"

@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from keqa.page.document import document, document_parts
-from keqa.page.story import story_page
+from keqa.page.document import document, document_parts, story_page
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 
 EVIL = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> ]]> \u2028 \ud800 &amp; &lt;"

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pytest
+from starlette.testclient import TestClient
 
 from keqa.errors import InputError
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
-from keqa.page.runs import FAILED, PARTLY, RIGHT, WRONG, Runs
+from keqa.page.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
 from keqa.programs.records import CallCost, Cost, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.server.serving import listen, server
 
 TOKEN = "a-token-of-thirty-characters-0"
 EVIL = "<img src=x onerror=alert(1)></script>"
 
 
-def header(label, ids, **further):
-    return RunHeader(
-        **{
-            "method": "keqa",
-            "label": label,
-            "dataset": "d",
-            "ids": ids,
-            "configuration": RunSettings(),
-            "fingerprint": "f",
-            **further,
-        }
-    )
+def header(label, ids, dataset="d"):
+    about = {"method": "keqa", "fingerprint": "f", "configuration": RunSettings()}
+    return RunHeader(label=label, ids=ids, dataset=dataset, **about)
 
 
 def line(number, answer="Ann", em=1.0, f1=1.0, text="A passage.", **further):
@@ -79,9 +71,6 @@ def folder(tmp_path):
 @pytest.fixture
 def viewed(open_page):
     """Opens runs in a browser, as `keqa view` serves them."""
-    from keqa.server.run_view import LIMITS, run_view
-    from keqa.server.serving import listen, server
-
     stops = []
 
     def view(runs):
@@ -140,13 +129,6 @@ def test_questions_of_two_data_sets_are_two(tmp_path):
     found = Runs([tmp_path])
     assert len(found) == 2
     assert [run["label"].rpartition("/")[2] for run in found.overview()["runs"]] == ["a", "b"]
-
-
-def test_what_is_no_run(tmp_path, keqa_command):
-    for path, why in ((tmp_path, "no run file in"), (tmp_path / "missing.jsonl", "missing")):
-        ended = keqa_command("view", path)
-        assert ended.code == 2
-        assert why in ended.err
 
 
 @pytest.mark.server
@@ -237,10 +219,6 @@ def test_a_file_of_its_own(large, tmp_path, keqa_command, open_page):
     assert page.locator("#stories .passage .text").first.inner_text() == "A passage."
 
 
-def test_the_overview_of_runs_is_json(folder):
-    assert json.loads(json.dumps(Runs([folder]).overview()))["questions"][0][1] == "Who is 0?"
-
-
 def test_on_a_telephone_no_table_is_cut_and_no_number_broken(folder, tmp_path, open_page):
     file = tmp_path / "view.html"
     file.write_text("".join(Runs([folder]).page()))
@@ -252,3 +230,30 @@ def test_on_a_telephone_no_table_is_cut_and_no_number_broken(folder, tmp_path, o
     assert page.evaluate(cut) == 0
     heights = "[...document.querySelectorAll('td.number')].filter((one) => one.offsetHeight > 30).length"
     assert page.evaluate(heights) == 0
+
+
+def asked(folder, token=None):
+    return TestClient(run_view(Runs([folder]), token), base_url="http://127.0.0.1:8322")
+
+
+def test_the_server_gives_the_page_the_list_and_a_story(folder):
+    client = asked(folder)
+    assert "connect-src 'self'" in client.get("/").headers["content-security-policy"]
+    assert client.get("/runs.json").json()["questions"][0][1] == "Who is 0?"
+    assert client.get("/story?run=0&question=0").json()["record"]["answer"] == "Ann"
+    for query in ("", "?run=0", "?run=0&question=99", "?run=x&question=0", "?run=-1&question=0"):
+        assert client.get(f"/story{query}").status_code == 404
+    (folder / "keqa.jsonl").write_text("something else")
+    changed = client.get("/story?run=0&question=0")
+    assert (changed.status_code, "has changed since" in changed.json()["error"]["message"]) == (409, True)
+
+
+def test_who_may_not_read_runs(folder):
+    client = asked(folder, TOKEN)
+    assert [client.get(path).status_code for path in ("/", "/runs.json", "/story")] == [200, 401, 401]
+    known = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.get("/runs.json", headers=known).status_code == 200
+    assert client.get("/runs.json", headers={**known, "Host": "evil.example"}).status_code == 421
+    assert client.get("/runs.json", headers={**known, "Origin": "http://evil.example"}).status_code == 403
+    assert client.get("/../keqa.jsonl", headers=known).status_code == 404
+    assert (client.post("/runs.json", headers=known)).status_code == 405

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from keqa.page.document import document
-from keqa.page.story import story_page, write_page
+from keqa.page.document import document, story_page
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,
@@ -155,12 +154,3 @@ def test_ask_writes_the_page(keqa_command, server, own_index, tmp_path, open_pag
     assert ended.code == 0, ended.err
     assert file.stat().st_size < 300_000
     assert open_page(file.as_uri()).locator(".answer-text").inner_text() == "Flora Isvik"
-    before = server.count
-    ended = keqa_command("ask", question, *served, "--html", tmp_path / "missing" / "story.html")
-    assert (ended.code, server.count) == (2, before)
-    assert "there is no folder" in ended.err
-
-
-def test_a_page_that_cannot_be_written(tmp_path):
-    with pytest.raises(Exception, match="cannot be written"):
-        write_page(tmp_path, [story_page(RECORD)])

@@ -10,7 +10,7 @@ import pytest
 from fixtures.serving import MARKUP, QUESTION, until
 from servers.openai_server import HTTPFault, OpenAIServer
 
-from keqa.server.limits import Limits
+from keqa.server.limits import ServerLimits
 
 pytestmark = pytest.mark.server
 
@@ -73,32 +73,21 @@ def test_a_stream_is_events_and_says_that_it_is_alive(serving, server, monkeypat
     assert all(one["choices"] for one in data)
 
 
-def test_the_last_message_of_the_user_is_the_question(serving, server):
+def test_the_last_message_of_the_user_is_the_question_and_those_before_it_make_it_stand_alone(client, server):
     earlier = [
         {"role": "system", "content": "You are a pirate."},
-        {"role": "user", "content": "Who governs Quinmouth?"},
-        {"role": "assistant", "content": "Nobody."},
-        {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
-    ]
-    assert serving.chat(messages=earlier).json()["choices"][0]["message"]["content"] == "Flora Isvik"
-    first, *others = [str(call.messages) for call in server.calls]
-    # The conversation before it makes it stand alone, and what else was said is not read.
-    assert "Who governs Quinmouth? Nobody." in first
-    assert not any("Quinmouth" in messages for messages in others)
-    assert not any("pirate" in messages for messages in [first, *others])
-
-
-def test_a_follow_up_is_asked_so_that_it_stands_alone(client, server):
-    earlier = [
         {"role": "user", "content": [{"type": "text", "text": "What is Carmouth?"}]},
-        {"role": "assistant", "content": "A harbour"},
+        {"role": "assistant", "content": "A quiet town"},
         {"role": "user", "content": ""},
-        {"role": "user", "content": "To whom is the mayor married?"},
+        {"role": "user", "content": [{"type": "text", "text": "To whom is the mayor married?"}]},
     ]
     completion = client.chat.completions.create(model="keqa", messages=earlier)
     assert completion.choices[0].message.content == "Flora Isvik"
-    assert "What is Carmouth? A harbour" in str(server.calls[0].messages)
-    assert "To whom is the mayor of Carmouth married?" in str(server.calls[1].messages)
+    first, second, *others = [str(call.messages) for call in server.calls]
+    assert "What is Carmouth? A quiet town" in first
+    assert "To whom is the mayor of Carmouth married?" in second
+    assert not any("quiet" in messages for messages in [second, *others])
+    assert not any("pirate" in messages for messages in [first, second, *others])
 
 
 def test_the_model_is_listed(client):
@@ -143,12 +132,6 @@ def test_a_body_that_is_no_request(serving, body):
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_a_choice(serving, server):
-    answer = serving.chat(answer_type="choice", choices=["Flora Isvik", "Ida Holm"])
-    assert answer.json()["choices"][0]["message"]["content"] == "Flora Isvik"
-    assert any("Ida Holm" in str(call.messages) for call in server.calls)
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_question_without_an_answer_is_an_error(serve, stream):
     with OpenAIServer(lambda messages, n, body: ["no form at all"] * n) as lm:
@@ -191,7 +174,7 @@ def test_a_fault_says_nothing_to_whoever_asks(serving, monkeypatch, caplog):
 
 
 def test_twenty_users_at_once(serve, server):
-    serving = serve(server, limits=Limits(in_flight=4, rate=0))
+    serving = serve(server, limits=ServerLimits(in_flight=4, rate=0))
     with ThreadPoolExecutor(20) as pool:
         found = list(pool.map(lambda _: serving.chat(), range(20)))
     assert [answer.status_code for answer in found] == [200] * 20

@@ -11,10 +11,10 @@ import keqa
 from keqa.errors import InputError
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers.watching import WatchedRetriever
-from keqa.server import watching
+from keqa.server import documents as watching
 from keqa.server.answers import Answers
-from keqa.server.limits import Limits
-from keqa.server.watching import FolderSync, in_step
+from keqa.server.documents import FolderSync, in_step
+from keqa.server.limits import ServerLimits
 
 
 class Searches:
@@ -46,7 +46,7 @@ def index(tmp_path):
 async def test_a_question_in_work_keeps_its_state_and_the_next_sees_the_new_one(index):
     retriever = WatchedRetriever(index, keqa.open_index(index))
     program = Searches(retriever)
-    answers = Answers(program, retriever, [], Limits())
+    answers = Answers(program, retriever, [], ServerLimits())
     program.may_go_on.clear()
     asking = asyncio.create_task(answers.ask(answers.check("oak")))
     while not program.waits.is_set():
@@ -60,7 +60,7 @@ async def test_a_question_in_work_keeps_its_state_and_the_next_sees_the_new_one(
 
 async def test_an_index_that_is_broken_meanwhile_is_logged_and_the_state_of_before_answers(index, caplog):
     retriever = WatchedRetriever(index, keqa.open_index(index))
-    answers = Answers(Searches(retriever), retriever, [], Limits())
+    answers = Answers(Searches(retriever), retriever, [], ServerLimits())
     next(index.glob("data/manifest-*.json")).write_text("secret")
     with caplog.at_level(logging.ERROR, "keqa.server"):
         assert len(await answers.search("oak", 10)) == 1

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from keqa.cli.run_table import figures as as_json
-from keqa.cli.run_table import run_table
+from keqa.cli.running import figures as as_json
+from keqa.cli.running import run_table
 from keqa.evaluation.gold_quizzes import known_on_testbed
 from keqa.evaluation.records import Run, RunSettings
 from keqa.evaluation.reports import entries_of, figures, read_brief, table, tables, write

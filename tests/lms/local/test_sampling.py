@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.lms.local.sampling import Settings, draw
+from keqa.lms.local.sampling import DrawSettings, draw
 
 pytestmark = pytest.mark.model
 
@@ -12,17 +12,17 @@ LOGITS = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]))
 
 @pytest.mark.parametrize(("uniform", "token"), [(0.0, 0), (0.49, 0), (0.51, 1), (0.79, 1), (0.81, 2), (0.999999, 2)])
 def test_the_uniform_number_picks_by_cumulative_probability(uniform: float, token: int) -> None:
-    assert draw(LOGITS[:1], [Settings(temperature=1.0)], [uniform]).tolist() == [token]
+    assert draw(LOGITS[:1], [DrawSettings(temperature=1.0)], [uniform]).tolist() == [token]
 
 
 def test_rows_keep_their_own_settings() -> None:
     rows = LOGITS[:1].repeat(5, 1)
     own = [
-        Settings(),
-        Settings(temperature=1.0),
-        Settings(temperature=1.0, top_k=1),
-        Settings(temperature=1.0, top_p=0.6),
-        Settings(temperature=0.01),
+        DrawSettings(),
+        DrawSettings(temperature=1.0),
+        DrawSettings(temperature=1.0, top_k=1),
+        DrawSettings(temperature=1.0, top_p=0.6),
+        DrawSettings(temperature=0.01),
     ]
     assert draw(rows, own, [0.99] * 5).tolist() == [0, 2, 0, 1, 0]
 
@@ -39,11 +39,13 @@ def test_a_row_draws_the_same_alone_and_in_company(
     logits: list[float], uniform: float, temperature: float, top_p: float, top_k: int
 ) -> None:
     row = torch.tensor([logits], dtype=torch.float32)
-    own = Settings(temperature=temperature, top_p=top_p, top_k=top_k)
+    own = DrawSettings(temperature=temperature, top_p=top_p, top_k=top_k)
     others = torch.randn(3, len(logits), generator=torch.Generator().manual_seed(1))
     alone = draw(row, [own], [uniform]).item()
     company = draw(
-        torch.cat([others, row]), [Settings(), Settings(1.0), Settings(0.5, top_k=2), own], [0, 0.3, 0.9, uniform]
+        torch.cat([others, row]),
+        [DrawSettings(), DrawSettings(1.0), DrawSettings(0.5, top_k=2), own],
+        [0, 0.3, 0.9, uniform],
     )[-1].item()
     assert alone == company
     assert 0 <= alone < len(logits)

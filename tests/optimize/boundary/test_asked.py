@@ -16,7 +16,7 @@ from fixtures.assessing import assessing, said
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
-from keqa.lms.local.training import Conversation, Trained, TrainingOptions
+from keqa.lms.local.training import Conversation, FineTuned, TrainingOptions
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, asked, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
@@ -176,10 +176,10 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     monkeypatch.setattr(judging_by_weights, "_opened", {str(folder): lm}.__getitem__)
     seen: dict[str, Any] = {}
 
-    def fine_tune(model: str, shown: Any, place: Any, options: Any, *, progress: Any) -> Trained:
+    def fine_tune(model: str, shown: Any, place: Any, options: Any, *, progress: Any) -> FineTuned:
         progress(1, 3, 0.5)
         seen.update(model=model, shown=shown, place=place, options=options)
-        return Trained(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
+        return FineTuned(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
 
     monkeypatch.setattr(asked, "fine_tune", fine_tune)
 

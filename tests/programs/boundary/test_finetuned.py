@@ -13,7 +13,7 @@ from fixtures.assessing import assessing, logprobs, said
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.lms.local.weights import fingerprint
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, files, read_model
+from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, read_model
 from keqa.programs.boundary import asked as module
 from keqa.programs.boundary.asked import MASTERY, _probability
 from keqa.programs.calls.session import CallLimiter, Session, within
@@ -237,20 +237,4 @@ def test_a_file_that_cannot_be_used_is_refused_by_its_name(weights: Path, change
     file = weights.parent / "boundary.json"
     file.write_text(json.dumps({**FinetunedModel(weights="w").written(), "lm": weights.name, **change}))
     with pytest.raises(ConfigurationError, match=message):
-        read_model(file)
-
-
-def test_a_file_that_is_no_json_is_refused_by_its_name(tmp_path: Path) -> None:
-    (tmp_path / "boundary.json").write_text("{")
-    with pytest.raises(ConfigurationError, match=r"boundary\.json"):
-        read_model(tmp_path / "boundary.json")
-
-
-def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "boundary.json"
-    file.write_text(json.dumps(FinetunedModel(weights="w").written()))
-    monkeypatch.setattr(files, "_LARGEST_FILE", file.stat().st_size)
-    assert read_model(file) == FinetunedModel(weights="w")
-    monkeypatch.setattr(files, "_LARGEST_FILE", file.stat().st_size - 1)
-    with pytest.raises(ConfigurationError, match=r"boundary\.json has more than \d+ bytes, the most that is read"):
         read_model(file)

@@ -1,4 +1,4 @@
-"""The light boundary model: what it says, and that its file holds nothing but bounded numbers."""
+"""The light boundary model: what it sees and says, and that its file holds nothing but bounded numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,92 @@ import re
 import numpy as np
 import pytest
 from fixtures.boundary import make_model
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.programs.boundary import BoundaryError, read_model
 from keqa.programs.boundary.files import model_from
-from keqa.programs.boundary.light import LightModel, Regression, Signal
+from keqa.programs.boundary.light import (
+    LightModel,
+    Regression,
+    Signal,
+    certainty,
+    consistency,
+    masked,
+    signal_values,
+)
 from keqa.programs.boundary.model import root_digest
 from keqa.programs.draws import Draws
+
+FOUR = Draws.of(("Oslo", "oslo.", "Bergen", None), (0.8, 0.4, 0.2, None), (0.9, None, 0.2, None))
+
+
+def logistic(odds):
+    return pytest.approx(1 / (1 + math.exp(-odds)))
+
+
+@pytest.mark.parametrize(
+    ("quiz", "shape"),
+    [
+        ("Who governs Marton?", "who governs <name>?"),
+        ("To whom is Ann Lee O'Neil married?", "to whom is <name> married?"),
+        ("When did St. Marton win in 1994 and 2001?", "when did <name>. <name> win in <number> and <number>?"),
+    ],
+)
+def test_names_and_numbers_are_masked(quiz, shape):
+    assert masked(quiz) == shape
+
+
+def test_the_signals_of_a_draft_which_is_the_first_draw_alone():
+    draws = Draws.of(("Oslo", "Bergen"), (0.5, 0.1), (0.25, 0.1))
+    texts = {"abstained": 0.0, "length": math.log(2)}
+    likely = {"probability": 0.5, "log probability": math.log(0.501), "first token": 0.25}
+    found = signal_values("draft", draws, True)
+    assert found == pytest.approx(texts | likely | {"log first token": math.log(0.251)})
+    assert signal_values("draft", draws, False) == pytest.approx(texts)
+    assert signal_values("quiz", draws, False) == {}
+
+
+def test_the_signals_of_draws_which_are_compared_by_their_exact_answers():
+    entropy = math.log(2) * 1.5
+    plain = {
+        "consistency": 0.5,
+        # The abstention agrees with nothing: three types of answers, of four draws.
+        "certainty by types": 1 - entropy / math.log(3),
+        "certainty by samples": 1 - entropy / math.log(4),
+        # One of six pairs says the same.
+        "lexical similarity": 1 / 6,
+        "abstained": 0.25,
+    }
+    # Where only the first token's probability is missing, that of the answer stands in.
+    likely = {"probability": 0.35, "log probability": math.log(0.351), "first token": (0.9 + 0.4 + 0.2) / 4}
+    assert signal_values("draws", FOUR, True) == pytest.approx(plain | likely)
+    assert signal_values("draws", FOUR, False) == pytest.approx(plain)
+    assert (consistency(FOUR), certainty(FOUR)) == (0.5, pytest.approx(0.25))
+
+
+@pytest.mark.parametrize("answers", [(), (None,)])
+def test_what_is_no_answer_is_no_likely_one(answers):
+    least = {"probability": 0.0, "log probability": math.log(0.001), "first token": 0.0}
+    draws = Draws.of(answers, (1.0,) * len(answers), (1.0,) * len(answers))
+    found = signal_values("draft", draws, True)
+    assert found == pytest.approx(least | {"abstained": 1.0, "length": 0.0, "log first token": math.log(0.001)})
+    of_draws = signal_values("draws", draws, True)
+    assert {name: of_draws[name] for name in least} == pytest.approx(least)
+    assert (of_draws["consistency"], of_draws["abstained"], certainty(draws)) == (0.0, len(answers), len(answers))
+
+
+@given(
+    st.sampled_from(["quiz", "draft", "draws"]),
+    st.lists(st.tuples(st.none() | st.text(max_size=8), st.none() | st.floats(0, 1)), max_size=6),
+    st.booleans(),
+)
+def test_the_names_of_signals_do_not_depend_on_the_draws(reads, draws, probabilities):
+    made = Draws.of([text for text, _ in draws], [one for _, one in draws])
+    values = signal_values(reads, made, probabilities)
+    assert list(values) == list(signal_values(reads, Draws.of((None,), (None,)), probabilities))
+    assert all(-10 < value < 10 for value in values.values())
 
 
 @pytest.mark.parametrize(("a", "b", "odds"), [(2.0, -1.0, 1.0), (6.0, -1.0, 7.0), (2.0, 0.0, -3.0)])
@@ -27,19 +106,22 @@ def test_a_probability_is_the_calibrated_score_of_signals_and_words(a, b, odds):
         slope=2.0,
         offset=-1.0,
     )
-    found = head.probability({"a": a, "b": b, "another": 9.0}, np.array([1.0, 0.25]))
-    assert found == pytest.approx(1 / (1 + math.exp(-odds)))
+    assert head.probability({"a": a, "b": b, "another": 9.0}, np.array([1.0, 0.25])) == logistic(odds)
 
 
 @pytest.mark.parametrize(("offset", "least"), [(-1e6, 0.0), (-701, 0.0), (-700, 0.0), (-699, 1e-304), (1e6, 1.0)])
 def test_a_score_may_be_of_any_size(offset, least):
-    head = Regression(bias=0.0, signals={}, words=[], slope=1.0, offset=offset)
-    assert head.probability({}, np.array([])) == pytest.approx(least, abs=0 if least == 0 else 1e-303)
-    assert (head.probability({}, np.array([])) == 0) == (least == 0)
+    found = Regression(bias=0.0, signals={}, words=[], slope=1.0, offset=offset).probability({}, np.array([]))
+    assert found == pytest.approx(least, abs=0 if least == 0 else 1e-303)
+    assert (found == 0) == (least == 0)
 
 
 @pytest.mark.parametrize("reads", ["draft", "draws"])
 def test_each_aspect_has_weights_of_its_own_with_probabilities_and_without(reads):
+    def made(heads):
+        model = make_model(reads)
+        return LightModel(reads=reads, embedder=model.embedder, heads=heads)
+
     def says(offset):
         written = make_model(reads).written()["heads"]["mastery"]
         return {
@@ -47,35 +129,31 @@ def test_each_aspect_has_weights_of_its_own_with_probabilities_and_without(reads
             for variant, head in written.items()
         }
 
-    model = LightModel(**{**fields(make_model(reads)), "heads": {"mastery": says(1.0), "certainty": says(3.0)}})
-    for signals, odds in ((Draws.of(("Bo", None), (0.5, None), (0.5, None)), (1, 3)), (Draws.of(("Bo",)), (2, 4))):
-        judged = model.judge("Who?", signals, "What passages say is not read.")
-        assert (judged.mastery, judged.certainty) == tuple(pytest.approx(1 / (1 + math.exp(-one))) for one in odds)
+    model = made({"mastery": says(1.0), "certainty": says(3.0)})
+    for draws, odds in ((Draws.of(("Bo", None), (0.5, None), (0.5, None)), (1, 3)), (Draws.of(("Bo",)), (2, 4))):
+        judged = model.judge("Who?", draws, "What passages say is not read.")
+        assert (judged.mastery, judged.certainty) == tuple(map(logistic, odds))
     # What was trained without them reads none, whatever is drawn.
     written = model.written()["heads"]
     plain = {aspect: {"texts": head["texts"]} for aspect, head in written.items()}
     assert model.uses_probabilities
-    for heads in (plain, {**plain, "mastery": written["mastery"]}):
-        other = LightModel(**{**fields(model), "heads": heads})
+    for other in (made(plain), made({**plain, "mastery": written["mastery"]})):
         assert not other.uses_probabilities
-        assert other.judge("Who?", Draws.of(("Bo",), (0.5,), (0.5,))).mastery == pytest.approx(1 / (1 + math.exp(-2)))
+        assert other.judge("Who?", Draws.of(("Bo",), (0.5,), (0.5,))).mastery == logistic(2)
 
 
-def fields(model):
-    return {name: getattr(model, name) for name in ("reads", "embedder", "roots", "about")}
-
-
-def test_a_likely_draft_is_known():
-    model = make_model()
-    likely, unlikely = (model.judge("Who?", Draws.of(("Bo",), (p,), (p,))).mastery for p in (1.0, 0.0))
-    assert (likely, unlikely) == (pytest.approx(1 / (1 + math.exp(-3))), pytest.approx(1 / (1 + math.exp(2))))
-    # Further draws are not read.
-    assert model.judge("Who?", Draws.of(("Bo", "Al"), (1.0, 0.1), (1.0, 0.1))).mastery == likely
-
-
-def test_without_probabilities_the_texts_are_judged():
-    judged = make_model().judge("Who?", Draws.of(("Bo",)))
-    assert judged.mastery == pytest.approx(1 / (1 + math.exp(2 - math.log(2))))
+@pytest.mark.parametrize(
+    ("draws", "odds"),
+    [
+        (Draws.of(("Bo",), (1.0,), (1.0,)), 3),
+        (Draws.of(("Bo",), (0.0,), (0.0,)), -2),
+        # Further draws are not read; without probabilities the texts are.
+        (Draws.of(("Bo", "Al"), (1.0, 0.1), (1.0, 0.1)), 3),
+        (Draws.of(("Bo",)), math.log(2) - 2),
+    ],
+)
+def test_a_likely_draft_is_known(draws, odds):
+    assert make_model().judge("Who?", draws).mastery == logistic(odds)
 
 
 def test_a_model_that_reads_the_quiz_reads_its_kind():
@@ -85,18 +163,13 @@ def test_a_model_that_reads_the_quiz_reads_its_kind():
     assert kinds[0] > 0.9 > 0.5 > kinds[1]
 
 
-@pytest.mark.parametrize("reads", ["draft", "draws"])
-def test_a_model_that_reads_draws_cannot_judge_without(reads):
-    with pytest.raises(BoundaryError, match=f"reads {reads}, and nothing was drawn"):
-        make_model(reads).judge("Who?", Draws())
-
-
-def test_weights_of_another_length_are_no_judgement():
+def test_where_it_cannot_judge(monkeypatch):
+    for reads in ("draft", "draws"):
+        with pytest.raises(BoundaryError, match=f"reads {reads}, and nothing was drawn"):
+            make_model(reads).judge("Who?", Draws())
     with pytest.raises(BoundaryError, match="has 64 places, the model weights for 3"):
         make_model(words=[0.0] * 3).judge("Who?", Draws.of(("Bo",)))
 
-
-def test_an_embedder_that_fails_is_no_judgement(monkeypatch):
     def fails(self, texts):
         raise RuntimeError("out of memory")
 
@@ -111,18 +184,10 @@ def test_a_file_there_and_back(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(model.written()))
     again = read_model(tmp_path / "model.json")
     assert again == model
-    assert again.spec() == model.spec() == make_model().spec()
-    assert again.spec() != make_model("draws").spec()
+    assert again.spec() == model.spec() == make_model().spec() != make_model("draws").spec()
     assert again.spec().keys() == {"kind", "reads", "weights"}
     assert re.fullmatch("[0-9a-f]{20}", again.spec()["weights"])
     assert "words" not in repr(model)
-
-
-def change(value, path, new):
-    *parts, last = path.split("/")
-    for part in parts:
-        value = value[part]
-    value[last] = new
 
 
 @pytest.mark.parametrize(
@@ -148,7 +213,11 @@ def change(value, path, new):
 )
 def test_what_a_file_may_not_hold(path, new, message):
     value = make_model().written()
-    change(value, path, new)
+    inner = value
+    *parts, last = path.split("/")
+    for part in parts:
+        inner = inner[part]
+    inner[last] = new
     with pytest.raises(ConfigurationError, match=message):
         model_from(value, "m.json")
 
@@ -156,15 +225,15 @@ def test_what_a_file_may_not_hold(path, new, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (None, "is missing"),
         ("[]", "is no boundary model"),
-        ("{", "cannot be read"),
+        ("{", r"m\.json.* cannot be read"),
         ('{"format": "keqa-boundary", "version": NaN}', "NaN is not a number"),
         (" " * ((8 << 20) + 1), "more than 8,388,608 bytes"),
     ],
 )
 def test_files_that_are_none(tmp_path, content, message):
-    (tmp_path / "m.json").write_text(content)
+    if content is not None:
+        (tmp_path / "m.json").write_text(content)
     with pytest.raises(ConfigurationError, match=message):
         read_model(tmp_path / "m.json")
-    with pytest.raises(ConfigurationError, match="is missing"):
-        read_model(tmp_path / "none.json")

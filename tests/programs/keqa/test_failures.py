@@ -9,6 +9,17 @@ from fixtures.director_of_up import QUESTION, World, causes
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.programs import KEQA, UnansweredError
 
+DOWN = ServerError("down")
+
+
+def failed(ask, *asked, match=None, **settings):
+    """The record of a question that has no answer."""
+    with pytest.raises(UnansweredError, match=match) as caught:
+        ask(*asked, **settings)
+    record = caught.value.record
+    assert (record.answer, record.answer_source, record.failure.cause) == (None, "failed", caught.value.cause)
+    return record
+
 
 def test_a_failing_decomposition_leaves_the_question_as_quiz(ask):
     prediction, _ = ask(world=World(DecomposeQuestion="no markers here"))
@@ -17,152 +28,129 @@ def test_a_failing_decomposition_leaves_the_question_as_quiz(ask):
     assert prediction.record.answer == "October 9, 1968"
 
 
-def losing(*lost, texts=("Pete Docter",) * 5):
-    """Draws these texts, but those of some positions are lost to an outage that lasts."""
+@pytest.mark.parametrize(
+    ("lost", "known", "consistency", "touched"),
+    [
+        # Whatever it would have been, four of five agree and the first of them was drawn before it.
+        ((1,), True, "4/5", False),
+        # An earlier answer might have been another.
+        ((0,), True, "4/5", True),
+        ((1, 2), False, "2/5", True),
+    ],
+)
+def test_samples_lost_to_an_outage_count_without_a_vote(ask, lost, known, consistency, touched):
     seeds = []
 
     def answer(inputs, config):
         if config.seed not in seeds:
             seeds.append(config.seed)
-        position = seeds.index(config.seed)
-        return RateLimitError("slow down") if position in lost else {"answer": texts[position]}
+        return RateLimitError("slow down") if seeds.index(config.seed) in lost else {"answer": "Pete Docter"}
 
-    return answer
-
-
-def test_a_failed_sample_counts_without_a_vote(ask):
-    world = World(AnswerQuiz=losing(1))
-    prediction, _ = ask("Who directed Up?", world, decompose=False, workers=1)
-    quiz = prediction.record.quizzes[0]
-    assert (quiz.known, quiz.consistency_exact, len(quiz.samples)) == (True, "4/5", 5)
-    assert [sample.error for sample in quiz.samples].count("LMRateLimitError") == 1
-    assert causes(prediction.record) == [("examine", 1, "LMRateLimitError")] * 2
-    # Whatever it would have been, four of five agree and the first of them was drawn before it.
-    assert not prediction.record.touched
-
-
-def test_a_verdict_that_hangs_on_draws_that_failed_is_marked(ask):
-    prediction, _ = ask("Who directed Up?", World(AnswerQuiz=losing(1, 2)), decompose=False, workers=1)
-    quiz = prediction.record.quizzes[0]
-    assert (quiz.known, quiz.source) == (False, "passages")
-    note = prediction.record.degradations[-1]
-    assert (note.stage, note.cause, note.touches) == ("examine", "LMRateLimitError", True)
-    assert note.message == "2 of 4 draws failed, with which it could have come out otherwise"
-
-
-def test_the_answer_of_a_known_quiz_is_marked_where_an_earlier_draw_failed(ask):
-    prediction, _ = ask("Who directed Up?", World(AnswerQuiz=losing(0)), decompose=False, workers=1)
-    assert (prediction.record.quizzes[0].known, prediction.record.touched) == (True, True)
+    record = ask("Who directed Up?", World(AnswerQuiz=answer), decompose=False, workers=1)[0].record
+    (quiz,) = record.quizzes
+    assert (quiz.known, quiz.consistency_exact, record.touched) == (known, consistency, touched)
+    assert [sample.error for sample in quiz.samples].count("LMRateLimitError") == len(lost)
+    assert {(note.stage, note.quiz, note.cause) for note in record.degradations} == {("examine", 1, "LMRateLimitError")}
+    marked = [note.message for note in record.degradations if note.touches]
+    of = len(quiz.samples)
+    assert marked == [f"{len(lost)} of {of} draws failed, with which it could have come out otherwise"] * touched
 
 
 def test_failed_samples_alone_never_make_a_quiz_known(ask):
-    world = World(AnswerQuiz=ServerError("down"), JudgeUtility={"helpful": False})
-    with pytest.raises(UnansweredError) as caught:
-        ask("Who directed Up?", world, decompose=False)
-    record = caught.value.record
-    assert (record.answer, record.answer_source, record.quizzes[0].known) == (None, "failed", False)
-    assert record.failure.cause == caught.value.cause == "LMServerError"
+    world = World(AnswerQuiz=DOWN, JudgeUtility={"helpful": False})
+    record = failed(ask, "Who directed Up?", world, decompose=False)
+    assert (record.quizzes[0].known, record.failure.cause) == (False, "LMServerError")
 
 
-def test_a_failing_utility_judge_is_not_a_verdict(ask):
-    def judge(inputs, config):
-        return ServerError("down") if "1968" in inputs["passage"] else {"helpful": False}
-
-    prediction, _ = ask("When?", World(JudgeUtility=judge), decompose=False)
-    passages = prediction.record.quizzes[0].passages
-    assert [(p.verdict, p.kept) for p in passages] == [("failed", True), ("not helpful", False), ("not helpful", False)]
-    told = ["LMServerError", "LMServerError", "NoVerdict"]
-    assert causes(prediction.record) == [("judge_utility", 1, cause) for cause in told]
-    assert prediction.record.touched
-
-
-def test_a_failed_judgement_is_left_out_where_another_passage_helps(ask):
-    def judge(inputs, config):
-        return ServerError("down") if "Up" in inputs["passage"] else {"helpful": True}
-
-    prediction, _ = ask("When?", World(JudgeUtility=judge), decompose=False)
-    assert [p.kept for p in prediction.record.quizzes[0].passages] == [True, False, True]
+@pytest.mark.parametrize(
+    ("down", "others", "passages", "told"),
+    [
+        # A failure is not a verdict: where none is helpful, the best of those not judged is kept.
+        ("1968", False, ["failed kept", "not helpful", "not helpful"], ["LMServerError", "LMServerError", "NoVerdict"]),
+        ("Up", True, ["helpful kept", "failed", "helpful kept"], ["LMServerError", "LMServerError"]),
+    ],
+)
+def test_a_failing_utility_judge(ask, down, others, passages, told):
+    world = World(JudgeUtility=lambda i, c: DOWN if down in i["passage"] else {"helpful": others})
+    record = ask("When?", world, decompose=False)[0].record
+    assert [f"{p.verdict}{' kept' * p.kept}" for p in record.quizzes[0].passages] == passages
+    assert causes(record) == [("judge_utility", 1, cause) for cause in told]
+    assert record.touched
 
 
 def test_where_an_answer_from_passages_fails_an_unknown_quiz_is_not_answered_from_memory(ask):
     drawn = iter(["1968", "1969", "1970", "1971", "1970"])
-    world = World(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, AnswerWithKnowledge=ServerError("down"))
-    with pytest.raises(UnansweredError, match=r"answer failed \(LMServerError\)") as caught:
-        ask("When?", world, decompose=False, workers=1)
-    record = caught.value.record
-    assert (record.answer, record.quizzes[0].answer, record.quizzes[0].source) == (None, None, "failed")
-    assert [(note.action, note.touches) for note in record.degradations] == [
-        ("asked again", False),
-        ("left the quiz unanswered", True),
-    ]
+    world = World(AnswerQuiz=lambda i, c: {"answer": next(drawn)}, AnswerWithKnowledge=DOWN)
+    record = failed(ask, "When?", world, match=r"answer failed \(LMServerError\)", decompose=False, workers=1)
+    assert (record.quizzes[0].answer, record.quizzes[0].source) == (None, "failed")
+    told = [(note.action, note.touches) for note in record.degradations]
+    assert told == [("asked again", False), ("left the quiz unanswered", True)]
 
 
 def test_an_answer_from_passages_is_asked_again_after_an_outage(ask):
-    replies = iter([ServerError("down"), {"answer": "1968"}])
+    replies = iter([DOWN, {"answer": "1968"}])
     prediction, engine = ask("When?", World(AnswerWithKnowledge=lambda i, c: next(replies)), decompose=False)
     assert (prediction.answer, prediction.record.touched) == ("1968", False)
     assert [config.temperature for name, _, config in engine.calls if name == "AnswerWithKnowledge"] == [0.0, 0.0]
 
 
-def test_an_empty_answer_is_a_failure(ask):
+def test_an_empty_answer_and_one_cut_off_at_the_token_limit_are_failures(ask, scripted, retriever):
     world = World(AnswerWithKnowledge={"answer": ""}, AnswerQuiz={"answer": "unknown"})
-    with pytest.raises(UnansweredError) as caught:
-        ask("When?", world, decompose=False)
-    assert causes(caught.value.record) == [("answer", 1, "EmptyAnswerError")] * 5
+    assert causes(failed(ask, "When?", world, decompose=False)) == [("answer", 1, "EmptyAnswerError")] * 5
+    lm, engine = scripted(
+        World(AnswerWithKnowledge="[[ ## answer ## ]]\nOctober 9, 19", AnswerQuiz={"answer": "no idea"})
+    )
+    engine.finish_reason = "length"
+    program = KEQA(retriever("born in 1968"), decompose=False)
+    program.set_lm(lm)
+    assert causes(failed(program, "When?")) == [("answer", 1, "TruncatedReplyError")] * 5
 
 
 def test_where_one_quiz_failed_the_question_itself_is_answered_with_retrieval_and_marked(ask):
-    def answer(inputs, config):
-        return ServerError("down") if "When was Pete" in inputs["question"] else {"answer": "1968"}
-
-    prediction, engine = ask(world=World(AnswerWithKnowledge=answer))
+    world = World(AnswerWithKnowledge=lambda i, c: DOWN if "When was Pete" in i["question"] else {"answer": "1968"})
+    prediction, engine = ask(world=world)
     record = prediction.record
     assert [quiz.source for quiz in record.quizzes] == ["memory", "failed"]
     assert (record.answer, record.answer_source, record.fallback.source) == ("1968", "fallback", "passages")
-    assert record.touched
-    assert engine.count["Summarize"] == 0
+    assert (record.touched, engine.count["Summarize"]) == (True, 0)
 
 
 def test_a_quiz_that_failed_is_not_made_good_from_memory_by_the_question_itself(ask):
     def judge(inputs, config):
         return {"helpful": "Pete" in inputs["quiz"] and "1968" in inputs["passage"]}
 
-    world = World(AnswerWithKnowledge=ServerError("down"), JudgeUtility=judge)
-    with pytest.raises(UnansweredError, match="a part of it failed, and no passage helped"):
-        ask(world=world)
+    world = World(AnswerWithKnowledge=DOWN, JudgeUtility=judge)
+    failed(ask, world=world, match="a part of it failed, and no passage helped")
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "source", "noted"),
+    [
+        ("garbage", "October 9, 1968", "fallback", 5),
+        # The answer in a summary that cannot be read as a whole is taken.
+        ("[[ ## answer ## ]]\n1968\n\nThat is because", "1968", "summary", 1),
+    ],
+)
+def test_a_summary_that_cannot_be_read(ask, said, answer, source, noted):
+    record = ask(world=World(Summarize=said))[0].record
+    assert [quiz.answer for quiz in record.quizzes] == ["Pete Docter", "October 9, 1968"]
+    assert (record.answer, record.answer_source) == (answer, source)
+    assert causes(record) == [("summarize", None, "AdapterParseError")] * noted
 
 
 def test_a_failing_summary_fails_the_question(ask):
-    with pytest.raises(UnansweredError, match="summarize failed \\(LMServerError\\)") as caught:
-        ask(world=World(Summarize=ServerError("down")))
-    record = caught.value.record
+    record = failed(ask, world=World(Summarize=DOWN), match=r"summarize failed \(LMServerError\)")
     assert [quiz.answer for quiz in record.quizzes] == ["Pete Docter", "October 9, 1968"]
-    assert (record.failure.stage, record.answer) == ("summarize", None)
-    assert record.cost.calls == 21
-
-
-def test_a_summary_that_cannot_be_read_gives_way_to_the_question_itself(ask):
-    prediction, _ = ask(world=World(Summarize="garbage"))
-    record = prediction.record
-    assert [quiz.answer for quiz in record.quizzes] == ["Pete Docter", "October 9, 1968"]
-    assert record.answer == record.fallback.answer
-    assert (record.answer_source, record.fallback.source) == ("fallback", "passages")
-    assert causes(record) == [("summarize", None, "AdapterParseError")] * 5
-
-
-def test_the_answer_in_a_summary_that_cannot_be_read_as_a_whole_is_taken(ask):
-    prediction, _ = ask(world=World(Summarize="[[ ## answer ## ]]\n1968\n\nThat is because"))
-    assert (prediction.answer, prediction.record.answer_source) == ("1968", "summary")
-    assert causes(prediction.record) == [("summarize", None, "AdapterParseError")]
+    assert (record.failure.stage, record.cost.calls) == ("summarize", 21)
 
 
 def test_a_failing_search_is_recorded(ask, retriever):
     broken = retriever("Pete Docter was born in 1968.")
     broken.error = RetrievalError("connection refused")
-    with pytest.raises(UnansweredError, match=r"retrieve failed \(RetrievalError\): connection refused") as caught:
-        ask("When?", decompose=False, retriever=broken)
-    assert causes(caught.value.record) == [("retrieve", 1, "RetrievalError")] * 2
-    assert caught.value.record.quizzes[0].source == "failed"
+    match = r"retrieve failed \(RetrievalError\): connection refused"
+    record = failed(ask, "When?", match=match, decompose=False, retriever=broken)
+    assert causes(record) == [("retrieve", 1, "RetrievalError")] * 2
+    assert record.quizzes[0].source == "failed"
 
 
 def test_an_overflow_is_tried_with_fewer_passages(ask, retriever):
@@ -172,24 +160,9 @@ def test_an_overflow_is_tried_with_fewer_passages(ask, retriever):
 
     world = World(JudgeUtility={"helpful": True}, AnswerWithKnowledge=answer)
     prediction, engine = ask("When?", world, decompose=False, retriever=retriever(*["born in 1968"] * 10))
-    assert [d.action for d in prediction.record.degradations] == [
-        "tried the best 5 of 10 passages",
-        "tried the best 2 of 5 passages",
-    ]
-    assert prediction.answer == "1968"
-    assert engine.count["AnswerWithKnowledge"] == 3
-
-
-def test_a_reply_cut_off_at_the_token_limit_is_no_answer(scripted, retriever):
-    lm, engine = scripted(
-        World(AnswerWithKnowledge="[[ ## answer ## ]]\nOctober 9, 19", AnswerQuiz={"answer": "no idea"})
-    )
-    engine.finish_reason = "length"
-    program = KEQA(retriever("born in 1968"), decompose=False)
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError) as caught:
-        program(question="When?")
-    assert causes(caught.value.record) == [("answer", 1, "TruncatedReplyError")] * 5
+    halved = ["tried the best 5 of 10 passages", "tried the best 2 of 5 passages"]
+    assert [d.action for d in prediction.record.degradations] == halved
+    assert (prediction.answer, engine.count["AnswerWithKnowledge"]) == ("1968", 3)
 
 
 @pytest.mark.parametrize("error", [AuthError("bad key"), BillingError("no money")])
@@ -200,36 +173,14 @@ def test_what_only_the_user_can_mend_always_surfaces(ask, error, name):
 
 
 def test_it_also_ends_a_batch(scripted, retriever):
-    lm, _ = scripted(World(JudgeUtility=AuthError("bad key")))
     program = KEQA(retriever("born in 1968"))
-    program.set_lm(lm)
+    program.set_lm(scripted(World(JudgeUtility=AuthError("bad key")))[0])
     with pytest.raises(ConfigurationError, match="bad key"):
         list(program.answer_many([QUESTION, QUESTION]))
 
 
-def test_without_a_language_model_the_message_says_so(retriever):
+def test_what_cannot_be_asked_makes_no_call(ask, retriever):
     with pytest.raises(ConfigurationError, match="No language model is set"):
         KEQA(retriever())(question=QUESTION)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"tries": 0},
-        {"top_k": 0},
-        {"temperature": 0},
-        {"threshold": 1.5},
-        {"threshold": "most"},
-        {"workers": 0},
-        {"select": "between"},
-        {"on_nothing_helpful": "guess"},
-    ],
-)
-def test_settings_that_cannot_work(retriever, wrong):
-    with pytest.raises(ConfigurationError):
-        KEQA(retriever(), **wrong)
-
-
-def test_a_bad_question_makes_no_call(ask):
     with pytest.raises(InputError, match="the question is empty"):
         ask("  \x00 ")

@@ -1,20 +1,22 @@
-"""Lists of quizzes as language models write them: broken references, too many, none."""
+"""Lists of quizzes as language models write them, lists of one, and where answer types, choices and traces go."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import dspy
 import pytest
 from fixtures.director_of_up import QUESTION, QUIZZES, World, causes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.data.quiz_references import references
+from keqa.programs import KEQA
 
 
-def broken(ask, quizzes: str, **replies: Any):
-    return ask(world=World(DecomposeQuestion={"quizzes": quizzes}, **replies))
+def listed(ask, quizzes: str, question: str = QUESTION, **replies: Any):
+    return ask(question, World(DecomposeQuestion={"quizzes": quizzes}, **replies))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ def broken(ask, quizzes: str, **replies: Any):
     ],
 )
 def test_a_broken_reference_has_the_question_answered_with_retrieval(ask, quizzes, cause, sources):
-    prediction, engine = broken(ask, quizzes)
+    prediction, engine = listed(ask, quizzes)
     record = prediction.record
     assert [quiz.source for quiz in record.quizzes] == sources
     assert (record.answer, record.answer_source) == ("October 9, 1968", "fallback")
@@ -37,14 +39,14 @@ def test_a_broken_reference_has_the_question_answered_with_retrieval(ask, quizze
 
 
 def test_a_reference_to_a_later_quiz_changes_the_order(ask):
-    prediction, _ = broken(ask, '["When was #2 born?", "Who directed Up?"]')
+    prediction, _ = listed(ask, '["When was #2 born?", "Who directed Up?"]')
     assert causes(prediction.record) == [("references", 1, "LaterReference")]
     assert prediction.record.quizzes[0].resolved == "When was Pete Docter born?"
     assert prediction.record.answer_source == "summary"
 
 
 def test_a_quiz_whose_reference_has_no_answer_is_blocked(ask):
-    prediction, _ = broken(
+    prediction, _ = listed(
         ask,
         QUIZZES,
         AnswerQuiz={"answer": "unknown"},
@@ -56,20 +58,21 @@ def test_a_quiz_whose_reference_has_no_answer_is_blocked(ask):
     assert (record.answer, record.answer_source) == ("1968", "fallback")
 
 
-def test_an_overlong_list_is_cut(ask):
-    quizzes = json.dumps([f"Who directed film {i}?" for i in range(12)])
-    prediction, _ = broken(ask, quizzes)
-    assert len(prediction.record.quizzes) == 8
-    assert causes(prediction.record) == [("decompose", None, "TooManyQuizzes")]
+@pytest.mark.parametrize(
+    ("quizzes", "count", "cause"),
+    [
+        (json.dumps([f"Who directed film {i}?" for i in range(12)]), 8, "TooManyQuizzes"),
+        ("[]", 1, "EmptyDecomposition"),
+        ('["", " "]', 1, "EmptyDecomposition"),
+    ],
+)
+def test_lists_that_are_too_long_or_empty(ask, quizzes, count, cause):
+    record = listed(ask, quizzes)[0].record
+    assert (len(record.quizzes), causes(record)) == (count, [("decompose", None, cause)])
+    assert count > 1 or record.quizzes[0].text == QUESTION
 
 
-@pytest.mark.parametrize("quizzes", ["[]", '["", " "]'])
-def test_an_empty_list_leaves_the_question_as_quiz(ask, quizzes):
-    prediction, _ = broken(ask, quizzes)
-    assert [quiz.text for quiz in prediction.record.quizzes] == [QUESTION]
-    assert causes(prediction.record) == [("decompose", None, "EmptyDecomposition")]
-
-
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     quizzes=st.lists(
@@ -78,14 +81,52 @@ def test_an_empty_list_leaves_the_question_as_quiz(ask, quizzes):
     ),
     silent=st.booleans(),
 )
-@pytest.mark.slow
 def test_a_placeholder_never_reaches_a_language_model(ask, quizzes, silent):
-    world = World(
-        DecomposeQuestion={"quizzes": json.dumps(quizzes)},
-        AnswerQuiz=lambda i, c: {"answer": "unknown" if silent and "1" in i["quiz"] else "Ann"},
-    )
-    prediction, engine = ask("Who directed Up?", world)
+    def answer(inputs, config):
+        return {"answer": "unknown" if silent and "1" in inputs["quiz"] else "Ann"}
+
+    prediction, engine = listed(ask, json.dumps(quizzes), "Who directed Up?", AnswerQuiz=answer)
     assert prediction.answer
     for name, inputs, _ in engine.calls:
         for value in inputs.values():
             assert references(value) == (), (name, inputs)
+
+
+def test_one_quiz_that_is_the_question_needs_no_summary(ask):
+    prediction, engine = listed(ask, '["who directed Up"]', "Who directed Up?")
+    assert (prediction.answer, prediction.record.answer_source, prediction.explanation) == ("Pete Docter", "memory", "")
+    assert engine.count == {"DecomposeQuestion": 1, "AnswerQuiz": 4}
+    # Another is summarized.
+    prediction, engine = listed(ask, '["Who directed Up?"]', "Up's director?")
+    assert (engine.count["Summarize"], prediction.record.answer_source) == (1, "summary")
+
+
+def test_decompose_off_takes_the_question_for_the_quiz(ask):
+    prediction, engine = ask("Who directed Up?", decompose=False)
+    assert (prediction.answer, engine.count["DecomposeQuestion"]) == ("Pete Docter", 0)
+    # A hash of its own is no reference.
+    assert ask("Who directed the #1 film of 2009?", decompose=False)[0].record.degradations == []
+
+
+def test_answer_type_and_choices_travel_to_the_summary_and_to_a_quiz_that_is_the_question_alone(ask):
+    call = {"answer_type": "choice", "choices": ["1968", "1970"]}
+
+    def travelled(engine, name):
+        return {(inputs["answer_type"], "1970" in inputs["choices"]) for inputs in engine.asked(name)}
+
+    _, engine = ask(call=call)
+    assert travelled(engine, "Summarize") == {("choice", True)}
+    assert travelled(engine, "AnswerQuiz") == travelled(engine, "AnswerWithKnowledge") == {("short", False)}
+    _, engine = ask("When?", decompose=False, call=call)
+    assert travelled(engine, "AnswerQuiz") == travelled(engine, "AnswerWithKnowledge") == {("choice", True)}
+
+
+def test_traces_hold_complete_demonstrations(scripted, retriever):
+    program = KEQA(retriever("born in 1968"), select=True)
+    program.set_lm(scripted(World())[0])
+    with dspy.context(trace=[]):
+        program(question=QUESTION)
+        trace = list(dspy.settings.trace)
+    assert len(trace) == 19
+    for predictor, inputs, _ in trace:
+        assert set(predictor.signature.input_fields) == set(inputs)

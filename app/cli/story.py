@@ -1,18 +1,25 @@
-"""The story of one question as a tree for the terminal."""
+"""An answer for the terminal: each quiz as it settles, and then the answer, what it rests on, and its story."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from rich.console import Group
+from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
+from keqa.programs.unanswered import lines_of, said
 from keqa.retrievers.base import Place
 from keqa.storage.redaction import visible_line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from keqa.programs.calls.progress import Progress, QuizAnswered
     from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
+    from keqa.programs.sources import Source
 
 QUIZ_SOURCES = {
     "memory": "from memory",
@@ -39,14 +46,84 @@ ANSWER_SOURCES = {
 }
 """What an answer comes from, in words."""
 
-_LONGEST = 2000
-"""A question or answer of more characters is cut in the tree; the JSON has all of it."""
+_LONGEST, _LONGEST_MESSAGE = 2000, 160
+"""A question or answer, and an error's message, of more characters is cut in the tree; the JSON has all of it."""
 
 _EVIDENCE = "bold cyan"
 """The style of an evidence sentence, by itself and in its passage."""
 
-_LONGEST_MESSAGE = 160
-"""An error's message is cut in the tree: many quote the whole reply of an LM."""
+_INDENT = (0, 0, 0, 4)
+
+
+def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
+    """The answer, how it follows, its sources with the sentences that carried it, and the story of the question."""
+    from keqa.programs.sources import disagreements_of, sources_of
+
+    parts: list[RenderableType] = [head(record)]
+    for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():
+        parts += [plain(line), *(Padding(plain(one, "dim", whole=True), _INDENT, expand=False) for one in beneath)]
+    if record.withheld is not None:
+        parts.append(Text.assemble(("Withheld: ", "bold"), plain(record.withheld, "dim")))
+    if record.confidence is not None:
+        parts.append(Text.assemble(("Confidence: ", "bold"), f"{record.confidence:.2f}"))
+    if record.explanation:
+        parts.append(Text.assemble(("Explanation: ", "bold"), plain(record.explanation)))
+    sources = sources_of(record)
+    if sources:
+        parts.append(Text("Sources:", "bold"))
+        for number, source in enumerate(sources, start=1):
+            parts += _source(number, source, full)
+    parts += [plain(str(one), "yellow") for one in disagreements_of(record)]
+    return Group(*parts, Text(), record_tree(record, full=full))
+
+
+def head(record: QuestionRecord) -> Text:
+    """The answer in a line; a guess is marked, and what the documents do not say is no answer."""
+    if record.failure is not None:
+        failure = record.failure
+        what = f"No answer: {failure.stage} failed ({failure.cause}): "
+        return Text.assemble((what, "bold"), plain(failure.message, "red"))
+    if record.unanswered is not None:
+        return plain(record.unanswered.message, "bold yellow", whole=True)
+    if record.guessed:
+        return Text.assemble(("Answer: ", "bold"), plain(said(record), "bold yellow"))
+    answer = plain(record.answer or "", "bold green")
+    return Text.assemble(("Answer: ", "bold"), answer, (f" ({ANSWER_SOURCES[record.answer_source]})", "dim"))
+
+
+def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
+    label = Text.assemble((f"[{number}] ", "bold"), plain(source.label))
+    if source.date:
+        label.append_text(plain(f", {source.date}"))
+    if source.quizzes:
+        quizzes = ", ".join(map(str, source.quizzes))
+        label.append(f" · quiz {quizzes}", "dim")
+    lines = [plain(source.text, "dim", whole=True)] if full else []
+    lines += [plain(f"“{sentence}”") for sentence in source.sentences]
+    return [label, *(Padding(line, _INDENT, expand=False) for line in lines)]
+
+
+def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
+    """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place."""
+    from keqa.programs.calls.progress import Answered, QuizAnswered
+
+    settled: list[Text] = []
+    for event in events:
+        if isinstance(event, Answered):
+            return event.prediction
+        if isinstance(event, QuizAnswered):
+            settled.append(_settled(event))
+        now = plain("asking…" if isinstance(event, QuizAnswered) else str(event))
+        update(Text("\n").join([now, *settled]))
+    raise AssertionError("a stream of events ends with the answer")
+
+
+def _settled(event: QuizAnswered) -> Text:
+    label = f"Quiz {event.index}: " if event.index else "The question itself: "
+    provisional = "; provisional" if event.provisional and event.answer is not None else ""
+    where = f" ({QUIZ_SOURCES.get(event.source, event.source)}{provisional})"
+    answer = Text("no answer", "yellow") if event.answer is None else plain(event.answer, "green")
+    return Text.assemble((label, "bold"), plain(event.text), " → ", answer, (where, "dim"))
 
 
 def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
@@ -75,25 +152,22 @@ def record_tree(record: QuestionRecord, *, full: bool = False) -> Tree:
 def cost_line(cost: Cost) -> str:
     """Say in one line what a question cost."""
     roles = ", ".join(f"{name} {role.calls}" for name, role in cost.by_role.items() if role.calls)
+    names = ("cached", "failed", "prompt_tokens", "completion_tokens")
+    cached, failed, read, written = (sum(getattr(role, name) for role in cost.by_role.values()) for name in names)
     asked = _count(cost.calls, "LM call")
     if cost.samples > cost.lm_requests:
         asked = f"{_count(cost.samples, 'LM call')} in {_count(cost.lm_requests, 'request')}"
-    parts = [asked + (f" ({roles})" if roles else "")]
-    cached = sum(role.cached for role in cost.by_role.values())
     if cached and not cost.calls:
-        parts = [f"{_count(max(cost.samples, cached), 'LM call')}, all answered from the cache"]
-    elif cached:
-        parts.append(f"{cached} more from the cache")
-    failed = sum(role.failed for role in cost.by_role.values())
-    if failed:
-        parts.append(f"{failed} failed")
-    read = sum(role.prompt_tokens for role in cost.by_role.values())
-    written = sum(role.completion_tokens for role in cost.by_role.values())
-    if read or written:
-        parts.append(f"{read:,} tokens read and {written:,} written")
-    parts.append(_count(cost.retrievals, "retrieval"))
-    parts.append(f"{cost.seconds:.1f} s")
-    return ", ".join(parts)
+        asked, roles = f"{_count(max(cost.samples, cached), 'LM call')}, all answered from the cache", ""
+    parts = [
+        asked + (f" ({roles})" if roles else ""),
+        f"{cached} more from the cache" if cached and cost.calls else "",
+        f"{failed} failed" if failed else "",
+        f"{read:,} tokens read and {written:,} written" if read or written else "",
+        _count(cost.retrievals, "retrieval"),
+        f"{cost.seconds:.1f} s",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _add_quiz(tree: Tree, quiz: QuizRecord, label: str, full: bool) -> None:
@@ -207,17 +281,14 @@ def _highlighted(text: Text, evidence: Sequence[str]) -> Text:
 
 
 def _degradation(alike: list[Degradation]) -> Text:
-    first = alike[0]
+    first, times = alike[0], len(alike)
     where = first.stage.replace("_", " ")
-    if first.quiz is not None:
-        where += f", quiz {first.quiz}"
-    if len(alike) > 1:
-        where += f", {len(alike)} times"
+    where += "" if first.quiz is None else f", quiz {first.quiz}"
+    where += f", {times} times" if times > 1 else ""
     message = " ".join(first.message.split())
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE]}…"
-    line = _labelled(where, f"{message} ({first.cause})", "yellow")
-    return line.append_text(plain(f" → {first.action}"))
+    return _labelled(where, f"{message} ({first.cause})", "yellow").append_text(plain(f" → {first.action}"))
 
 
 def _labelled(label: str, text: str, style: str = "") -> Text:

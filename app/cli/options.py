@@ -1,0 +1,422 @@
+"""The options that several commands have: language models, method, questions and run, each group declared once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, make_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option, refuse_empty
+from keqa.errors import InputError
+from keqa.programs.arguments import Bounds, Threshold
+from keqa.programs.declared import DeclaredKeqa, about
+
+if TYPE_CHECKING:
+    import dspy
+
+    from keqa.lms import Roles
+    from keqa.programs.program import Program
+
+PRESETS = "The presets paper and ks-llm"
+"""The panel of the help for the options of both presets of ``keqa reproduce``."""
+
+_METHOD, _MODELS, _RUN = "Method", "Language models", "Run"
+_TINY = "keqa/tiny"
+
+
+def lm_option(help: str, *flags: str, **further: Any) -> Any:
+    """The option for a language model."""
+    return option(help, *flags, place="/", **further)
+
+
+def server_of(flag: str, **further: Any) -> Any:
+    """The option for the address of the server of a language model, which another one names."""
+    return option(f"Address of the server of {flag}.", place=SERVER, **further)
+
+
+AS_JSON = option("Print the result as JSON and nothing else.", default=False)
+INDEX = option(
+    "An index made by keqa index: its folder, or elasticsearch://host:9200/name; several with commas are ranked "
+    "together. documents:FILE gives each question the document that keqa documents made for it. The testbed's "
+    "encyclopedia by default.",
+    *("--index", "-i"),
+    envvar="KEQA_INDEX",
+    place=",@",
+)
+IN_FLIGHT = option("Questions in work at once.", default=8, min=1, max=1000, rich_help_panel=_RUN)
+NO_TOKEN = option(
+    "Ask for no token: on a machine that nobody else uses. Without it, and without a token of your own, the address "
+    "that is printed has a new one.",
+    default=False,
+)
+_ALLOW_OVERLAP = option(
+    "Ask questions that a compiled program learned from, too; every table marks its row.", default=False
+)
+_RETRY_FAILED = option(
+    "Ask the failed questions of an earlier run again, and those that a search or call failed for.", default=False
+)
+_EMBEDDER = option(
+    "The embedding model that the program was compiled with, where it is one of the hub or in a folder: it is opened "
+    "only if you name it.",
+    place="@",
+    shown=False,
+)
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A language model, and its server where it has one."""
+
+    panel = _MODELS
+
+    lm: str | None = lm_option(
+        "Any LiteLLM string (openai/…, anthropic/…, ollama_chat/…, hosted_vllm/…), transformers/FOLDER, "
+        "local/smollm2, or keqa/tiny, which ships with KEQA and knows only the testbed.",
+        "-m",
+        envvar="KEQA_LM",
+        shown=False,
+    )
+    api_base: str | None = server_of("--lm", envvar="KEQA_API_BASE")
+
+    @property
+    def name(self) -> str:
+        """The model string; that of the model that ships where none was given."""
+        return self.lm or _TINY
+
+    @property
+    def named(self) -> list[tuple[str, str | None, str | None]]:
+        """What stands before ``lm`` and ``api_base`` in the names of each role's options, its model and its address."""
+        values = asdict(self)
+        roles = [name[:-2] for name in values if name.endswith("lm")]
+        return [(role, values[f"{role}lm"], values[f"{role}api_base"]) for role in roles]
+
+    def check(self) -> None:
+        """Refuse an address without its model, which would be ignored in silence, and what is empty."""
+        for role, model, address in self.named:
+            lm_flag, address_flag = flag_of(f"{role}lm"), flag_of(f"{role}api_base")
+            refuse_empty(lm_flag, model)
+            refuse_empty(address_flag, address)
+            if address is not None and model is None:
+                why = f"{address_flag} needs {lm_flag}: the model that this server serves"
+                raise MisplacedOptionError(why, address_flag)
+
+    def roles(self, *, cache: bool = True, **further: Any) -> Roles:
+        """Build the language model of each role; see `keqa.lms.build_roles`, also for what may be given further."""
+        from keqa.lms import build_roles
+
+        return build_roles(**{**asdict(self), "lm": self.name}, cache=cache, **further)
+
+
+@dataclass(frozen=True)
+class LanguageModels(LanguageModel):
+    """The language models of all roles: the options of `keqa.lms.build_roles`."""
+
+    panel = _MODELS
+
+    consistency_lm: str | None = lm_option(
+        "Judges whether two answers mean the same (D_s, and SlimPLM's and KBM's proxy); --lm by default."
+    )
+    consistency_api_base: str | None = server_of("--consistency-lm")
+    utility_lm: str | None = lm_option("Judges whether a passage helps (D_u); --lm by default.")
+    utility_api_base: str | None = server_of("--utility-lm")
+    boundary_lm: str | None = lm_option(
+        "Asked by a prompted or fine-tuned boundary model; --lm, or the one that was trained, by default."
+    )
+    boundary_api_base: str | None = server_of("--boundary-lm")
+
+    @property
+    def by_role(self) -> dict[str, str]:
+        """The model string of each role that every question asks."""
+        return {
+            "task": self.name,
+            "consistency": self.consistency_lm or self.name,
+            "utility": self.utility_lm or self.name,
+        }
+
+    def check_listening(self) -> None:
+        """Find a server at which nobody listens, before anything is loaded."""
+        from keqa.lms import address_for
+        from keqa.lms.preflight import check_listening
+
+        check_listening(
+            (model, address_for(model, at, self.name, self.api_base))
+            for _, model, at in self.named
+            if model is not None
+        )
+
+
+@dataclass(frozen=True)
+class BoundaryLMOptions:
+    """The language model of a boundary model by itself."""
+
+    panel = _MODELS
+
+    boundary_lm: str | None = lm_option("What is trained, or asked; keqa/tiny by default.")
+    boundary_api_base: str | None = server_of("--boundary-lm")
+
+    @property
+    def name(self) -> str:
+        """Its model string."""
+        return self.boundary_lm or _TINY
+
+    def build(self) -> dspy.BaseLM:
+        """The language model."""
+        from keqa.lms import build_lm
+
+        return build_lm(self.name, api_base=self.boundary_api_base)
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """The one program that a command asks, and the index that it searches."""
+
+    index: str | None = INDEX
+    program: Path | None = option(
+        "A compiled program, whose settings hold where no option is given; testbed is the one that ships.", "-p"
+    )
+    embedder: str | None = _EMBEDDER
+    no_cache: bool = option(
+        "Make every call again; by default DSPy's cache answers what was asked before.", default=False
+    )
+
+    def check(self) -> None:
+        """Refuse an embedding model without its program."""
+        if self.embedder is not None and self.program is None:
+            why = "--embedder needs --program: the compiled program whose embedding model it is"
+            raise MisplacedOptionError(why, "--embedder")
+
+
+def _of_settings() -> list[tuple[str, Any, Any]]:
+    """The options that settings of KEQA are said to have where they are declared."""
+    made: list[tuple[str, Any, Any]] = []
+    for name, (hint, one) in about(DeclaredKeqa).items():
+        of, *marks = get_args(hint) or (hint,)
+        kind, flag = one.kind or of, name.replace("_", "-")
+        if one.option and one.tuned:
+            both = option(one.option, f"--{flag}/--no-{flag}", shown=one.shown or True)
+            made.append((name, bool | None, both))
+        elif one.option and kind is bool:
+            made.append(
+                (f"no_{name}" if getattr(DeclaredKeqa, name) else name, bool, option(one.option, default=False))
+            )
+        elif one.option:
+            least = next((mark.limits.get("ge", 0) for mark in marks if isinstance(mark, Bounds)), None)
+            limits = {} if least is None else {"min": kind(least)}
+            made.append((name, kind | None, option(one.option, shown=one.shown or True, **limits)))
+    return made
+
+
+def setting_of(name: str) -> str:
+    """The setting of KEQA that an option is for; ``no_pick`` is for ``pick``."""
+    return name.removeprefix("no_")
+
+
+_Settings: Any = make_dataclass("_Settings", _of_settings(), namespace={"panel": _METHOD}, frozen=True)
+
+
+@dataclass(frozen=True)
+class KeqaOptions(_Settings):
+    """The settings of KEQA, of which other methods have some."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that were given, by the names that a method's constructor and `keqa.load` take.
+
+        The threshold stays as it was written, so that 4 of 5 reaches .8.
+        """
+        if self.threshold is not None:
+            try:
+                Threshold.read(self.threshold)
+            except ValueError:
+                raise InputError(
+                    f"--threshold must be a share above 0 and at most 1, such as 0.8 or 4/5, not {self.threshold!r}"
+                ) from None
+        given = {one.name: getattr(self, one.name) for one in fields(KeqaOptions)}
+        return {
+            setting_of(one.name): given[one.name] if setting_of(one.name) == one.name else False
+            for one in fields(KeqaOptions)
+            if given[one.name] != one.default
+        }
+
+
+@dataclass(frozen=True)
+class MethodOptions(KeqaOptions):
+    """What methods are made from: settings, passages and compiled programs."""
+
+    panel = _METHOD
+
+    index: str | None = INDEX
+    retriever: Literal["bm25", "dense", "hybrid"] | None = option(
+        "What searches the testbed's encyclopedia; of your own corpus, the engine that keqa index was given.",
+        shown="bm25",
+    )
+    program: list[Path] | None = option(
+        "A compiled program, for the method that it was compiled for; that of a KEQA also for what is made of it. "
+        "Once for each method; testbed is the KEQA that ships.",
+        "-p",
+        shown=False,
+    )
+    embedder: str | None = _EMBEDDER
+
+
+@dataclass(frozen=True)
+class RiskOptions:
+    """The share of wrong answers that a program may give."""
+
+    panel = _METHOD
+
+    risk: float | None = option(
+        'Answer only so that this share of the answers is wrong at most, else say "I do not know"; 0.1 is one in ten. '
+        "Needs --calibrated-on.",
+    )
+    calibrated_on: Path | None = option(
+        "The run file of this program over questions like yours, made by keqa evaluate without --risk."
+    )
+    delta: float = option("The chance that --risk does not hold.", default=0.1)
+
+    def check(self) -> None:
+        """Refuse one option without the other."""
+        if self.risk is not None and self.calibrated_on is None:
+            raise MisplacedOptionError(
+                "--risk needs --calibrated-on: the run file of this program over questions with known answers that it "
+                "has not learned from, which keqa evaluate writes",
+                "--risk",
+            )
+        if self.risk is None and (self.calibrated_on is not None or self.delta != RiskOptions.delta):
+            why = "--calibrated-on and --delta need --risk: the share of the answers that may be wrong"
+            raise MisplacedOptionError(why, "--calibrated-on", "--delta")
+
+    def hold(self, program: Program) -> str:
+        """Let a program hold the risk, where one is given; what is to be said before it is asked."""
+        if self.risk is None or self.calibrated_on is None:
+            return ""
+        from keqa.evaluation.risk import hold_risk
+
+        return f"--risk {self.risk:g}: {hold_risk(program, self.calibrated_on, self.risk, delta=self.delta)}"
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """What is asked."""
+
+    panel = "Questions"
+
+    testbed: bool = option("The testbed's questions.", default=False)
+    questions: str | None = option(
+        "Your own .jsonl or .csv, or a benchmark's name: nq, hotpotqa, strategyqa and so on.", "-q", place=":"
+    )
+    data: Path | None = option("Folder of the benchmark's files; the Hugging Face hub by default.")
+    split: str | None = option("Which part of them.", shown="test, or what papers report")
+    sample: int | None = option("Draw so many, by --seed.", min=1)
+    seed: int = option("Of the sample.", default=0)
+    limit: int | None = option("The first so many.", min=1)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where the answers go, and how many questions are in work."""
+
+    panel = _RUN
+
+    out: Path = option("Folder of the run files.", "-o", default=Path("runs"))
+    retry_failed: bool = _RETRY_FAILED
+    no_cache: bool = option("Make every call again; by default runs in one folder share theirs.", default=False)
+    in_flight: int = IN_FLIGHT
+    stop_after_outages: int = option(
+        "Stop after so many questions in succession that failed for a reason that may pass; 0: never.",
+        min=0,
+        default=10,
+    )
+    allow_overlap: bool = _ALLOW_OVERLAP
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What ``keqa evaluate`` and ``keqa compare`` take: which questions, asked how, and where the answers go."""
+
+    questions: QuestionOptions
+    run: RunOptions
+    method: MethodOptions
+    models: LanguageModels
+    risk: RiskOptions
+
+
+@dataclass(frozen=True)
+class PresetOptions:
+    """The options of both presets of ``keqa reproduce``, beside their language models."""
+
+    panel = PRESETS
+
+    index: str | None = INDEX
+    other_lm: list[str] | None = option(
+        "Another language model instead of --lm, as in Table 4 of the KEQA paper; once for each. Its server's address "
+        "is read from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider.",
+        place="/",
+    )
+    data: list[str] | None = option(
+        "A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all of the paper's "
+        "from the hub by default.",
+        place=":",
+        shown=False,
+    )
+    sample: int | None = option("Questions of each set.", min=2, shown="500")
+    in_flight: int = IN_FLIGHT
+    retry_failed: bool = _RETRY_FAILED
+    allow_overlap: bool = _ALLOW_OVERLAP
+
+    def run(self, out: Path) -> RunOptions:
+        """How questions are asked whose answers go to a folder."""
+        return RunOptions(out, self.retry_failed, in_flight=self.in_flight, allow_overlap=self.allow_overlap)
+
+
+@dataclass(frozen=True)
+class PaperOptions(PresetOptions):
+    """The options of the preset paper, beside its language models."""
+
+    panel = "The preset paper"
+
+    dense_index: str | None = option("The same corpus with a dense retriever, for Table 3.", place=",@")
+    program: Path | None = option(
+        "A program compiled on training questions, instead of one with a utility reference R built from --train.",
+        "-p",
+    )
+    train: list[str] | None = option(
+        "Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by default the "
+        "train split of --data.",
+        place=":",
+        shown=False,
+    )
+    no_reference: bool = option("Build no R and compile nothing; rows are then called w/o R.", default=False)
+    plain_baselines: bool = option(
+        "Leave out the rows of baselines that learned from the training questions.", default=False
+    )
+    embedder: str | None = option(
+        "Finds like passages in R: hashing, local/minilm, or a sentence-transformers model.",
+        place="@",
+        shown="local/minilm where it is installed",
+    )
+    labelling_lm: str | None = lm_option(
+        "Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
+    )
+    labelling_api_base: str | None = server_of("--labelling-lm")
+    train_sample: int | None = option("Training questions of each set.", min=1, shown="as --sample")
+    cases: int = option("Questions of each set in Table 6, with all their steps.", min=0, default=1)
+    pilot: Path | None = option(
+        "With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect."
+    )
+    dry_run: bool = option("Estimate calls, tokens and price, and ask nothing.", default=False)
+
+
+@dataclass(frozen=True)
+class KSOptions:
+    """The options of the preset ks-llm, beside those of both presets."""
+
+    panel = "The preset ks-llm"
+
+    documents: Path | None = option(
+        "Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By default they "
+        "are made: of the questions' own contexts, of what --index finds, or written by --lm.",
+    )
+    similarity: str | None = option(
+        "The embedding model of the distance, by name or folder; words compares words.",
+        shown="local/minilm, where it is installed",
+    )

@@ -1,0 +1,437 @@
+"""``keqa reproduce paper``: the KEQA paper's experiments with a language model and corpus of the user's."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from keqa.cli.console import status, warn, warn_of_many
+from keqa.cli.declare import invocation, refuse_empty
+from keqa.cli.opening import check_roles, open_corpus
+from keqa.cli.options import LanguageModels, MethodOptions, PaperOptions
+from keqa.cli.progress import Bars
+from keqa.cli.running import rows_of, show_grids, warn_of_failures
+from keqa.errors import ConfigurationError, InputError
+from keqa.evaluation.compare import run_path
+from keqa.evaluation.questions import Questions, of_name, of_training, without_learned
+from keqa.evaluation.reports import entries_of, read_brief, tables, write
+from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.paper import cases
+from keqa.evaluation.reports.rows import KEQA, Entry, of_method
+from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
+from keqa.evaluation.reproduction.estimate import (
+    Estimate,
+    SpentOn,
+    estimate,
+    estimate_compiling,
+    estimate_labels,
+    estimate_reference,
+    estimates,
+    expected,
+    spent_by_run,
+    spent_on_training,
+    spent_table,
+)
+from keqa.evaluation.reproduction.experiments import (
+    FEW_SHOT,
+    OF_REFERENCE,
+    SAMPLE,
+    SETTINGS,
+    Experiment,
+    analysed,
+    check_labels,
+    experiments,
+    in_table_order,
+    settings_for,
+)
+from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
+from keqa.evaluation.reproduction.published import DATASETS
+from keqa.evaluation.reproduction.rehearsal import rehearsed_program
+from keqa.evaluation.reproduction.training import (
+    REFERENCE,
+    build_program,
+    compile_baseline,
+    embedder_of,
+    of_set,
+    publish_questions,
+    training_sources,
+)
+from keqa.evaluation.run_file import iter_lines
+from keqa.lms import Roles, address_for, build_lm, check_model
+from keqa.programs.build import Parts, make, own_of
+from keqa.programs.calls.call_cache import CallCache
+from keqa.programs.learned import NOTHING
+from keqa.programs.registry import METHODS, Spec
+from keqa.programs.saving.folder import check_place, learned_of
+from keqa.programs.stages.probabilities import tells_no_probabilities
+from keqa.retrievers import CachingRetriever, Retriever
+from keqa.storage.files import check_writable
+
+_TABLES = "tables"
+"""The folder of tables and figures, beside those of the data sets."""
+
+_REFERENCE = "utility reference R"
+"""What building it is called where costs are listed."""
+
+
+def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *, as_json: bool) -> None:
+    """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
+    _check_options(models, options)
+    plan = plan_experiments(out, models, options)
+    check_labels(plan.experiments, plan.out)
+    _check_models(plan)
+    if options.dry_run:
+        grids = [_estimated(plan)]
+    else:
+        publish_questions(out / "questions.json", plan.training, plan.questions, 0)
+        grids = _measured(_learned(plan))
+    show_grids(grids, as_json=as_json)
+
+
+def _check_options(models: LanguageModels, options: PaperOptions) -> None:
+    """Refuse what contradicts itself or could have no effect."""
+    if models.lm is None or options.index is None:
+        raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
+    models.check()
+    refuse_empty("--labelling-lm", options.labelling_lm)
+    refuse_empty("--embedder", options.embedder)
+    if options.labelling_api_base is not None and options.labelling_lm is None:
+        raise InputError("--labelling-api-base needs --labelling-lm: the model that this server serves")
+    if options.no_reference and (options.program is not None or options.embedder or options.train):
+        raise InputError(
+            "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"
+        )
+    if options.program is not None and options.embedder:
+        raise InputError("--embedder is that of the R that is built: leave it out with --program, which has its own")
+    if options.pilot is not None and not options.dry_run:
+        raise InputError("--pilot says what a --dry-run may expect: give both, or neither")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, and with what; a ``program`` where KEQA has a utility reference."""
+
+    experiments: list[Experiment]
+    questions: dict[str, Questions]
+    models: LanguageModels
+    options: PaperOptions
+    out: Path
+    training: Questions | None = None
+    program: Path | None = None
+
+    @property
+    def others(self) -> list[str]:
+        """Other language models of the task, for Table 4."""
+        return list(dict.fromkeys(self.options.other_lm or ()))
+
+    def index_of(self, one: Experiment) -> str | None:
+        """The corpus of an experiment."""
+        return self.options.dense_index if one.dense else self.options.index
+
+    def models_of(self, other: int | None) -> LanguageModels:
+        """The language models of an experiment, which may have another LM for the task; named discriminators stay."""
+        models = self.models
+        if other is None:
+            return models
+
+        def address(model: str | None, own: str | None) -> str | None:
+            return model and address_for(model, own, str(models.lm), models.api_base)
+
+        consistency = address(models.consistency_lm, models.consistency_api_base)
+        utility = address(models.utility_lm, models.utility_api_base)
+        known = {models.consistency_lm: consistency, models.utility_lm: utility}
+        return replace(
+            models,
+            lm=self.others[other],
+            api_base=known.get(self.others[other]),
+            consistency_api_base=consistency,
+            utility_api_base=utility,
+        )
+
+    def own_of(self, one: Experiment) -> dict[str, Any]:
+        """Methods' own arguments for the questions and the language model of an experiment."""
+        return {**self.questions[one.dataset].settings, **own_of(self.models_of(one.lm).lm)}
+
+    def compiled(self, dataset: str, method: str, out: Path | None = None) -> Path:
+        """The folder of a baseline that learned from a data set's training questions."""
+        return (out or self.out) / dataset / "programs" / method
+
+
+def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -> Plan:
+    """The questions, drawn so that none is learned from and asked, and the runs that there are for them."""
+    named = {one.partition(":")[0].strip().lower(): one for one in options.data or DATASETS}
+    others = list(dict.fromkeys(options.other_lm or ()))
+    building = options.program is None and not options.no_reference
+    compiling = not options.plain_baselines and (building or bool(options.train))
+    # Whether a data set is the paper's is said before its files are looked for.
+    left_out = [] if options.program is not None or building else list(OF_REFERENCE)
+    if models.name.startswith("keqa/") and options.program is None:
+        left_out.append(FEW_SHOT)
+    dense = options.dense_index is not None
+    planned = list(experiments(list(named), dense=dense, left_out=left_out, others=others, compiled=compiling))
+    training = None
+    if building or compiling:
+        sources = training_sources(named, options.train or ())
+        training = of_training(sources, sample=options.train_sample or options.sample or SAMPLE)
+        warn_of_many("passed over: ", training.problems)
+    elif options.train:
+        raise InputError("--train is learned from by R and by baselines, and neither is wanted: leave it out")
+    questions = {name: _sample_of(source, options, training) for name, source in named.items()}
+    if left_out:
+        warn(f"left out, for there is nothing to make them of: {', '.join(left_out)}")
+    return Plan(planned, questions, models, options, out, training, options.program)
+
+
+def _sample_of(source: str, options: PaperOptions, training: Questions | None) -> Questions:
+    """The sample of a data set, without questions that are learned from unless they are allowed."""
+    wanted = options.sample or SAMPLE
+    learned = NOTHING
+    if not options.allow_overlap:
+        learned = NOTHING if options.program is None else learned_of(options.program)
+        learned = learned if training is None else learned.and_from(training.examples, [])
+    known = len(learned.train) + len(learned.validation)
+    return without_learned(of_name(source, sample=wanted + known), learned, wanted)
+
+
+def _check_models(plan: Plan) -> None:
+    """Build every language model, so that a wrong one is reported before the first question; a dry run asks none."""
+    labelling = plan.options.labelling_lm
+    if plan.options.dry_run:
+        for model in (*plan.models.by_role.values(), *plan.others, *([labelling] if labelling else [])):
+            check_model(model)
+        return
+    plan.models.roles()
+    if labelling:
+        build_lm(labelling, api_base=plan.options.labelling_api_base)
+    for number, model in enumerate(plan.others):
+        try:
+            plan.models_of(number).roles()
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"--other-lm {model}: {error} (--api-base is the address of --lm; another model's is read from the "
+                "environment, such as HOSTED_VLLM_API_BASE.)"
+            ) from error
+
+
+def _estimated(plan: Plan) -> Grid:
+    """Calls, tokens and price, from a rehearsal or a smaller run; no language model is asked."""
+    found: list[Estimate] = []
+    options, pilot, by_role = plan.options, plan.options.pilot, plan.models.by_role
+    task = by_role["task"]
+    with tempfile.TemporaryDirectory(prefix="keqa-") as folder, status().status("rehearsing…") as shown:
+        program = plan.program
+        if plan.training is not None and program is None:
+            shown.update(f"rehearsing {_REFERENCE}")
+            retriever = open_corpus(options.index, plan.models.lm)
+            learned = list(plan.training.examples)
+            building = estimate_reference(_REFERENCE, learned, retriever, SETTINGS, task)
+            spent = None if pilot is None else spent_on_training(pilot / REFERENCE, task)
+            found.append(expected(building, (spent.asked, spent.by_model) if spent else None))
+            program = rehearsed_program(learned, retriever, Path(folder) / "program", int(SETTINGS["top_k"]))
+        for one in plan.experiments:
+            models, examples = plan.models_of(one.lm), list(plan.questions[one.dataset].examples)
+            retriever = open_corpus(plan.index_of(one), models.lm)
+            made_of = Parts(retriever, None, {}, None if one.compiled else program, own=plan.own_of(one))
+            for spec in one.specs:
+                shown.update(f"rehearsing {spec.label} on {one.dataset}")
+                parts = replace(made_of, settings=settings_for(spec.method, one.dataset))
+                if one.compiled and plan.training is not None:
+                    found.append(_compiling(plan, one, spec, parts, of_set(plan.training, one.dataset)))
+                rehearsed = estimate(one.dataset, spec, examples, parts, models.by_role)
+                run = None if pilot is None else spent_by_run(pilot / one.dataset, spec.label, models.by_role)
+                found.append(expected(rehearsed, run))
+            if options.labelling_lm and analysed(one.dataset) and one.lm is None and not (one.compiled or one.dense):
+                parts = replace(made_of, settings=settings_for(METHODS["keqa"], one.dataset), program=program)
+                found.append(estimate_labels(one.dataset, examples, parts, by_role, options.labelling_lm))
+    return estimates(found)
+
+
+def _compiling(plan: Plan, one: Experiment, spec: Spec, parts: Parts, learned: list[Any]) -> Estimate:
+    """What it will cost that a baseline learns."""
+    models, pilot = plan.models.by_role, plan.options.pilot
+    label = f"{one.dataset}, {spec.method.name} learns"
+    plain = estimate(one.dataset, spec, learned, parts, models)
+    rehearsed = estimate_compiling(plain, label, len(make(spec, parts).predictors()))
+    if pilot is None:
+        return rehearsed
+    spent = spent_on_training(plan.compiled(one.dataset, spec.method.name, pilot), models["task"])
+    return expected(rehearsed, (spent.asked, spent.by_model), spent.asks(len(learned))) if spent else rehearsed
+
+
+def _learned(plan: Plan) -> Plan:
+    """Build R and let baselines learn; the plan with what came of it. Everything finished is kept, and not done again.
+
+    A baseline that cannot be asked, for the language model gives no token probabilities, has no row.
+    """
+    if plan.training is None:
+        return plan
+    check_writable(plan.out, "--out")
+    roles = plan.models.roles()
+    program, kept = plan.program, []
+    with ExitStack() as stack:
+        bars = stack.enter_context(Bars())
+        cache = stack.enter_context(CallCache(plan.out / "training-calls.sqlite"))
+        stack.enter_context(cache.installed())
+        found = open_corpus(plan.options.index, plan.models.lm)
+        retriever = stack.enter_context(CachingRetriever(found, plan.out / "training-retrievals.sqlite"))
+        learning = _Learning(plan, plan.training, retriever, roles, bars, functools.cache(lambda: check_roles(roles)))
+        if program is None and not plan.options.no_reference:
+            program = learning.reference()
+        for one in plan.experiments:
+            specs = tuple(filter(partial(learning.learns, one), one.specs)) if one.compiled else one.specs
+            kept += [replace(one, specs=specs)] if specs else []
+    if program is None:
+        # There are no rows that change what a utility reference shows.
+        kept = [
+            replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in OF_REFERENCE))
+            for one in kept
+        ]
+    return replace(plan, program=program, experiments=kept)
+
+
+@dataclass(frozen=True)
+class _Learning:
+    """What is shared while R is built and baselines learn."""
+
+    plan: Plan
+    training: Questions
+    retriever: Retriever
+    roles: Roles
+    bars: Bars
+    reachable: Callable[[], None]
+
+    def reference(self) -> Path | None:
+        """Build R; the folder of KEQA with it, or None where no passage made a difference."""
+        place = self.plan.out / REFERENCE
+        check_place(place)
+        embedder = embedder_of(self.plan.options.embedder)
+        self.reachable()
+        built = build_program(
+            self.retriever,
+            self.roles,
+            self.training,
+            place,
+            embedder=embedder,
+            in_flight=self.plan.options.in_flight,
+            progress=self.bars.report,
+            command=invocation(),
+        )
+        warn_of_many("", built.problems, self.bars.say)
+        if built.folder is None:
+            warn("no passage made an answer better or worse: there is no utility reference, and rows are w/o R")
+        else:
+            said = f"R: {built.helpful} passages that helped, {built.harmful} that harmed, in {place}"
+            status().print(said, soft_wrap=True)
+        return built.folder
+
+    def learns(self, one: Experiment, spec: Spec) -> bool:
+        """Let a baseline of an experiment learn; whether it could be asked."""
+        name = f"{one.dataset}, {spec.label}"
+        own = {**self.plan.questions[one.dataset].settings, **own_of(self.plan.models.lm)}
+        try:
+            learned = compile_baseline(
+                spec,
+                Parts(self.retriever, self.roles, settings_for(spec.method, one.dataset), own=own),
+                of_set(self.training, one.dataset),
+                self.plan.compiled(one.dataset, spec.method.name),
+                in_flight=self.plan.options.in_flight,
+                progress=lambda step, done, total: self.bars.report(f"{name}: {step}", done, total),
+                before_first=self.reachable,
+                command=invocation(),
+            )
+        except ConfigurationError as error:
+            if not tells_no_probabilities(error):
+                raise
+            self.bars.say(f"{name} is left out: {error}")
+            return False
+        if not learned:
+            self.bars.say(f"{name}: nothing that it learned made it better")
+        return True
+
+
+def _measured(plan: Plan) -> list[Grid]:
+    """Run everything, write tables and figures, and put the paper's beside them."""
+    found = [(one, path) for one in plan.experiments for path in _run(plan, one)]
+    order = list(plan.questions)
+    found.sort(key=lambda pair: (order.index(pair[0].dataset), *in_table_order(pair[1].stem)))
+    entries = entries_of([read_brief(path) for _, path in found])
+    labels, labelled_by = _labels(plan, entries)
+    more = [*compare_with_paper(entries, labels, labelled_by), *_cases(plan, entries), _spent(plan, found)]
+    written = write(plan.out / _TABLES, entries, more=more)
+    status().print(f"{len(written)} files in {plan.out / _TABLES}", soft_wrap=True)
+    return [*tables(entries), *more]
+
+
+def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
+    """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
+    models, paper = plan.models_of(one.lm), plan.options
+    run = paper.run(plan.out / one.dataset)
+    # Neighbours with the same settings are run together, and the order stays that of the tables.
+    for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
+        specs = list(alike)
+        served = any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
+        folders = [plan.program] if plan.program and served else None
+        if one.compiled:
+            folders = [plan.compiled(one.dataset, spec.method.name) for spec in specs]
+        made_from = MethodOptions(index=plan.index_of(one), program=folders, embedder=paper.embedder)
+        rows = rows_of(specs, plan.questions[one.dataset], models, made_from, run, settings=settings, leave_out=True)
+        warn_of_failures(rows, f"{one.dataset}, ")
+        yield from (row.path for row in rows)
+
+
+def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | None, str]:
+    """For Table 2, what the labelling LM says of the pairs that KEQA's judge compared; nothing where none is named."""
+    options, keqa = plan.options, of_method(entries, KEQA)
+    if options.labelling_lm is None or keqa is None:
+        return None, ""
+    lm = build_lm(options.labelling_lm, api_base=options.labelling_api_base)
+    pairs = pairs_to_label(keqa, filter(analysed, plan.questions))
+    with Bars() as bars:
+        found, failed = label_pairs(
+            pairs, lm, plan.out / "labels.journal", in_flight=options.in_flight, progress=bars.report
+        )
+    if failed:
+        warn(
+            f"{failed} of {len(pairs)} pairs of answers have no label, for the call failed: the same command asks again"
+        )
+    return found, options.labelling_lm
+
+
+def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
+    """Table 6, of KEQA's own runs."""
+    keqa = of_method(entries, KEQA)
+    if keqa is None or not plan.options.cases:
+        return
+    places = ((dataset, run_path(plan.out / dataset, KEQA)) for dataset in plan.questions)
+    runs = ((dataset, keqa.title, list(iter_lines(path))) for dataset, path in places if path.exists())
+    grid = cases(runs, plan.options.cases)
+    if grid is not None:
+        yield grid
+
+
+def _spent(plan: Plan, found: Sequence[tuple[Experiment, Path]]) -> Grid:
+    """What everything has cost, to stand beside the estimate."""
+    rows: list[tuple[str, str, SpentOn]] = []
+
+    def learned(label: str, folder: Path) -> None:
+        spent = spent_on_training(folder, plan.models.name)
+        if spent is not None:
+            rows.append(("training", label, (spent.asked, spent.by_model)))
+
+    if plan.training is not None and plan.options.program is None:
+        learned(_REFERENCE, plan.out / REFERENCE)
+    for one, path in found:
+        method = path.stem.rpartition("-")[0]
+        if one.compiled:
+            learned(f"{one.dataset}, {method} learns", plan.compiled(one.dataset, method))
+        spent = spent_by_run(path.parent, path.stem, plan.models_of(one.lm).by_role)
+        if spent is not None:
+            rows.append((one.dataset, path.stem, spent))
+    return spent_table(rows)
