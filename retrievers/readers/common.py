@@ -53,7 +53,7 @@ READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 
 _Line = TypeVar("_Line", str, bytes)
 
-_opened: ContextVar[Callable[[BinaryIO], None] | None] = ContextVar("keqa_file_opened", default=None)
+_opened: ContextVar[list[BinaryIO] | None] = ContextVar("keqa_file_opened", default=None)
 
 # A record up to this length is somebody's passage and is kept whole (the longest paragraph of the shared corpora has
 # 1,535 words); beyond it, ten retrieved ones would overflow most models.
@@ -146,9 +146,9 @@ def plain_stem(path: Path) -> str:
 
 
 @contextmanager
-def noticing_opened(notice: Callable[[BinaryIO], None]) -> Iterator[None]:
-    """Within this context each file that is opened is reported, so that somebody sees how far it was read."""
-    token = _opened.set(notice)
+def noting_opened(streams: list[BinaryIO]) -> Iterator[None]:
+    """Within this context the list holds the file that was opened last, so that somebody sees how far it was read."""
+    token = _opened.set(streams)
     try:
         yield
     finally:
@@ -161,8 +161,8 @@ def open_binary(path: Path) -> io.BufferedReader:
         stream = open_regular(path, links=True, error=InputError)
     except MissingFileError as error:
         raise InputError(f"{path} cannot be read: there is no such file") from error
-    if notice := _opened.get():
-        notice(stream)
+    if (streams := _opened.get()) is not None:
+        streams[:] = [stream]
     if path.name.lower().endswith(".gz"):
         return io.BufferedReader(_UnpackedFile(stream, path), _CHUNK)
     return cast(io.BufferedReader, stream)
