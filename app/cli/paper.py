@@ -15,7 +15,7 @@ from typing import Any
 from keqa.cli.console import status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
 from keqa.cli.opening import check_roles, open_corpus
-from keqa.cli.options import LanguageModels, MethodOptions, PaperOptions
+from keqa.cli.options import LanguageModels, MethodOptions, PaperOptions, PresetOptions
 from keqa.cli.progress import Bars
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
@@ -81,7 +81,7 @@ _REFERENCE = "utility reference R"
 """What building it is called where costs are listed."""
 
 
-def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: PaperOptions, *, as_json: bool) -> None:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)
