@@ -24,6 +24,7 @@ from keqa.evaluation.questions import Questions, of_name, of_training, without_l
 from keqa.evaluation.reports import entries_of, read_brief, tables, write
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.paper import cases
+from keqa.evaluation.reports.published import DATASETS
 from keqa.evaluation.reports.rows import KEQA, Entry, of_method
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.estimate import (
@@ -52,7 +53,6 @@ from keqa.evaluation.reproduction.experiments import (
     settings_for,
 )
 from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
-from keqa.evaluation.reproduction.published import DATASETS
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.reproduction.training import (
     REFERENCE,

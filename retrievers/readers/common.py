@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import signal
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,9 @@ MAX_LINE: Final = 16 << 20
 
 MAX_DOCUMENT: Final = 256 << 20
 """The most bytes of one document, unpacked."""
+
+MOST_TEXT: Final = 256 << 20
+"""The most characters of the passages of a document."""
 
 SMALL: Final = 32 << 20
 """What unpacks to no more bytes is no bomb."""
@@ -107,6 +111,18 @@ _BEYOND_ASCII: Final = bytes(range(128, 256))
 # A few bytes look like many things.
 _EVIDENCE: Final = 8
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+limits: list[float] = []
+"""In the process that reads: seconds of a processor that a document may take, and as many more for each MB of it."""
+
+
+def allow(unpacked: int) -> None:
+    """Say how many bytes the document that is read unpacks to: its time begins anew, and goes by that.
+
+    Nothing is done where this is not the process beside; on Windows there is no such clock, nor a bound on memory.
+    """
+    if limits and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, max(limits[0] + limits[1] * unpacked / 1e6, 0.001))
 
 
 class UnreadError(InputError):
