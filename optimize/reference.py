@@ -24,7 +24,7 @@ from keqa.programs.calls.replies import refusing_empty, text_of
 from keqa.programs.calls.session import Session, gather, run_blocking, within
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import asking_for
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.stages.answering import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
@@ -35,7 +35,7 @@ from keqa.storage.redaction import without_secrets
 class Labels:
     """What came of a training question, or of a part of it."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[UtilityEntry] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
     """Passages without a label, by the error that their call failed with."""
     problems: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Labels:
         self.passing = self.passing or (str(error) if is_transient(error.cause) else "")
 
 
-class UtilityEntries(list[Entry]):
+class UtilityEntries(list[UtilityEntry]):
     """The utility reference R of a train split: its entries, in the order of the training questions."""
 
     def __init__(self, questions: dict[str, Labels]) -> None:
@@ -158,7 +158,7 @@ class Labeller:
             if label != 0:
                 root = question_digest(example.question, example.choices)
                 found = (example.id, asked.question, passage.rendered, label == 1, root, passage.place.date)
-                labels.entries.append(Entry(*found))
+                labels.entries.append(UtilityEntry(*found))
             if label == 1 and not target.one_hop:
                 helpful.append(passage)
                 without = score

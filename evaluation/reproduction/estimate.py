@@ -61,7 +61,7 @@ class Spent(NamedTuple):
         return Spent(*(factor * part for part in self))
 
 
-class Bounds(NamedTuple):
+class CostBounds(NamedTuple):
     """What it costs where the language model knows everything, and where it knows nothing."""
 
     known: Spent
@@ -85,14 +85,14 @@ class Estimate:
     dataset: str
     label: str
     questions: int
-    bounds: Mapping[str, Bounds]
+    bounds: Mapping[str, CostBounds]
     expected: Mapping[str, Spent] | None = None
 
     @property
-    def total(self) -> Bounds:
+    def total(self) -> CostBounds:
         """Over all language models."""
         every = self.bounds.values()
-        return Bounds(total(one.known for one in every), total(one.unknown for one in every))
+        return CostBounds(total(one.known for one in every), total(one.unknown for one in every))
 
 
 def estimate(dataset: str, spec: Spec, questions: Sequence[Any], parts: Parts, models: Mapping[str, str]) -> Estimate:
@@ -138,7 +138,9 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
     learned = plain.questions - held if held < plain.questions else held
     least = (learned + held) / plain.questions
     most = (learned + held * (1 + _SETS + predictors)) / plain.questions
-    bounds = {model: Bounds(found.least.times(least), found.most.times(most)) for model, found in plain.bounds.items()}
+    bounds = {
+        model: CostBounds(found.least.times(least), found.most.times(most)) for model, found in plain.bounds.items()
+    }
     return Estimate("training", label, plain.questions, bounds)
 
 
@@ -176,9 +178,9 @@ def estimate_compilation(
     return Estimate("training", spec.label, len(questions.train), _bounds(spent))
 
 
-def _bounds(spent: Callable[[bool], Mapping[str, Spent]]) -> dict[str, Bounds]:
+def _bounds(spent: Callable[[bool], Mapping[str, Spent]]) -> dict[str, CostBounds]:
     known, unknown = spent(True), spent(False)
-    return {model: Bounds(known[model], unknown[model]) for model in known}
+    return {model: CostBounds(known[model], unknown[model]) for model in known}
 
 
 def _tallied(tally: CallTally) -> Spent:

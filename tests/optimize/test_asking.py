@@ -21,7 +21,7 @@ from keqa.optimize.scoring import example_for_metrics
 from keqa.optimize.student import Student
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import CallCost, Degradation, Failure, QuestionRecord, QuizRecord
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
 
@@ -79,7 +79,9 @@ def test_a_trace_holds_the_calls_of_the_programs_predictors(setting, journal):
 
 def test_a_question_never_sees_what_comes_from_it(setting, journal):
     world = setting(train=2, val=0)
-    entries = [Entry(one.id, "q", f"passage of {one.id}", True, question_digest(one.question)) for one in world.train]
+    entries = [
+        UtilityEntry(one.id, "q", f"passage of {one.id}", True, question_digest(one.question)) for one in world.train
+    ]
     world.program.picking.reference = UtilityReference().fit(entries)
     asking, quiz = Asking(journal, f1, in_flight=1), world.program.examination.quiz
     for one in world.train:

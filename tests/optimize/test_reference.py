@@ -20,7 +20,7 @@ from keqa.optimize.failures import Failures
 from keqa.optimize.reference import Labeller
 from keqa.programs import KEQA
 from keqa.programs.learned import demonstration_digest
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 
 
 class Patient(Failures):
@@ -106,7 +106,7 @@ def test_helpful_passages_join_and_the_next_is_judged_beside_them(program):
     ]
     assert engine.count == {"ReasonFromMemory": 1, "ReasonWithKnowledge": 5}
     assert labels(entries) == [("Pete", True), ("wrong", False), ("Docter", True)]
-    assert entries[0] == Entry("who", "Who directed Up?", "Pete", True, question_digest(WHO.question))
+    assert entries[0] == UtilityEntry("who", "Who directed Up?", "Pete", True, question_digest(WHO.question))
     assert (entries.problems, entries.lost, entries.counts()) == ({}, {}, {True: 2, False: 1})
 
 
@@ -151,7 +151,7 @@ def test_what_is_asked_and_kept_of_a_choice(program):
     built, engine = program(told, "one", decompose=False)
     choice = Example("c", "Which is it?", (GOLD,), "choice", ("Brad Bird", GOLD))
     (found,) = build_reference(built, [choice])
-    assert found == Entry("c", "Which is it?", "one", True, question_digest(choice.question, choice.choices))
+    assert found == UtilityEntry("c", "Which is it?", "one", True, question_digest(choice.question, choice.choices))
     (recalled,), (answered,) = engine.asked("AnswerQuiz"), engine.asked("AnswerWithKnowledge")
     assert recalled["quiz"] == answered["question"] == "Which is it?"
     assert recalled["answer_type"] == answered["answer_type"] == "choice"

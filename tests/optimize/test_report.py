@@ -23,7 +23,7 @@ from keqa.optimize.steps import empty_reference
 from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 
 REPORT = Report(
@@ -99,7 +99,7 @@ def test_one_question_has_no_interval():
 
 def test_the_unreliable_sources_of_a_reference(setting):
     entries = [
-        Entry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
+        UtilityEntry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
         for source, helpful in (("Herald", 3), ("Atlas", 30), ("Ledger", 1))
         for one in range(40)
     ]

@@ -28,7 +28,7 @@ from keqa.optimize.reference import Labels, UtilityEntries
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.testbed.index import open_encyclopedia
 
@@ -149,7 +149,7 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monk
         def JudgeUtility(self, inputs, config, shown):
             return {"helpful": "married" in inputs["passage"] and not (shown and misled)}
 
-    entries = [Entry("t0", "To whom is Mayor0 married?", text, text != "b") for text in "abc"]
+    entries = [UtilityEntry("t0", "To whom is Mayor0 married?", text, text != "b") for text in "abc"]
     monkeypatch.setattr(steps, "build_reference", lambda *_: UtilityEntries({"t0": Labels(entries)}))
     world = setting(Misled(), train=2, val=val)
     found = compiled(world, optimizer="none")

@@ -19,7 +19,7 @@ from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
@@ -281,7 +281,7 @@ class TwoPapers(ScriptedRetriever):
 
 def labelled(herald, atlas):
     return UtilityReference().fit(
-        Entry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
+        UtilityEntry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
         for source, helpful in (("Herald", herald), ("Atlas", atlas))
         for one in range(40)
     )
