@@ -23,7 +23,7 @@ import dspy
 from dspy import lm15
 
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import save
 from keqa.retrievers import Retriever
 
@@ -70,7 +70,7 @@ def stand_in(knows: bool, tokens: Callable[[str], int], tally: CallTally | None 
 def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Path, top_k: int) -> Path:
     """A compiled KEQA that is none: its reference shows real passages with labels that nobody gave."""
     entries = [
-        Entry(one.id, one.question, hit.passage.rendered, place % 2 == 0)
+        UtilityEntry(one.id, one.question, hit.passage.rendered, place % 2 == 0)
         for one in questions[:_SHOWN]
         for place, hit in enumerate(retriever.search(one.question, top_k))
     ]
