@@ -24,7 +24,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -46,6 +46,7 @@ from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
 if TYPE_CHECKING:
+    from keqa.programs.keqa import KEQA
     from keqa.programs.program import Program
     from keqa.programs.stages.stage import RoleLMs
     from keqa.retrievers import Retriever
@@ -186,6 +187,30 @@ def check_apart(folder: str | Path, work: str | Path) -> None:
             f"{work}, where finished work is kept, is or lies in {folder}, which shall hold the program and nothing "
             "else: name another folder for one of them"
         )
+
+
+@overload
+def load(
+    folder: str | Path,
+    retriever: Retriever | None,
+    lms: RoleLMs | None = None,
+    *,
+    method: Literal["keqa"],
+    embedder: Embedder | str | None = None,
+    **settings: Any,
+) -> KEQA: ...
+
+
+@overload
+def load(
+    folder: str | Path,
+    retriever: Retriever | None,
+    lms: RoleLMs | None = None,
+    *,
+    method: str | None = None,
+    embedder: Embedder | str | None = None,
+    **settings: Any,
+) -> Program: ...
 
 
 def load(
