@@ -81,28 +81,25 @@ def main(
         model, roots = _model(compiled, lambda: collected("train", train))
         found = check_model(model, [collected("test", questions)], roots)
         write_private(place / "model.json", json.dumps(model.written()).encode())
-        programs = [
-            Spec(METHODS["keqa"], {}, "compiled"),
-            Spec(METHODS["keqa"], BEFORE, "before"),
-            Spec(METHODS["keqa-no-qke"], {}, "no-qke"),
-        ]
-        specs = [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in threshold or ()]
+        keqa_itself, unexamined = METHODS["keqa"], METHODS["keqa-no-qke"]
+        specs = [Spec(keqa_itself, {}, "compiled"), Spec(keqa_itself, BEFORE, "before"), Spec(unexamined, {}, "no-qke")]
+        specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in threshold or ()]
         specs += [parse_spec(f"gate-boundary:model={one}") for one in other or ()]
         specs += [parse_spec(f"gate-{name}") for name in GATES if gates]
         parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(program))
         cache = stack.enter_context(CallCache(place / "calls.sqlite"))
 
-        def answers(specs: list[Spec], split: str, asked: list[TestbedQuestion], runs: Path) -> Answers:
+        def answers(split: str, asked: list[TestbedQuestion], runs: Path) -> Answers:
             data = Questions("testbed", split, 0, asked, settings=of_testbed().settings)
             rows = compare(specs, data, parts, folder=runs, cache=cache)
             stale = [place for place, question in enumerate(asked) if "stale" in question.tiers]
             return Answers({row.spec.label: MethodResult.of(row, 0.0) for row in rows}, stale)
 
-        given = answers([*programs, *specs], "test", testbed.test[:questions], place / "runs")
+        given = answers("test", testbed.test[:questions], place / "runs")
         others = {}
         for seed in fresh or ():
             more = testbed.more_questions(questions, seed)
-            others[seed] = answers([*programs, *specs], f"more-{seed}", more, place / f"fresh-{seed}")
+            others[seed] = answers(f"more-{seed}", more, place / f"fresh-{seed}")
     console = Console(width=160)
     console.print(_ranking(found))
     console.print(_programs(given, "test questions"))

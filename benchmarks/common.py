@@ -1,21 +1,25 @@
-"""What the benchmarks share: the servers of the tests, the shared data, finished work, and how figures are written."""
+"""What the benchmarks share: processes of their own, lines of JSON, shared data, and how figures are written."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import multiprocessing
+import resource
 import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from keqa.evaluation.demo import MethodResult
     from keqa.metrics.significance import Interval
-
-__all__ = ["DATA", "Lines", "gain_table", "interval"]
+    from keqa.retrievers import Hit
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / ".." / "shared" / "data"
@@ -25,12 +29,32 @@ if str(ROOT / "tests") not in sys.path:
     sys.path.insert(0, str(ROOT / "tests"))
 
 
-class Lines:
-    """Finished work in a file of JSON lines; a later start resumes behind the last whole one.
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser that describes a program by its own text."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
-    Attributes:
-        done: The lines, in their order.
-    """
+
+def settings(given: Sequence[str]) -> dict[str, Any]:
+    """Settings of KEQA from NAME=VALUE, where a value is JSON or a word."""
+    found: dict[str, Any] = {}
+    for name, _, value in (one.partition("=") for one in given):
+        found[name] = value
+        with suppress(json.JSONDecodeError):
+            found[name] = json.loads(value)
+    return found
+
+
+def write_lines(path: Path, rows: Iterable[Any]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+class Lines:
+    """Finished work in a file of JSON lines, `done` in their order; a later start resumes behind the last whole one."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +64,7 @@ class Lines:
             # A kill cut the last line off.
             path.write_text(whole, encoding="utf-8")
         self._path = path
-        self.done: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines() if line]
+        self.done = read_lines(path) if whole else []
 
     def add(self, line: dict[str, Any]) -> None:
         """Write a line, which is on the disk when this returns."""
@@ -49,8 +73,83 @@ class Lines:
         self.done.append(line)
 
 
+class Beside:
+    """What a context manager gives, in a process of its own: `ask` gets an attribute, or what a method returns."""
+
+    def __init__(self, make: Callable[..., AbstractContextManager[Any]], *arguments: Any, **options: Any) -> None:
+        self._made = (make, arguments, options)
+
+    def __enter__(self) -> Beside:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_beside, args=(theirs, *self._made), daemon=True)
+        self._process.start()
+        # So that a process that dies is noticed, and not waited for.
+        theirs.close()
+        self.pid, self.api_base = self._process.pid, self.ask("api_base")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._pipe.send(None)
+        self._process.join(20)
+
+    def ask(self, name: str, **arguments: Any) -> Any:
+        """An attribute, or what a method returns."""
+        self._pipe.send((name, arguments))
+        return self._pipe.recv()
+
+
+def _beside(pipe: Any, make: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> None:
+    with make(*arguments, **options) as made, suppress(EOFError, KeyboardInterrupt):
+        while (asked := pipe.recv()) is not None:
+            found = getattr(made, asked[0])
+            pipe.send(found(**asked[1]) if callable(found) else found)
+
+
+def alone(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """What a function returns in a process of its own, with its CPU seconds and its peak of memory."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_alone, function, arguments).result()
+
+
+def _alone(function: Callable[..., dict[str, Any]], arguments: Sequence[Any]) -> dict[str, Any]:
+    started = time.process_time()
+    figures = function(*arguments)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    used = time.process_time() - started
+    return {**figures, "cpu_s": used, "peak_mb": peak / (1e6 if sys.platform == "darwin" else 1e3)}
+
+
+def remove_indexes(address: str, pattern: str, keep: str | None = None) -> None:
+    """Remove the indexes of a cluster that a pattern names, but for those that a name is given to."""
+    from keqa.retrievers.elasticsearch.address import parse_address
+    from keqa.retrievers.elasticsearch.client import connect
+
+    with connect(parse_address(address)) as client:
+        for index, entry in client.indices.get(index=pattern).items():
+            if keep not in entry["aliases"]:
+                client.indices.delete(index=index)
+
+
+class Finds:
+    """A retriever that finds the same passages for everything."""
+
+    def __init__(self, title: str, texts: Sequence[str]) -> None:
+        from keqa.retrievers import Hit, Passage
+
+        self._hits = [Hit(Passage(f"p{place}", title, text), 1 - place / 10) for place, text in enumerate(texts)]
+
+    def search(self, query: str, k: int = 10) -> list[Hit]:
+        """The same for every query."""
+        return self._hits[:k]
+
+    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
+        """The same for every query."""
+        return [self.search(query, k) for query in queries]
+
+
 def interval(found: Interval, form: str = ".2f") -> str:
-    """A mean with the interval that it lies in."""
     mean, low, high = (format(value, form) for value in (found.mean, found.low, found.high))
     return f"{mean} [{low}, {high}]"
 

@@ -61,22 +61,14 @@ def main(
             lines.add({"made": name, "minutes": (time.monotonic() - began) / 60})
         left = [example for example in tested if example.id not in answered]
         for outcome in program.answer_many(left, in_flight=in_flight):
-            record = outcome.record
-            score = 0.0
-            if record is not None and record.answer is not None:
-                item = outcome.item
-                score = f1(record.answer, list(item.answers), item.answer_type, item.choices)
-            cost = None if record is None else record.cost
-            lines.add(
-                {
-                    "program": name,
-                    "id": outcome.item.id,
-                    "f1": score,
-                    "prompt_tokens": 0 if cost is None else sum(one.prompt_tokens for one in cost.by_role.values()),
-                    "samples": 0 if cost is None else cost.samples,
-                    "retrievals": 0 if cost is None else cost.retrievals,
-                }
-            )
+            record, item = outcome.record, outcome.item
+            figures = {"f1": 0.0, "prompt_tokens": 0, "samples": 0, "retrievals": 0}
+            if record is not None:
+                figures["prompt_tokens"] = sum(one.prompt_tokens for one in record.cost.by_role.values())
+                figures |= {"samples": record.cost.samples, "retrievals": record.cost.retrievals}
+                if record.answer is not None:
+                    figures["f1"] = f1(record.answer, list(item.answers), item.answer_type, item.choices)
+            lines.add({"program": name, "id": item.id, **figures})
     _show(console, lines, [example.id for example in tested])
 
 
@@ -90,7 +82,6 @@ def _made(
     training: dict[str, Any],
     in_flight: int,
 ) -> Program:
-    """The program of a row; what was compiled is found again in its folder."""
     program = KEQA(retriever, lms=keqa.build_roles(lm, cache=False))
     if name == "uncompiled":
         return program
@@ -133,15 +124,9 @@ def _together(
 
 
 def _example(one: Any) -> dspy.Example:
-    fields = {
-        "question": one.question,
-        "answer": one.answers[0],
-        "answer_type": one.answer_type,
-        "choices": list(one.choices),
-        "quizzes": list(one.quizzes),
-        "quiz_answers": list(one.quiz_answers),
-    }
-    return dspy.Example(**fields).with_inputs("question", "answer_type", "choices")
+    fields = {name: list(getattr(one, name)) for name in ("choices", "quizzes", "quiz_answers")}
+    asked = {"question": one.question, "answer": one.answers[0], "answer_type": one.answer_type}
+    return dspy.Example(**asked, **fields).with_inputs("question", "answer_type", "choices")
 
 
 def _show(console: Console, lines: Lines, ids: list[str]) -> None:
@@ -156,15 +141,8 @@ def _show(console: Console, lines: Lines, ids: list[str]) -> None:
     for name, of in rows.items():
         means = {key: sum(of[one][key] for one in ids) / len(ids) for key in ("prompt_tokens", "samples", "retrievals")}
         behind = "" if name == "bootstrap" else interval(paired_bootstrap(scores[name], scores["bootstrap"]), "+.3f")
-        table.add_row(
-            name,
-            interval(bootstrap_mean(scores[name]), ".3f"),
-            behind,
-            f"{means['prompt_tokens']:,.0f}",
-            f"{means['samples']:.1f}",
-            f"{means['retrievals']:.2f}",
-            f"{minutes[name]:.1f}",
-        )
+        cells = (f"{means['prompt_tokens']:,.0f}", f"{means['samples']:.1f}", f"{means['retrievals']:.2f}")
+        table.add_row(name, interval(bootstrap_mean(scores[name]), ".3f"), behind, *cells, f"{minutes[name]:.1f}")
         found[name] = {"f1": sum(scores[name]) / len(ids), **means, "minutes": minutes[name]}
     console.print(table)
     print(json.dumps(found))

@@ -11,7 +11,6 @@ ratio is above 2.5.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import io
 import json
@@ -21,7 +20,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import common  # noqa: F401
+import common
 import office_files as files
 
 from keqa.errors import KeqaError
@@ -117,9 +116,7 @@ _TAGS = "<h1>,<h1>x,<div>,<b><i>x</b>,</p>,<a ,<a b=',<!,<!-- ,<?,<![,&,&#x,<tab
 _HTML: dict[str, Make] = {
     **{f"{unit} repeated": _repeated(unit) for unit in (*_TAGS.split(","), "<script>", "</script", "<meta ")},
     **{f"{unit} then >": _repeated(unit, after=">") for unit in ("<a ", "<a b='", "<", "<meta charset=")},
-    **{
-        f"in {name}": _repeated("a", f'<meta charset="{name}">-') for name in ("punycode", "idna", "utf-7", "puny-code")
-    },
+    **{f"in {name}": _repeated("a", f'<meta charset="{name}">-') for name in "punycode idna utf-7 puny-code".split()},
     "nested headings": _nested("<h1>", "</h1>"),
     "many attributes": _repeated("a=b ", "<p ", ">x"),
 }
@@ -223,22 +220,18 @@ def cost(path: Path) -> tuple[float, int, str]:
     except KeqaError as error:
         outcome = str(error).replace("\n", " ").replace(str(path), path.name)
     here, same = time.process_time() - begun, beside._BESIDE._process is process
-    memory = _status("VmHWM") if beside._BESIDE._process is not None else beside.MEMORY
+    memory = beside.MEMORY
+    if beside._BESIDE._process is not None:
+        lines = Path(f"/proc/{beside._BESIDE._process.pid}/status").read_text().splitlines()
+        memory = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
     return here + _seconds() - (before if same else 0.0), memory, outcome
 
 
 def _seconds() -> float:
-    """What the process beside has taken so far."""
     if (process := beside._BESIDE._process) is None or process.poll() is not None:
         return 0.0
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _status(name: str) -> int:
-    assert beside._BESIDE._process is not None
-    lines = Path(f"/proc/{beside._BESIDE._process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:"))
 
 
 def grown(name: str, size: int, folder: Path) -> tuple[float, list[tuple[float, int, str]]]:
@@ -254,8 +247,7 @@ def grown(name: str, size: int, folder: Path) -> tuple[float, list[tuple[float, 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read them all, and print what they cost."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--kb", type=int, default=16, help="the smallest size")
     parser.add_argument("--only", default="", help="what the name of a pattern begins with")
     options = parser.parse_args(arguments)
@@ -266,10 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
             ratio, costs = grown(name, options.kb << 10, Path(folder))
             seconds, memory, outcome = costs[-1]
             kb = options.kb * GROWTH[-1]
-            print(
-                f"{ratio:5.2f}  {1000 * seconds / kb:7.2f} ms/KB  {memory >> 20:5} MiB  {name}: {outcome[:90]}",
-                flush=True,
-            )
+            costs_of = f"{ratio:5.2f}  {1000 * seconds / kb:7.2f} ms/KB  {memory >> 20:5} MiB"
+            print(f"{costs_of}  {name}: {outcome[:90]}", flush=True)
             worst = max(worst, (name, ratio), key=lambda one: one[1])
     formats = len({name.partition(":")[0] for name in chosen})
     print(json.dumps({"patterns": len(chosen), "formats": formats, "worst": worst[0], "ratio": round(worst[1], 2)}))

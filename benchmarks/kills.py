@@ -18,25 +18,28 @@ answers, to the last digit of a score, as one that was built anew, with files th
 
 from __future__ import annotations
 
-import argparse
+import csv
 import json
 import os
 import random
+import re
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import common
+from common import read_lines, write_lines
 from faulty.server import MODEL, Server
-from faulty.trees import differences
 from faulty.world import passages, questions
+from servers.process import context, run, start
 
 CHANGES = ("add", "remove", "sync")
 COMMANDS = ("index", "compile", "evaluate", "compare", *CHANGES)
@@ -52,127 +55,115 @@ TOWNS = 30
 """Documents of an index that is changed."""
 WRITES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree", "sqlite3.connect")
 """What a process tells an audit hook before it does it, besides opening a file to write to it."""
+DRAWN = (".png", ".pdf", ".md", ".tex")
+"""Drawn from the .csv beside them; that they are there is what is compared."""
+# Names of what is a time, or depends on what the last process has paid for itself.
+_TIMES = re.compile(
+    r"second|^created|^time$|^p50$|^p95$|^total$|^timings?$|^critical_path$|^spent|^retrievals_cached$|^sent$"
+)
+_PAID = ("calls", "cached")
 
 
-@dataclass
-class Result:
-    """What became of a command that was killed again and again.
+class Killed:
+    """A command that is killed again and again, and what became of it."""
 
-    Attributes:
-        kills: How often it was killed.
-        rounds: How often it came to its end.
-        repeated: Requests beyond those of the runs that were not killed.
-        in_flight: Requests that were in flight at the kills.
-        broken: What of the promise did not hold.
-        requests: Of a run that is not killed.
-        seconds: That it takes.
-    """
+    def __init__(self, name: str, rng: random.Random) -> None:
+        self.name, self.rng = name, rng
+        self.kills = self.rounds = self.repeated = self.in_flight = self.requests = 0
+        self.seconds = 0.0
+        self.broken: list[str] = []
 
-    kills: int = 0
-    rounds: int = 0
-    repeated: int = 0
-    in_flight: int = 0
-    broken: list[str] = field(default_factory=list)
-    requests: int = 0
-    seconds: float = 0.0
+    def measure(self) -> None:
+        """Run it to its end, and see what it asks and how long it takes."""
+        raise NotImplementedError
+
+    def round(self, count: int) -> None:
+        """From nothing to the end of the command, with no more kills than are left of so many."""
+        raise NotImplementedError
+
+    def ended(self, process: Any) -> None:
+        """Wait for a process that nobody kills."""
+        process.join()
+        if process.exitcode:
+            raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
+
+    def show(self) -> None:
+        """Print what became of it."""
+        print(
+            f"{self.name:<9} {self.requests:>5} requests and {self.seconds:4.1f} s a run; {self.kills:>3} kills in "
+            f"{self.rounds:>3} runs; {self.repeated:>4} requests repeated, {self.in_flight:>4} in flight; "
+            f"{len(self.broken)} differences",
+            *(f"      {one}" for one in self.broken[:6]),
+            sep="\n",
+            flush=True,
+        )
 
 
-class Killing:
-    """One command, killed at random points.
+class Asking(Killed):
+    """A command that asks a server or writes from nothing, killed at random points."""
 
-    Args:
-        name: Of the command.
-        server: Which it asks.
-        folder: For what it writes.
-        start: Starts it with an output folder.
-        rng: Draws the points.
-    """
-
-    def __init__(
-        self, name: str, server: Server, folder: Path, start: Callable[[Path], BaseProcess], rng: random.Random
-    ) -> None:
-        self.name, self.server, self.folder, self.start, self.rng = name, server, folder, start, rng
-        self.result = Result()
+    def __init__(self, name: str, rng: random.Random, folder: Path, server: Server, started: Callable) -> None:
+        super().__init__(name, rng)
+        self.server, self.started = server, started
         # Of the same name, for a run's header says how to run it again.
         self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
         self.bodies: Counter[str] = Counter()
         self.tail = 0.0
 
     def measure(self) -> None:
-        """Run it to its end, and see what it asks and how long it takes.
-
-        Raises:
-            SystemExit: It does not end well even when nobody kills it.
-        """
+        """Run it twice, and count the second time."""
         # The first process takes longer than all others, which find everything imported.
-        self._ended(self._started(self.killed))
+        self.ended(self._begun(self.killed))
         self.server.plan()
         started = time.monotonic()
-        self._ended(self._started(self.whole, afresh=True))
+        self.ended(self._begun(self.whole))
         ended = time.monotonic()
         self.bodies = self.server.bodies()
-        self.result.requests, self.result.seconds = self.bodies.total(), ended - started
+        self.requests, self.seconds = self.bodies.total(), ended - started
         self.tail = ended - max(self.server.finished, default=started)
 
-    def kill(self, count: int) -> Result:
-        """Kill it so many times, and compare each time that it comes to its end."""
-        while self.result.kills < count:
-            self._round(count)
-        return self.result
+    def _begun(self, out: Path) -> Any:
+        shutil.rmtree(out.parent, ignore_errors=True)
+        out.parent.mkdir()
+        return self.started(out)
 
-    def _started(self, out: Path, *, afresh: bool = False) -> BaseProcess:
-        if afresh:
-            shutil.rmtree(out.parent, ignore_errors=True)
-        out.parent.mkdir(exist_ok=True)
-        return self.start(out)
-
-    def _ended(self, process: BaseProcess) -> None:
-        process.join()
-        if process.exitcode:
-            raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
-
-    def _round(self, count: int) -> None:
-        """From nothing to the end of the command."""
+    def round(self, count: int) -> None:
+        """Kill it and start it again until it ends."""
         self.server.plan()
-        in_flight, afresh = 0, True
+        in_flight, process = 0, None
         while True:
-            point = self._point() if self.result.kills < count else lambda: False
-            process = self._started(self.killed, afresh=afresh)
-            afresh = False
+            point = self._point() if self.kills < count else lambda: False
+            process = self.started(self.killed) if process else self._begun(self.killed)
             while process.is_alive() and not point():
                 time.sleep(POLL)
             if not process.is_alive():
                 break
             process.kill()
-            unsettled = min(WORKERS, self.server.unsettled(SETTLED))
+            in_flight += min(WORKERS, self.server.unsettled(SETTLED))
             process.join()
-            self.result.kills += 1
-            in_flight += unsettled
-            self._settle()
+            self.kills += 1
+            # The server notices, so that no request of the killed process counts for the next one.
+            time.sleep(2 * LATENCY)
         if process.exitcode:
-            self.result.broken.append(f"after {self.result.kills} kills it ended with exit code {process.exitcode}")
+            self.broken.append(f"after {self.kills} kills it ended with exit code {process.exitcode}")
             return
-        self.result.rounds += 1
+        self.rounds += 1
         asked = self.server.bodies()
         repeated, missing = (asked - self.bodies).total(), (self.bodies - asked).total()
-        self.result.repeated += repeated
-        self.result.in_flight += in_flight
+        self.repeated += repeated
+        self.in_flight += in_flight
         if repeated > in_flight:
-            self.result.broken.append(f"{repeated} requests repeated, {in_flight} in flight at the kills")
+            self.broken.append(f"{repeated} requests repeated, {in_flight} in flight at the kills")
         if missing:
-            self.result.broken.append(f"{missing} requests were never made")
-        self.result.broken += differences(self.killed, self.whole)
-
-    def _settle(self) -> None:
-        """Wait for the server to notice, so that no request of the killed process counts for the next one."""
-        time.sleep(2 * LATENCY)
+            self.broken.append(f"{missing} requests were never made")
+        self.broken += differences(self.killed, self.whole)
 
     def _point(self) -> Callable[[], bool]:
         """A condition that comes true at a random point of a process that is started now."""
         kind = self.rng.choice(("seconds", "requests", "end") if self.bodies else ("seconds",))
         began, before = time.monotonic(), self.server.bodies().total()
         if kind == "seconds":
-            seconds = self.rng.uniform(0, self.result.seconds)
+            seconds = self.rng.uniform(0, self.seconds)
             return lambda: time.monotonic() - began >= seconds
         if kind == "requests":
             further = self.rng.randint(1, max(1, self.bodies.total() - before))
@@ -187,18 +178,12 @@ class Killing:
         return at_the_end
 
 
-class Changing:
-    """A command that changes an index, killed at its writes and at random times.
+class Changing(Killed):
+    """A command that changes an index, killed at its writes and at random times."""
 
-    Args:
-        name: Of the command.
-        folder: For what it writes.
-        rng: Draws the times.
-    """
-
-    def __init__(self, name: str, folder: Path, rng: random.Random) -> None:
-        self.name, self.folder, self.rng = name, folder / name, rng
-        self.result = Result()
+    def __init__(self, name: str, rng: random.Random, folder: Path) -> None:
+        super().__init__(name, rng)
+        self.folder = folder / name
         self.before, self.index, self.counted = (self.folder / name for name in ("before", "index", "writes"))
         docs, other = self.folder / "docs", self.folder / "other.md"
         self.arguments: list[Any] = {
@@ -209,68 +194,54 @@ class Changing:
         self.sources: list[Path] = [docs, *([other] if name == "add" else [])]
 
     def measure(self) -> None:
-        """Build the index, run the command to its end, and build anew what it should then be."""
-        from servers.process import start
-
+        """Build what it changes, run it, and build anew what it should leave."""
         docs = self.sources[0]
         docs.mkdir(parents=True)
         for number, passage in enumerate(passages(TOWNS)):
             (docs / f"town{number}.txt").write_text(f"{passage['title']}. {passage['text']}")
         (self.folder / "other.md").write_text("# Okapi\nThe okapi lives in the forest. " * 40)
-        self._ended(start(["index", docs, "--out", self.before]))
+        self.ended(start(["index", docs, "--out", self.before]))
         self.states = [self._answers(self.before, scores=False)]
         if self.name != "add":
             (docs / "town3.txt").unlink()
-            if self.name == "remove":
-                (docs / "town5.txt").unlink()
-            else:
-                (docs / "town5.txt").write_text("The okapi has moved.")
-        self._ended(start(["index", *self.sources, "--out", self.folder / "whole"]))
+        if self.name == "remove":
+            (docs / "town5.txt").unlink()
+        if self.name == "sync":
+            (docs / "town5.txt").write_text("The okapi has moved.")
+        self.ended(start(["index", *self.sources, "--out", self.folder / "whole"]))
         self.states.append(self._answers(self.folder / "whole", scores=False))
         self.whole = self._answers(self.folder / "whole")
         shutil.copytree(self.before, self.index)
         started = time.monotonic()
-        self._ended(self._started())
-        self.result.seconds, self.result.requests = time.monotonic() - started, int(self.counted.read_text())
+        self.ended(self._started())
+        self.seconds, self.requests = time.monotonic() - started, int(self.counted.read_text())
 
-    def kill(self, count: int) -> Result:
-        """Kill it so many times, and see each time that the same command ends as it should."""
-        while self.result.kills < count:
-            # Where this process has opened it, the engine may still watch it.
-            shutil.rmtree(self.index.rename(self.folder / f"after{self.result.kills}"), ignore_errors=True)
-            shutil.copytree(self.before, self.index)
-            half, odd = divmod(self.result.kills, 2)
-            process = self._started(0 if odd else half % self.result.requests + 1)
-            if odd:
-                time.sleep(self.rng.uniform(0, self.result.seconds))
-                process.kill()
-            process.join()
-            self.result.kills += 1
-            if self._answers(self.index, scores=False) not in self.states:
-                self._broken("a state that is neither that before nor that after")
-            process = self._started()
-            process.join()
-            self.result.rounds += 1
-            if process.exitcode:
-                self._broken(f"the same command ends with exit code {process.exitcode}")
-            elif self._answers(self.index) != self.whole:
-                self._broken("the same command leaves another index than a build")
-        return self.result
+    def round(self, count: int) -> None:
+        """Kill it once, and start it again."""
+        # Where this process has opened it, the engine may still watch it.
+        shutil.rmtree(self.index.rename(self.folder / f"after{self.kills}"), ignore_errors=True)
+        shutil.copytree(self.before, self.index)
+        half, odd = divmod(self.kills, 2)
+        process = self._started(0 if odd else half % self.requests + 1)
+        if odd:
+            time.sleep(self.rng.uniform(0, self.seconds))
+            process.kill()
+        process.join()
+        self.kills += 1
+        if self._answers(self.index, scores=False) not in self.states:
+            self.broken.append(f"kill {self.kills}: a state that is neither that before nor that after")
+        process = self._started()
+        process.join()
+        self.rounds += 1
+        if process.exitcode:
+            self.broken.append(f"kill {self.kills}: the same command ends with exit code {process.exitcode}")
+        elif self._answers(self.index) != self.whole:
+            self.broken.append(f"kill {self.kills}: the same command leaves another index than a build")
 
-    def _broken(self, what: str) -> None:
-        self.result.broken.append(f"kill {self.result.kills}: {what}")
-
-    def _started(self, write: int = 0) -> BaseProcess:
-        from servers.process import context
-
+    def _started(self, write: int = 0) -> Any:
         process = context().Process(target=_dying, args=(list(map(str, self.arguments)), write, str(self.counted)))
         process.start()
         return process
-
-    def _ended(self, process: BaseProcess) -> None:
-        process.join()
-        if process.exitcode:
-            raise SystemExit(f"keqa index {self.name} ended with exit code {process.exitcode}")
 
     def _answers(self, index: Path, *, scores: bool = True) -> list[Any]:
         from keqa.retrievers import open_index
@@ -288,8 +259,6 @@ class Changing:
 
 def _dying(arguments: list[str], write: int, counted: str) -> None:
     """Run a command that kills itself right before one of its writes, or at none and counts them."""
-    from servers.process import run
-
     from keqa.retrievers import readers
     from keqa.retrievers.readers.formats import passages_of
 
@@ -321,37 +290,103 @@ def _dying(arguments: list[str], write: int, counted: str) -> None:
             Path(counted).write_text(str(count))
 
 
-def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Path], BaseProcess]]:
-    """By command, what starts it with an output folder."""
-    from servers.process import start
+def differences(ours: Path, theirs: Path) -> list[str]:
+    """A line for each file of two folders that differs but for times, or is in one of them only."""
+    beside = [sorted(path.name for path in folder.parent.iterdir()) for folder in (ours, theirs)]
+    about = [f"beside it: {beside[0]} for {beside[1]}"] if beside[0] != beside[1] else []
+    return about + (_of_indexes if (theirs / "data").is_dir() else _of_files)(ours, theirs)
 
-    _lines(folder / "corpus.jsonl", passages(CORPUS))
-    _lines(folder / "questions.jsonl", questions(count))
+
+def _of_files(ours: Path, theirs: Path) -> list[str]:
+    names = [{str(path.relative_to(top)) for path in top.rglob("*") if path.is_file()} for top in (ours, theirs)]
+    found = [f"{name}: in one of the two only" for name in sorted(names[0] ^ names[1])]
+    for name in sorted(names[0] & names[1]):
+        if Path(name).suffix not in DRAWN and (place := _place(_content(ours / name), _content(theirs / name))):
+            found.append(f"{name}: {place}")
+    return found
+
+
+def _content(path: Path) -> Any:
+    """What a file says, without times."""
+    if path.suffix == ".sqlite":
+        with closing(sqlite3.connect(path)) as file:
+            names = [name for (name,) in file.execute("select name from sqlite_master where type = 'table' order by 1")]
+            return {name: sorted(str(row[0]) for row in file.execute(f'select * from "{name}"')) for name in names}
+    if path.suffix == ".csv":
+        head, *rows = csv.reader(path.read_text().splitlines())
+        kept = [place for place, name in enumerate(head) if not _TIMES.search(name)]
+        return [[row[place] for place in kept] for row in (head, *rows)]
+    if path.suffix == ".json":
+        return _timeless(json.loads(path.read_text()))
+    if path.suffix == ".jsonl":
+        # The lines of a run file are in the order in which questions ended.
+        return [_timeless(value) for value in sorted(read_lines(path), key=lambda one: str(one.get("id", "")))]
+    return path.read_text()
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: _timeless(inner) for name, inner in value.items() if not _TIMES.search(name)}
+        if "samples" in kept and "calls" in kept:
+            # A record counts the calls that its own run has made, and by role how many the cache has answered.
+            paid = [kept.pop(name) for name in _PAID if name in kept]
+            kept |= {"requests": sum(paid)} if len(paid) == len(_PAID) else {}
+        return kept
+    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _place(ours: Any, theirs: Any, where: str = "") -> str | None:
+    """Where two values differ first, and in what; None where they do not."""
+    if isinstance(ours, dict) and isinstance(theirs, dict) and set(ours) == set(theirs):
+        parts = [(f"{where}.{name}", ours[name], theirs[name]) for name in ours]
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        parts = [(f"{where}[{place}]", *pair) for place, pair in enumerate(zip(ours, theirs, strict=True))]
+    else:
+        return None if ours == theirs else f"{where or 'the whole'}: {str(ours)[:120]} for {str(theirs)[:120]}"
+    return next((found for place, one, other in parts if (found := _place(one, other, place))), None)
+
+
+def _of_indexes(ours: Path, theirs: Path) -> list[str]:
+    """The engine names its files by chance, so what is compared is the manifest, what is found, and what lies about."""
+    from keqa.retrievers import open_index
+
+    seen: list[list[Any]] = []
+    for folder in (ours, theirs):
+        index = open_index(str(folder))
+        hits = [_above_ties(index.search(f"Who governs Town{number}?", 6)) for number in range(0, 200, 7)]
+        names = sorted(path.name for path in folder.iterdir())
+        seen.append([_timeless(json.loads(index.manifest.to_json())), hits, names])
+    places = zip(("its manifest", "search", "the folder"), map(_place, *seen), strict=True)
+    return [f"{what}: {place}" for what, place in places if place]
+
+
+def _above_ties(hits: Any) -> list[Any]:
+    """Passages with their scores; of equals it is chance which come first, so the last are left out."""
+    found = sorted((-round(hit.score, 4), hit.passage.text) for hit in hits)
+    return [pair for pair in found if pair[0] < found[-1][0]]
+
+
+def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Path], Any]]:
+    corpus = write_lines(folder / "corpus.jsonl", passages(CORPUS))
+    rows = write_lines(folder / "questions.jsonl", questions(count))
     pairs = [row for row in questions(TRAIN * 3) if "answer_type" not in row]
-    _lines(folder / "train.jsonl", pairs[:TRAIN])
-    _lines(folder / "val.jsonl", pairs[TRAIN : TRAIN + TRAIN // 2])
-    small = folder / "small.jsonl"
-    _lines(small, passages(max(count, TRAIN * 3)))
-    process = start(["index", small, "--out", folder / "small"])
-    process.join()
+    train = write_lines(folder / "train.jsonl", pairs[:TRAIN])
+    val = write_lines(folder / "val.jsonl", pairs[TRAIN : TRAIN + TRAIN // 2])
+    small = write_lines(folder / "small.jsonl", passages(max(count, TRAIN * 3)))
+    start(["index", small, "--out", folder / "small"]).join()
     lm = ["--index", folder / "small", "--lm", MODEL, "--api-base", server.api_base, "--top-k", 3]
-    asked = ["--questions", folder / "questions.jsonl", "--in-flight", IN_FLIGHT, *lm]
-    pairs_given = [folder / "train.jsonl", "--val", folder / "val.jsonl", "--sets", 1, "--no-tuning", "--tries", 3]
-    return {
-        "index": lambda out: start(["index", folder / "corpus.jsonl", "--name", "towns", "--out", out]),
-        "compile": lambda out: start(["compile", *pairs_given, "--in-flight", 2, *lm, "--out", out]),
-        "evaluate": lambda out: start(["evaluate", "keqa", "--unanswered", "guess", *asked, "--out", out]),
-        "compare": lambda out: start(["compare", "keqa", "closed-book", "rag-cot", *asked, "--out", out]),
+    asked = ["--questions", rows, "--in-flight", IN_FLIGHT, *lm]
+    given = {
+        "index": ["index", corpus, "--name", "towns"],
+        "compile": ["compile", train, "--val", val, "--sets", 1, "--no-tuning", "--tries", 3, "--in-flight", 2, *lm],
+        "evaluate": ["evaluate", "keqa", "--unanswered", "guess", *asked],
+        "compare": ["compare", "keqa", "closed-book", "rag-cot", *asked],
     }
-
-
-def _lines(path: Path, rows: Any) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {name: lambda out, of=of: start([*of, "--out", out]) for name, of in given.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Kill, and print what became of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--kills", type=int, default=100, help="over all commands")
     parser.add_argument("--questions", type=int, default=24, help="of evaluate and compare")
     parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=COMMANDS)
@@ -361,41 +396,26 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ["OPENAI_API_KEY"] = "sk-no-key-is-needed-here"
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     started = time.monotonic()
-    results: dict[str, Result] = {}
+    results: list[Killed] = []
     with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        others = set(options.commands) - set(CHANGES)
-        start = starters(folder, server, options.questions) if others else {}
+        starts = starters(folder, server, options.questions) if set(options.commands) - set(CHANGES) else {}
         for place, name in enumerate(options.commands):
             share = options.kills // len(options.commands) + (place < options.kills % len(options.commands))
             rng = random.Random(f"{options.seed} {name}")
-            killing: Killing | Changing
-            if name in CHANGES:
-                killing = Changing(name, folder, rng)
-            else:
-                killing = Killing(name, server, folder, start[name], rng)
-            killing.measure()
-            results[name] = killing.kill(share)
-            _show(name, results[name])
-    broken = {name: len(result.broken) for name, result in results.items() if result.broken}
-    total = {
-        name: sum(getattr(result, name) for result in results.values())
-        for name in ("kills", "rounds", "repeated", "in_flight")
-    }
+            asking = name not in CHANGES
+            killed = Asking(name, rng, folder, server, starts[name]) if asking else Changing(name, rng, folder)
+            killed.measure()
+            while killed.kills < share:
+                killed.round(share)
+            killed.show()
+            results.append(killed)
+    broken = {one.name: len(one.broken) for one in results if one.broken}
+    names = ("kills", "rounds", "repeated", "in_flight")
+    total = {name: sum(getattr(one, name) for one in results) for name in names}
     print(json.dumps({**total, "seed": options.seed, "broken": broken, "seconds": round(time.monotonic() - started)}))
     return 1 if broken else 0
-
-
-def _show(name: str, result: Result) -> None:
-    print(
-        f"{name:<9} {result.requests:>5} requests and {result.seconds:4.1f} s a run; {result.kills:>3} kills in "
-        f"{result.rounds:>3} runs; {result.repeated:>4} requests repeated, {result.in_flight:>4} in flight; "
-        f"{len(result.broken)} differences",
-        flush=True,
-    )
-    for one in result.broken[:6]:
-        print(f"      {one}", flush=True)
 
 
 if __name__ == "__main__":

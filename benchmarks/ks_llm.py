@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from keqa.data.question import Question
+from keqa.lms import build_roles
 from keqa.metrics.accuracy import holds_answer
 from keqa.metrics.retrieval import share_selected
 from keqa.programs.baselines.ks_llm import KSLLM, as_text, subject_of
@@ -43,21 +44,10 @@ METERS: tuple[tuple[str, str | None, Literal["euclidean", "cosine"]], ...] = (
     ("MiniLM, cosine", "local/minilm", "cosine"),
 )
 
-_Work = Annotated[Path, typer.Option(help="Where finished work is kept.")]
-
 
 @dataclass(frozen=True)
 class Context:
-    """A question with the sentences of its passages.
-
-    Attributes:
-        id: Of the question.
-        question: Its text.
-        answer: The gold answer.
-        sentences: Of all passages, in their order.
-        needed: Places of the supporting sentences.
-        triples: The benchmark's own evidence, where it has some.
-    """
+    """A question with the sentences of its passages."""
 
     id: str
     question: str
@@ -91,13 +81,7 @@ def contexts(path: Path) -> Iterator[Context]:
 def selections(
     context: Context, measure: Callable[..., np.ndarray], written: Sequence[str] | None = None
 ) -> Iterator[tuple[str, Sequence[Sequence[int]]]]:
-    """By what selects, the places of the sentences selected for each k.
-
-    Args:
-        context: The question with its sentences.
-        measure: Distances of texts from sentences.
-        written: The triples that a language model wrote; None where none was asked.
-    """
+    """By what selects, the places of the sentences selected for each k."""
     texts = list(context.sentences)
     yield "question", _for_each_k(measure([context.question], texts))
     if context.triples:
@@ -117,26 +101,27 @@ def _for_each_k(measured: np.ndarray, subjects: Sequence[str] | None = None) -> 
 
 def main(
     data: Annotated[Path, typer.Option(help="Folder of the benchmarks' files.")] = DATA,
-    work: _Work = Path("build/ks_llm"),
+    work: Annotated[Path, typer.Option(help="Where finished work is kept.")] = Path("build/ks_llm"),
     limit: Annotated[int | None, typer.Option(help="Questions of each set.")] = None,
     lm: Annotated[str | None, typer.Option(help="Writes triples from memory.")] = None,
     max_tokens: Annotated[int, typer.Option(help="Of its longest reply.")] = 128,
 ) -> None:
-    """Select from the benchmarks' own contexts, and report recall."""
-    if lm is not None:
-        _select_by(lm, data, work / lm.replace("/", "-"), limit, max_tokens)
-        return
-    done = Lines(work / "selection.jsonl")
+    console, every = Console(width=150), {name: list(contexts(data / file))[:limit] for name, file in SETS.items()}
+    folder = work / lm.replace("/", "-") if lm else work
+    triples = _written(lm, every, Lines(folder / "triples.jsonl"), max_tokens) if lm else {}
+    done = Lines(folder / "selection.jsonl")
     there = {(line["set"], line["meter"], line["id"]) for line in done.done}
     meters = {embedder: DistanceMeter(embedder) for _, embedder, _ in METERS}
-    for name, file in SETS.items():
-        for context in list(contexts(data / file))[:limit]:
-            for meter, embedder, distance in METERS:
-                if (name, meter, context.id) not in there:
-                    found = _measured(context, partial(meters[embedder].measure, distance=distance))
-                    done.add({"set": name, "meter": meter, "id": context.id, **found})
-    for name in SETS:
-        Console(width=150).print(_selection_table(name, [line for line in done.done if line["set"] == name]))
+    for name, own in every.items():
+        for context, (meter, embedder, distance) in itertools.product(own, METERS):
+            if (name, meter, context.id) not in there:
+                measure = partial(meters[embedder].measure, distance=distance)
+                found = _measured(context, measure, triples.get((name, context.id)))
+                done.add({"set": name, "meter": meter, "id": context.id, **found})
+        console.print(_selection_table(name, [line for line in done.done if line["set"] == name]))
+        if lm:
+            empty = sum(not triples[name, context.id] for context in own)
+            console.print(f"{lm} wrote no triple for {empty} of {len(own)} questions; the question selects there")
 
 
 class _TripleWriter(KSLLM):
@@ -147,13 +132,11 @@ class _TripleWriter(KSLLM):
         story.answer = "\n".join(triples) or "none"
 
 
-def _select_by(lm: str, data: Path, work: Path, limit: int | None, max_tokens: int) -> None:
-    """Have a language model write the triples, select by them, and report."""
-    from keqa.lms import build_roles
-
-    written = Lines(work / "triples.jsonl")
+def _written(
+    lm: str, every: dict[str, list[Context]], written: Lines, max_tokens: int
+) -> dict[tuple[str, str], list[str]]:
+    """The triples that a language model writes, by set and question."""
     program = _TripleWriter(None, lms=build_roles(lm, max_tokens=max_tokens))
-    every = {name: list(contexts(data / file))[:limit] for name, file in SETS.items()}
     for name, own in every.items():
         asked = {line["id"] for line in written.done if line["set"] == name}
         left = [context for context in own if context.id not in asked]
@@ -162,56 +145,34 @@ def _select_by(lm: str, data: Path, work: Path, limit: int | None, max_tokens: i
             for context, outcome in zip(some, program.answer_many([one.question for one in some]), strict=True):
                 said = outcome.answer or "none"
                 written.add({"set": name, "id": context.id, "triples": [] if said == "none" else said.split("\n")})
-    triples = {(line["set"], line["id"]): line["triples"] for line in written.done}
-    meters = {embedder: DistanceMeter(embedder) for _, embedder, _ in METERS}
-    for name, own in every.items():
-        lines = []
-        for context, (meter, embedder, distance) in itertools.product(own, METERS):
-            measure = partial(meters[embedder].measure, distance=distance)
-            found = _measured(context, measure, triples[name, context.id])
-            lines.append({"set": name, "meter": meter, "id": context.id, **found})
-        empty = sum(not triples[name, context.id] for context in own)
-        Console(width=150).print(_selection_table(name, lines))
-        Console(width=150).print(
-            f"{lm} wrote no triple for {empty} of {len(own)} questions; the question selects there"
-        )
+    return {(line["set"], line["id"]): line["triples"] for line in written.done}
 
 
 def _measured(
     context: Context, measure: Callable[..., np.ndarray], written: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"sentences": len(context.sentences)}
+    found["answerable"] = holds_answer(context.sentences, [context.answer])
     for by, selected in selections(context, measure, written):
         shares = [share_selected(places, context.needed) for places in selected]
         held = [holds_answer([context.sentences[one] for one in places], [context.answer]) for places in selected]
-        found[by] = {
-            "supporting": [None if share is None else float(share) for share in shares],
-            "answer": held,
-            "selected": selected,
-        }
-    found["sentences"] = len(context.sentences)
-    found["answerable"] = holds_answer(context.sentences, [context.answer])
+        supporting = [None if share is None else float(share) for share in shares]
+        found[by] = {"supporting": supporting, "answer": held, "selected": selected}
     return found
 
 
 def _selection_table(name: str, lines: Sequence[dict[str, Any]]) -> Table:
     questions = {line["id"] for line in lines}
     sizes = [line["sentences"] for line in lines]
-    table = Table(
-        "selected by",
-        "distance",
-        *(f"S@{k}" for k in KEPT),
-        *(f"A@{k}" for k in KEPT),
-        title=f"{name}: {len(questions)} questions, {fmean(sizes):.1f} sentences each",
-    )
+    columns = (f"{what}@{k}" for what in "SA" for k in KEPT)
+    title = f"{name}: {len(questions)} questions, {fmean(sizes):.1f} sentences each"
+    table = Table("selected by", "distance", *columns, title=title)
     for by in ("question", "gold triples", "gold triples, joined", "written triples"):
         for meter, _, _ in METERS:
             rows = [line[by] for line in lines if line["meter"] == meter and by in line]
             if rows:
-                cells = [
-                    _mean(row[what][place] for row in rows) for what in ("supporting", "answer") for place in range(5)
-                ]
-                table.add_row(by, meter, *cells)
+                both = itertools.product(("supporting", "answer"), range(len(KEPT)))
+                table.add_row(by, meter, *(_mean(row[what][place] for row in rows) for what, place in both))
     apart = _differing(lines)
     table.caption = (
         "S@k: the share of the supporting sentences among the k selected; A@k: of the questions whose answer stands in "

@@ -10,15 +10,15 @@ a separate one, at five.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from common import DATA
 from rich.console import Console
 from rich.table import Table
@@ -27,10 +27,11 @@ from keqa.retrievers import Passage, build_index, open_index
 
 _POINT = 0.01
 _TOWNS = 60
+_LATIN = "bel dor fen gar hul kem lor mar nis ral sen tor".split()
 # For each language what towns are called, what any passage begins with, and what is said and asked of each topic.
 _SAID: Mapping[str, tuple[Sequence[str], str, Sequence[str]]] = {
     "en": (
-        ("bel dor fen gar hul kem lor mar nis ral sen tor".split()),
+        _LATIN,
         "{town} is a small place in the north and people have lived there for a long time.",
         (
             "The harbours were built by fishermen.|Who was building a harbour in {town}?",
@@ -44,7 +45,7 @@ _SAID: Mapping[str, tuple[Sequence[str], str, Sequence[str]]] = {
         ),
     ),
     "de": (
-        ("bel dor fen gar hul kem lor mar nis ral sen tor".split()),
+        _LATIN,
         "{town} ist ein kleiner Ort im Norden und die Menschen wohnen dort schon seit langer Zeit.",
         (
             "Die Häfen wurden von Fischern gebaut.|Wer baute den Hafen von {town}?",
@@ -58,7 +59,7 @@ _SAID: Mapping[str, tuple[Sequence[str], str, Sequence[str]]] = {
         ),
     ),
     "fr": (
-        ("bel dor fen gar hul kem lor mar nis ral sen tor".split()),
+        _LATIN,
         "{town} est un petit lieu dans le nord et les gens y habitent depuis longtemps.",
         (
             "Les ports ont été construits par des pêcheurs.|Qui a fait la construction du port de {town} ?",
@@ -72,7 +73,7 @@ _SAID: Mapping[str, tuple[Sequence[str], str, Sequence[str]]] = {
         ),
     ),
     "es": (
-        ("bel dor fen gar hul kem lor mar nis ral sen tor".split()),
+        _LATIN,
         "{town} es un lugar pequeño en el norte y la gente vive allí desde hace mucho tiempo.",
         (
             "Los puertos fueron construidos por pescadores.|¿Quién fue el pescador que construyó el puerto de {town}?",
@@ -148,7 +149,6 @@ Questions = list[tuple[str, str]]
 
 
 def invented(language: str) -> tuple[list[Passage], Questions]:
-    """The towns of a language."""
     parts, begin, topics = _SAID[language]
     drawn = random.Random(language)
     names = sorted({"".join(drawn.sample(parts, 2)).capitalize() for _ in range(3 * _TOWNS)})
@@ -162,7 +162,6 @@ def invented(language: str) -> tuple[list[Passage], Questions]:
 
 
 def xquad(path: Path, language: str) -> tuple[list[Passage], Questions]:
-    """XQuAD's paragraphs."""
     passages, questions = [], []
     for document in json.loads(path.read_text(encoding="utf-8"))["data"]:
         for paragraph in document["paragraphs"]:
@@ -182,10 +181,7 @@ def recall(folder: Path, questions: Questions) -> tuple[float, float, float]:
     return first / len(questions), five / len(questions), milliseconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="the shared data")
-    data = parser.parse_args().data
+def main(data: Annotated[Path, typer.Argument(help="The shared data.")] = DATA) -> None:
     sets = {language: invented(language) for language in _SAID}
     for language in ("en", "zh"):
         if (path := data / "squad" / f"xquad.{language}.json").is_file():
@@ -208,8 +204,8 @@ def main() -> None:
     console.print(f"analyzer of the mixed index: {manifest.language}")
     if worse:
         console.print(f"more than a point worse mixed: {', '.join(worse)}")
-        sys.exit(1)
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -14,47 +14,32 @@ all calls that may go side by side, since waiting for a worker is no part of tha
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
-import multiprocessing
 import re
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
 from typing import Any
 
-import common  # noqa: F401 - the servers of the tests are on the path from here on
+import common
 import dspy
+from common import Beside, Finds
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.lms import build_lm
 from keqa.lms.adapter import adapter
 from keqa.metrics.answers import same_answer
 from keqa.programs import KEQA
-from keqa.retrievers.base import Hit, Passage
 
 _AFTER_ONE_ANOTHER = 8
 """Decomposition, two waves of draws, two turns of judging answers, judging passages, answer and summary."""
 QUESTION = "Which of the lakes is the deepest?"
 
 
-class Passages:
-    """Finds the same passages for every query, of which the first helps."""
-
-    def __init__(self, count: int) -> None:
-        self.hits = [Hit(Passage(f"p{i}", "Lakes", f"Passage {i} on lakes."), float(-i)) for i in range(count)]
-
-    def search(self, query: str, k: int = 10) -> list[Hit]:
-        """The same for every query."""
-        return self.hits[:k]
-
-    def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """The same for every query."""
-        return [self.search(query, k) for query in queries]
+def lakes(count: int) -> Finds:
+    """So many passages for every query, of which the first helps."""
+    return Finds("Lakes", [f"Passage {number} on lakes." for number in range(count)])
 
 
 class Replies:
@@ -69,52 +54,31 @@ class Replies:
     def __call__(self, messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
         """A reply of each kind, recognised by the instructions."""
         system, prompt = messages[0]["content"], messages[-1]["content"]
-        if "Break the question" in system:
-            fields: dict[str, Any] = {"quizzes": json.dumps(self.quizzes)}
-        elif "Answer the quiz from memory" in system:
+        if "Answer the quiz from memory" in system:
             if re.search(r"\[\[ ## quiz ## \]\]\n(.*)", prompt)[1].strip() in self.known:  # type: ignore[index]
-                fields = {"answer": "100 metres"}
-            else:
-                with self._lock:
-                    return [markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
-        elif "Judge whether the two" in system:
-            fields = {"same": "False"}
-        elif "Judge whether the passage" in system:
-            fields = {"helpful": str("Passage 0 " in prompt)}
-        elif "Explain what" in system:
-            fields = {"explanation": "The deepest is lake 0.", "answer": "lake 0"}
-        else:
-            fields = {"answer": "90 metres"}
-        return [markers(**fields)] * n
+                return [markers(answer="100 metres")] * n
+            with self._lock:
+                return [markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
+        fields = {
+            "Break the question": {"quizzes": json.dumps(self.quizzes)},
+            "Judge whether the two": {"same": "False"},
+            "Judge whether the passage": {"helpful": str("Passage 0 " in prompt)},
+            "Explain what": {"explanation": "The deepest is lake 0.", "answer": "lake 0"},
+        }
+        said = next((said for begin, said in fields.items() if begin in system), {"answer": "90 metres"})
+        return [markers(**said)] * n
 
 
-@contextmanager
-def replying(quizzes: int) -> Iterator[tuple[str, Callable[[], int]]]:
-    """A server that replies at once, in a process of its own: its address, and what tells how many requests came."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_reply, args=(there, quizzes), daemon=True)
-    process.start()
-
-    def arrived() -> int:
-        here.send("count")
-        return int(here.recv())
-
-    try:
-        yield here.recv(), arrived
-    finally:
-        here.send("stop")
-        process.join(10)
+def replying(quizzes: int) -> Beside:
+    """A server that replies at once, in a process of its own; its `count` is how many requests came."""
+    return Beside(_server, quizzes)
 
 
-def _reply(pipe: Connection, quizzes: int) -> None:
-    with OpenAIServer(reply=Replies(quizzes)) as server:
-        pipe.send(server.api_base)
-        while pipe.recv() != "stop":
-            pipe.send(server.count)
+def _server(quizzes: int) -> OpenAIServer:
+    return OpenAIServer(reply=Replies(quizzes))
 
 
-def plain(program: KEQA, retriever: Passages, question: str) -> tuple[list[bool], int, int]:
+def plain(program: KEQA, retriever: Finds, question: str) -> tuple[list[bool], int, int]:
     """Algorithms 1 and 2 as they are written: verdicts, requests and samples."""
     asked = {"answer_type": "short", "choices": []}
     requests = samples = 0
@@ -150,15 +114,14 @@ def plain(program: KEQA, retriever: Passages, question: str) -> tuple[list[bool]
 
 
 def main() -> int:
-    """Run and print; exit code 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--latency", type=float, default=0.25)
     parser.add_argument("--quizzes", type=int, default=4)
     parser.add_argument("--passages", type=int, default=10)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    retriever = Passages(options.passages)
+    retriever = lakes(options.passages)
     with OpenAIServer(reply=Replies(options.quizzes), latency=options.latency) as server:
         lm = build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False)
         # The algorithms as the papers have them: they end in a guess where the passages say nothing.

@@ -24,7 +24,6 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -33,13 +32,16 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import common
 import numpy as np
+from common import remove_indexes
 
 from keqa.retrievers import Passage, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
@@ -79,9 +81,8 @@ class _Hashed:
         return self.words[word]
 
     def encode(self, texts: list[str], **options: Any) -> Any:
-        rows = np.array(
-            [np.sum([self._word(word) for word in text.split()] or [np.ones(64)], axis=0) for text in texts]
-        )
+        words = ([self._word(word) for word in text.split()] for text in texts)
+        rows = np.array([np.sum(vectors or [np.ones(64)], axis=0) for vectors in words])
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
     encode_query = encode_document = encode
@@ -98,6 +99,7 @@ class World:
 
     def __init__(self, folder: Path, passages: int, seed: int) -> None:
         self.records, self.documents = folder / "records.jsonl", folder / "documents"
+        self.sources = [str(self.records), str(self.documents)]
         self.documents.mkdir(parents=True, exist_ok=True)
         self._random = random.Random(seed)
         self._weights = list(accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
@@ -117,11 +119,6 @@ class World:
         path.write_text(self._text())
         return path
 
-    @property
-    def sources(self) -> list[str]:
-        """What an index is made of."""
-        return [str(self.records), str(self.documents)]
-
     def questions(self) -> list[str]:
         """Words that some passages have and others have not."""
         drawn = random.Random(1)
@@ -130,7 +127,6 @@ class World:
 
 
 def build(engine: str, folder: Path, name: str, world: World, url: str | None) -> str:
-    """Build an index, and give its address."""
     corpus = read_corpus(world.sources, notice=lambda text: None)
     given: dict[str, Any] = {"sources": world.sources, "notice": lambda text: None}
     if engine == "embedded":
@@ -146,12 +142,14 @@ def build(engine: str, folder: Path, name: str, world: World, url: str | None) -
     return address
 
 
-def found(address: str, questions: list[str]) -> list[list[tuple[Passage, float]]]:
-    """The ten best passages of each question, with their scores."""
+Found = list[list[tuple[Passage, float]]]
+
+
+def found(address: str, questions: list[str]) -> Found:
     return [[(hit.passage, hit.score) for hit in hits] for hits in open_index(address).search_many(questions, 10)]
 
 
-def same(one: list[list[tuple[Passage, float]]], other: list[list[tuple[Passage, float]]]) -> tuple[float, float]:
+def same(one: Found, other: Found) -> tuple[float, float]:
     """The share of questions with the same ten passages in the same order, and the largest difference of a score.
 
     Passages of equal scores have no order, and which of them is the tenth says nothing.
@@ -172,14 +170,12 @@ def _ordered(hits: list[tuple[Passage, float]]) -> list[str]:
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """How many seconds something takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> Iterator[tuple[str, Any]]:
-    """Make each kind of change so many times, and give what came of each."""
     for number in range(repeat):
         yield "change one", change("add", world.write(7))
         yield "add one", change("add", world.write(DOCUMENTS + 2 * number))
@@ -193,25 +189,18 @@ def changes(world: World, repeat: int, change: Callable[[str, Path], Any]) -> It
         yield "find them in step", change("sync", world.documents)
 
 
-def in_a_process(engine: str, address: str, url: str | None) -> Callable[[str, Path], dict[str, float]]:
-    """What makes a change by a process of its own, and gives the seconds that each part of it took."""
-
-    def change(kind: str, path: Path) -> dict[str, float]:
-        before = _cluster_seconds(url)
-        command = [sys.executable, __file__, "--one", kind, engine, address, str(path), str(time.time())]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            raise SystemExit(ended.stderr)
-        found = json.loads(ended.stdout)
-        if url:
-            found["cluster's CPU"] = _cluster_seconds(url) - before
-        return found
-
-    return change
+def in_a_process(engine: str, address: str, url: str | None, kind: str, path: Path) -> dict[str, float]:
+    """Make a change by a process of its own, and give the seconds that each part of it took."""
+    before = _cluster_seconds(url)
+    command = [sys.executable, __file__, "--one", kind, engine, address, str(path), str(time.time())]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(ended.stderr)
+    spent = json.loads(ended.stdout)
+    return spent | ({"cluster's CPU": _cluster_seconds(url) - before} if url else {})
 
 
 def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
-    """Make a change as a command does, and print the seconds."""
     if engine == "dense":
         _without_weights()
     for module in ("keqa.cli.index", *LOADED[engine]):
@@ -223,7 +212,6 @@ def one(kind: str, engine: str, address: str, path: str, started: str) -> None:
 
 
 def _cluster_seconds(url: str | None) -> float:
-    """The processor time that the nodes of a cluster have taken."""
     if url is None:
         return 0.0
     from keqa.retrievers.elasticsearch import index_address
@@ -247,25 +235,25 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
     """Kill a change at points spread over its time; how often the old and the new state were left, and neither."""
     left = {"old": 0, "new": 0, "neither": 0}
     context = multiprocessing.get_context("spawn")
+
+    def begun() -> Any:
+        ready = context.Event()
+        process = context.Process(target=_sync, args=(address, str(world.documents), ready))
+        process.start()
+        ready.wait()
+        return process
+
     # One that is let be says how long a process takes, with what it loads.
     world.write(99)
-    ready = context.Event()
-    process = context.Process(target=_sync, args=(address, str(world.documents), ready))
-    process.start()
-    ready.wait()
-    seconds = timed(process.join)
+    seconds = timed(begun().join)
     for number in range(count):
         path = world.documents / f"d{100 + number}.txt"
         old, before = path.read_text(), len(found(address, questions))
         world.write(100 + number)
         new = path.read_text()
-        ready = context.Event()
-        process = context.Process(target=_sync, args=(address, str(world.documents), ready))
-        process.start()
-        ready.wait()
+        process = begun()
         process.join(1.1 * seconds * (number + 0.5) / count)
-        if process.is_alive():
-            os.kill(process.pid or 0, signal.SIGKILL)
+        process.kill()
         process.join()
         texts = {hit.passage.text for text in (old, new) for hit in open_index(address).search(text, 3)}
         state = {(True, False): "old", (False, True): "new"}.get((old in texts, new in texts), "neither")
@@ -279,45 +267,41 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
 
 
 def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """All figures of one engine."""
     world = World(folder / f"files-{engine}", arguments.passages, arguments.seed)
     questions, result = world.questions(), {"engine": engine, "passages": arguments.passages}
     started = time.perf_counter()
     address = build(engine, folder, f"index-{engine}", world, arguments.url)
     result["build"] = time.perf_counter() - started
     opened = open_index(address)
-    before = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
+
+    def seen() -> list[list[Passage]]:
+        return [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
+
+    before = seen()
     undisturbed = "a reader opened before finds the same"
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
-    change = in_a_process(engine, address, arguments.url if engine == "elasticsearch" else None)
+    change = partial(in_a_process, engine, address, arguments.url if engine == "elasticsearch" else None)
     for name, seconds in changes(world, arguments.repeat, change):
         times[name].append(seconds)
         # A cluster keeps the state before the last change, and no earlier one.
         if undisturbed not in result or engine != "elasticsearch":
-            after = [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
-            result[undisturbed] = before == after
+            result[undisturbed] = before == seen()
     for name, some in times.items():
         result[name] = {part: round(statistics.median(one[part] for one in some), 3) for part in some[0]}
         shown = ", ".join(f"{part} {seconds:.2f}" for part, seconds in result[name].items())
         print(f"{engine}: {name}: {shown} s", flush=True)
     again = build(engine, folder, f"again-{engine}", world, arguments.url)
-    result["same top ten as a build"], result["largest difference of a score"] = same(
-        found(address, questions), found(again, questions)
-    )
+    alike = same(found(address, questions), found(again, questions))
+    result["same top ten as a build"], result["largest difference of a score"] = alike
     result["kills"] = kills(address, world, arguments.kills, questions[:20])
     if engine == "elasticsearch":
-        from keqa.retrievers.elasticsearch.address import parse_address
-        from keqa.retrievers.elasticsearch.client import connect
-
-        with connect(parse_address(address)) as client:
-            for name in client.indices.get(index=f"keqa-living-{os.getpid()}-*"):
-                client.indices.delete(index=name)
+        remove_indexes(address, f"keqa-living-{os.getpid()}-*")
     print(json.dumps(result), flush=True)
     return result
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--engines", nargs="+", default=["embedded", "dense"])
     parser.add_argument("--kills", type=int, default=10)

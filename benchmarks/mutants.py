@@ -26,12 +26,14 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 
+import common
+from common import ROOT
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("metrics", "optimize", "programs")
 WITHOUT_HELP = "not (model or server or process)"
 # What tests of these rooms read besides the code.
@@ -49,10 +51,9 @@ def lay_out(folder: Path, rooms: Sequence[str]) -> None:
         target = folder / "src" / package.replace(".", "/")
         shutil.copytree(ROOT / place, target, ignore=ignored, dirs_exist_ok=True)
     for name in (*COPIED, "pyproject.toml"):
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=ignored, dirs_exist_ok=True)
-        else:
-            shutil.copy2(ROOT / name, folder / name)
+        whole = (ROOT / name).is_dir()
+        copied = partial(shutil.copytree, ignore=ignored, dirs_exist_ok=True) if whole else shutil.copy2
+        copied(ROOT / name, folder / name)
     settings = {
         "source_paths": ["src"],
         "only_mutate": [f"src/keqa/{room}/*.py" for room in rooms],
@@ -65,12 +66,10 @@ def lay_out(folder: Path, rooms: Sequence[str]) -> None:
 
 
 def mutmut(folder: Path, names: Sequence[str], *, workers: int, log: Path) -> int:
-    """Run mutmut on some mutants; its output goes to a file."""
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers), *names]
-    with log.open("ab") as output:
-        return subprocess.run(
-            command, cwd=folder, stdout=output, stderr=output, env={**os.environ, "PYTHONPATH": ""}, check=False
-        ).returncode
+    environment = {**os.environ, "PYTHONPATH": ""}
+    with log.open("ab") as out:
+        return subprocess.run(command, cwd=folder, stdout=out, stderr=out, env=environment, check=False).returncode
 
 
 def verdicts(folder: Path) -> dict[str, int | None]:
@@ -118,8 +117,7 @@ def drawn(folder: Path, count: int, seed: int) -> Iterator[str]:
 
 
 def asked() -> argparse.Namespace:
-    """The options of the command line, with all rooms where none is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all unless named")
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
@@ -137,7 +135,6 @@ def asked() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Draw, run and print; exit code 1 where fewer are noticed than wanted."""
     options = asked()
     console, folder = Console(), options.folder
     if options.fresh:

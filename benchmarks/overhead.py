@@ -11,15 +11,15 @@ turns, since the machine is never quiet. What counts are the ratios over bare DS
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
+import common
 import dspy
 import openai
-from latency import Passages, replying
+from latency import lakes, replying
 from rich.console import Console
 from rich.table import Table
 
@@ -33,85 +33,67 @@ from keqa.signatures import AnswerQuiz
 QUIZZES, PASSAGES, TARGET = 4, 5, 1.5
 
 
-class Client:
-    """The ways to make calls, and how many requests each of them makes."""
+def ways(api_base: str, calls: int, questions: int) -> dict[str, Callable[[], Any]]:
+    """The ways to make calls, each set up once; nothing is cached."""
+    at: dict[str, Any] = {"api_base": api_base, "api_key": "any"}
+    uncached = {**at, "cache": False, "num_retries": 0}
+    inputs = [{"quiz": f"How deep is lake {number}?", "answer_type": "short", "choices": []} for number in range(calls)]
+    said = {"messages": adapter().format(AnswerQuiz, [], inputs[0]), "temperature": 0.0}
+    client, litellm = openai.OpenAI(base_url=api_base, api_key="any", max_retries=0), quiet_litellm()
 
-    def __init__(self, api_base: str, calls: int, questions: int) -> None:
-        """Set up every way once; nothing is cached."""
-        self.calls, self.questions, self.api_base = calls, questions, api_base
-        self.lm = build_lm("openai/scripted", api_base=api_base, api_key="any", cache=False, num_retries=0)
-        self.openai = openai.OpenAI(base_url=api_base, api_key="any", max_retries=0)
-        self.litellm = quiet_litellm()
-        self.predict, self.predict_litellm = dspy.Predict(AnswerQuiz), dspy.Predict(AnswerQuiz)
-        for predict, engine in ((self.predict, "lm15"), (self.predict_litellm, "litellm")):
-            settings = {"api_base": api_base, "api_key": "any", "cache": False, "num_retries": 0, "temperature": 0.0}
-            predict.lm = dspy.LM("openai/scripted", engine=engine, **settings)
-        self.messages = adapter().format(AnswerQuiz, [], self._inputs(0))
-        self.closed_book = ClosedBook()
-        self.closed_book.set_lm(self.lm)
+    def times(call: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: [call() for _ in range(calls)]
+
+    def bare(engine: str) -> Callable[[], None]:
+        predict = dspy.Predict(AnswerQuiz)
+        predict.lm = dspy.LM("openai/scripted", engine=engine, temperature=0.0, **uncached)
+
+        def run() -> None:
+            with dspy.context(adapter=adapter()):
+                for one in inputs:
+                    predict(**one)
+
+        return run
+
+    def whole(program: Any, model: str, count: int) -> Callable[[], None]:
+        program.set_lm(build_lm(model, **uncached))
+
+        def run() -> None:
+            asked = [f"Which of the lakes is the deepest, {number}?" for number in range(count)]
+            failed = [outcome.error for outcome in program.answer_many(asked) if outcome.error]
+            assert not failed, failed[0]
+
+        return run
+
+    return {
+        "openai client": times(lambda: client.chat.completions.create(model="scripted", **said)),
+        "LiteLLM": times(lambda: litellm.completion("openai/scripted", **at, **said)),
+        "DSPy": bare("lm15"),
+        "DSPy, LiteLLM": bare("litellm"),
+        "closed book": whole(ClosedBook(), "openai/scripted", calls),
         # LiteLLM knows its price.
-        self.closed_book_litellm = ClosedBook()
-        self.closed_book_litellm.set_lm(
-            build_lm("openai/gpt-4o-mini", api_base=api_base, api_key="any", cache=False, num_retries=0)
-        )
-        self.keqa = KEQA(Passages(PASSAGES))
-        self.keqa.set_lm(self.lm)
-
-    @staticmethod
-    def _inputs(number: int) -> dict[str, Any]:
-        return {"quiz": f"How deep is lake {number}?", "answer_type": "short", "choices": []}
-
-    def ways(self) -> dict[str, Callable[[], Any]]:
-        """Each way by its name."""
-        return {
-            "openai client": self._openai,
-            "LiteLLM": self._litellm,
-            "DSPy": lambda: self._dspy(self.predict),
-            "DSPy, LiteLLM": lambda: self._dspy(self.predict_litellm),
-            "closed book": lambda: self._program(self.closed_book, self.calls),
-            "closed book, LiteLLM": lambda: self._program(self.closed_book_litellm, self.calls),
-            "KEQA": lambda: self._program(self.keqa, self.questions),
-        }
-
-    def _openai(self) -> None:
-        for _ in range(self.calls):
-            self.openai.chat.completions.create(model="scripted", messages=self.messages, temperature=0.0)
-
-    def _litellm(self) -> None:
-        for _ in range(self.calls):
-            self.litellm.completion(
-                "openai/scripted", messages=self.messages, api_base=self.api_base, api_key="any", temperature=0.0
-            )
-
-    def _dspy(self, predict: dspy.Predict) -> None:
-        with dspy.context(adapter=adapter()):
-            for number in range(self.calls):
-                predict(**self._inputs(number))
-
-    def _program(self, program: Any, questions: int) -> None:
-        asked = [f"Which of the lakes is the deepest, {number}?" for number in range(questions)]
-        failed = [outcome.error for outcome in program.answer_many(asked) if outcome.error]
-        assert not failed, failed[0]
+        "closed book, LiteLLM": whole(ClosedBook(), "openai/gpt-4o-mini", calls),
+        "KEQA": whole(KEQA(lakes(PASSAGES)), "openai/scripted", questions),
+    }
 
 
 def main() -> int:
-    """Measure and print; exit code 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--calls", type=int, default=300, help="calls of each way but KEQA in a round")
     parser.add_argument("--questions", type=int, default=24, help="questions of KEQA in a round")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    with replying(QUIZZES) as (address, arrived):
-        client = Client(address, options.calls, options.questions)
-        cpu: dict[str, list[float]] = {name: [] for name in client.ways()}
-        rate: dict[str, list[float]] = {name: [] for name in client.ways()}
+    with replying(QUIZZES) as server:
+        every = ways(server.api_base, options.calls, options.questions)
+        cpu: dict[str, list[float]] = {name: [] for name in every}
+        rate: dict[str, list[float]] = {name: [] for name in every}
         for turn in range(options.rounds + 1):
-            for name, run in client.ways().items():
-                before, clock, burnt = arrived(), time.perf_counter(), time.process_time()
+            for name, run in every.items():
+                before, clock, burnt = server.ask("count"), time.perf_counter(), time.process_time()
                 run()
                 burnt, clock = time.process_time() - burnt, time.perf_counter() - clock
-                made = arrived() - before
+                made = server.ask("count") - before
                 if turn:  # The first turn imports and connects.
                     cpu[name].append(burnt / made)
                     rate[name].append(made / clock)

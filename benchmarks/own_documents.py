@@ -2,9 +2,9 @@
 
     python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--limit N]
 
-Makes the folder of a company that does not exist (`company/folder.py`: 26 files in nine formats and three languages),
+Makes the folder of a company that does not exist (`company.py`: 26 files in nine formats and three languages),
 indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models
-by rules answer behind a real server (`company/reader.py`): they read well, refuse in many wordings, and guess.
+by rules answer behind a real server: they read well, refuse in many wordings, and guess.
 ``--set`` sets a setting of `keqa.KEQA`. Finished questions are kept in the work folder, and a later start resumes.
 
 right: the answer is in what was said · declined: the documents were said not to tell, or the reply was a refusal ·
@@ -15,22 +15,23 @@ old: the outdated version was said · guess: marked as one · calls: replies dra
 
 from __future__ import annotations
 
-import argparse
+import ast
+import hashlib
 import json
 import os
 import random
+import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-import common  # noqa: F401
-from company.folder import make
-from company.questions import QUESTIONS, Asked
-from company.reader import is_refusal, reply
+import common
+from common import read_lines, settings, write_lines
+from company import QUESTIONS, Asked, make
 from rich.console import Console
 from rich.table import Table
-from servers.openai_server import OpenAIServer
+from servers.openai_server import OpenAIServer, markers
 
 import keqa
 from keqa.metrics.accuracy import contains_answer
@@ -42,6 +43,200 @@ _BY_RULES = 5
 """How many models by rules are asked, which refuse and guess at other questions."""
 _MAX_TOKENS = 64
 """Of a reply of a model in this process: what a weak one writes beyond an answer is of no use, and costs the most."""
+
+# The language model by rules.
+# It knows nothing of the company. From passages it reads what its rules find: the newest where the passages show
+# dates, else the first. Where they tell nothing it refuses half of the time, in one of many wordings and in the
+# language of the question, and guesses otherwise; so it does from memory, where half of its guesses are the same each
+# time. Where a prompt names a word for not knowing, or for passages that contradict each other, it keeps to that three
+# times of four. As a judge it errs once in eight. All of it depends on the prompt and the model's name alone, so that
+# two versions of a program meet the same models.
+REFUSALS: Final = {
+    "en": (
+        "I don't know.",
+        "Unknown",
+        "Not specified in the context",
+        "I'm sorry, but I don't have access to internal company data.",
+        "The passages do not mention it.",
+        "There is no information about this.",
+        "I cannot determine that.",
+        "N/A",
+    ),
+    "de": ("Das weiß ich nicht.", "Unbekannt", "Dazu liegen mir keine Informationen vor.", "Keine Angabe."),
+    "zh": ("我不知道。", "文中没有提到。", "无法确定。"),
+}
+_GUESSES: Final = {
+    r"who|wer|leader": ("William Hague", "Anna Schmidt", "John Miller", "Peter Weber", "Li Wei"),
+    r"^when|^wann": ("12 June 2023", "in 2019", "31 December 2020", "1 May 2024", "in 1987"),
+    r"how|wie viele|was kostet|salary|price|extension|phone|多少|哪个": ("25", "4500", "12", "90,000 euros", "7"),
+    r"": ("Berlin", "London", "the head office", "Hamburg", "the manual"),
+}
+_READING: Final = {
+    r"core hours": r"core hours are from (.+?)\.",
+    r"probation": r"probation period lasts (.+?)\.",
+    r"reception in Bremen": r"reception in Bremen is open from (.+?)\.",
+    r"assembly point": r"assembly point in Leipzig is (.+?)\.",
+    r"characters": r"at least (\d+) characters",
+    r"address is the VPN": r"VPN is reached at (\S+?)\.?(?:\s|$)",
+    r"bicycles": r"bicycles stand (.+?)\.",
+    r"revenue": r"revenue of the year was (.+?)\.",
+    r"chairs the board": r"chaired by (.+?)\.",
+    r"carried out the safety": r"carried out by the firm (.+?)\.",
+    r"test runs of (Orion|Atlas)": r"test runs of {0} are in (\w+)",
+    r"batteries": r"batteries come from (\w+)",
+    r"first train": r"first train is delivered in (.+?)\.",
+    r"seats has unit (MR \d+)": r"{0}; Built: \d+; Seats: (\d+)",
+    r"control room in Leipzig": r"Control room; Phone: (42\d+)",
+    r"replaced on unit (MR \d+)": r"[Tt]he (\w+) of unit {0} w",
+    r"first depot": r"burnt down in (\d+)",
+    r"hotel limit": r"hotel limit is (.+? euros)",
+    r"allowance for meals": r"allowance for meals is (.+? euros)",
+    r"receipts": r"within (\d+ days)",
+    r"Urlaubstage": r"haben (\d+) Urlaubstage",
+    r"Resturlaub": r"verfällt am (\d+\. \w+)",
+    r"Mittagessen": r"Mittagessen kostet (.+? Euro)",
+    r"Ersthelferin in Bremen": r"Ersthelferin in Bremen ist (.+?)\.",
+    r"主任": r"主任是(.+?)。",
+    r"火灾": r"内线电话\s*(\d+)",
+    r"leads project (\w+)": r"Project {0} is led by (.+?)\.",
+    r"extension of (.+?)\?": r"name: {0};.*?extension: (\d+)",
+    r"site does (.+?) work": r"name: {0};.*?site: (\w+)",
+    r"car park": r"car park in Bremen has (\d+) spaces",
+    r"VPN session end": r"session ends after (\d+ hours)",
+}
+"""What a quiz asks for, and what of a passage answers it, with the names of the quiz."""
+
+_DATE = re.compile(r"\b(?:19|20)\d\d-\d\d(?:-\d\d)?\b")
+_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with|\Z)", re.DOTALL)
+_SAYING_SO = re.compile(r"\b(?:UNKNOWN|NOT FOUND|NOT STATED|NOT IN THE DOCUMENTS)\b")
+_BROKEN = {asked.question: asked.quizzes for asked in QUESTIONS if asked.quizzes}
+
+
+class _Told(NamedTuple):
+    """What a prompt says: the word for not knowing, and whether that is to be said of contradictions, too."""
+
+    word: str
+    of_contradictions: bool
+
+
+def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
+    """What the model says to a request; for `OpenAIServer`."""
+    system, last = str(messages[0]["content"]), str(messages[-1]["content"])
+    model = str(body["model"])
+    given = {name: value.strip() for name, value in _FIELD.findall(last)}
+    described = system.partition("Your output fields are:")[2].partition("All interactions")[0]
+    outputs = re.findall(r"^\d+\. `(\w+)` \((.+?)\):", described, re.MULTILINE)
+    found = _SAYING_SO.search(system)
+    told = _Told(found.group() if found else "", "contradict" in system)
+    # Requests for more samples of the same are further draws.
+    seeds = (f"{model}|{number}|{last}" for number in range(n))
+    return [markers(**{name: _value(name, kind, given, seed, told) for name, kind in outputs}) for seed in seeds]
+
+
+def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Told) -> str:
+    quiz = given.get("quiz") or given.get("question") or ""
+    if name == "quizzes":
+        return json.dumps(list(_BROKEN.get(quiz, (quiz,))), ensure_ascii=False)
+    if kind.startswith("list[bool]"):
+        return json.dumps([_helps(passage, quiz, seed) for passage in _listed(given.get("passages", ""))])
+    if name == "support":
+        return "fully" if _judged(name, given, quiz, seed) else "no"
+    if kind == "bool":
+        return str(_judged(name, given, quiz, seed))
+    if name == "answer" and "answered_quizzes" in given:
+        return _concluded(_listed(given["answered_quizzes"]))
+    if name == "answer":
+        return _answer(_listed(given.get("passages", "")), quiz, seed, told)
+    return "As the quizzes say." if kind == "str" else "[]"
+
+
+def _judged(name: str, given: Mapping[str, str], quiz: str, seed: str) -> bool:
+    if name == "same":
+        first, second = given["first_answer"], given["second_answer"]
+        return _bare(first) == _bare(second) or (is_refusal(first) and is_refusal(second))
+    answer = given.get("answer")
+    text = " ".join(value for field, value in given.items() if field not in ("quiz", "question", "answer"))
+    if answer is not None:
+        read = _read(text, quiz)
+        return (read is not None and _bare(answer) in _bare(read)) != _errs(seed)
+    return _helps(text, quiz, seed)
+
+
+def _helps(passage: str, quiz: str, seed: str) -> bool:
+    # No judge takes a passage about something else for one that helps.
+    shared = set(re.findall(r"[A-Z]\w{3,}", quiz)) & set(re.findall(r"[A-Z]\w{3,}", passage))
+    found = _read(passage, quiz) is not None
+    return found if not found and not shared else found != _errs(f"{passage}|{seed}")
+
+
+def _answer(passages: Sequence[str], quiz: str, seed: str, told: _Told) -> str:
+    read = [(max(_DATE.findall(passage), default=""), value) for passage in passages if (value := _read(passage, quiz))]
+    if read:
+        newest = [value for date, value in read if date == max(read)[0]]
+        if told.of_contradictions and len(set(newest)) > 1 and _drawn(f"obeys|{seed}", 4):
+            return told.word
+        return newest[0]
+    language = "de" if re.match(r"(?:Wie|Was|Wer|Wann) ", quiz) else "en"
+    language = "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else language
+    model = seed.partition("|")[0]
+    if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
+        if told.word and _drawn(f"obeys|{seed}", 4):
+            return told.word
+        return _of(REFUSALS[language], seed)
+    guesses = next(pool for asked, pool in _GUESSES.items() if re.search(asked, quiz, re.IGNORECASE))
+    return _of(guesses, f"{model}|{quiz}" if _drawn(f"sure|{model}|{quiz}", 2) else seed)
+
+
+def _read(passage: str, quiz: str) -> str | None:
+    if quiz in _BROKEN:
+        # What its parts ask for is no answer to it.
+        return None
+    for asked, said in _READING.items():
+        if wanted := re.search(asked, quiz):
+            found = re.search(said.replace("{0}", re.escape(wanted.group(wanted.lastindex or 0))), passage)
+            return found.group(1) if found else None
+    return None
+
+
+def _concluded(answered: Sequence[str]) -> str:
+    last = answered[-1] if answered else ""
+    return re.split(r"[?？]\s*", last, maxsplit=1)[-1] or last
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether it is one of the model's ways to say that it does not know."""
+    known = {_bare(said) for pool in REFUSALS.values() for said in pool}
+    return _bare(answer) in known or bool(_SAYING_SO.fullmatch(answer.strip()))
+
+
+def _listed(value: str) -> list[str]:
+    try:
+        found = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        # DSPy numbers a list's texts.
+        return [part.strip(" «»\n") for part in re.split(r"(?m)^\[\d+\] ", value) if part.strip()]
+    return [str(one) for one in found] if isinstance(found, list) else [str(found)]
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def _number(seed: str) -> int:
+    return int(hashlib.sha256(seed.encode()).hexdigest()[:12], 16)
+
+
+def _drawn(seed: str, of: int) -> bool:
+    """True but for one time in so many."""
+    return _number(seed) % of != 0
+
+
+def _errs(seed: str) -> bool:
+    return not _drawn(f"errs|{seed}", 8)
+
+
+def _of(pool: Sequence[str], seed: str) -> str:
+    return pool[_number(seed) % len(pool)]
 
 
 def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
@@ -75,7 +270,7 @@ def _is_at(source: Mapping[str, Any], file: str, part: int | str | None) -> bool
     return source["file"] == file and (part is None or place == part or str(part) in str(place or "").split(", "))
 
 
-def run(lm: str | None, work: Path, settings: Mapping[str, Any], limit: int | None) -> list[dict[str, Any]]:
+def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[dict[str, Any]]:
     """Ask the questions that are not asked yet, and return all lines of the run file."""
     documents, index = work / "documents", work / "index"
     if not index.exists():
@@ -87,21 +282,17 @@ def run(lm: str | None, work: Path, settings: Mapping[str, Any], limit: int | No
     ]
     # So that what a slow language model has answered by some time is of all kinds alike.
     random.Random(0).shuffle(rows)
-    asking = work / "questions.jsonl"
-    asking.write_text("".join(f"{json.dumps(row)}\n" for row in rows[:limit]), encoding="utf-8")
+    asking = write_lines(work / "questions.jsonl", rows[:limit])
     os.environ.setdefault("OPENAI_API_KEY", "none")
     runs = []
     with OpenAIServer(reply=reply) as server:
         for number in range(_BY_RULES if lm is None else 1):
-            if lm is None:
-                lms = keqa.build_roles(f"openai/rules-{number}", api_base=server.api_base)
-            else:
-                lms = keqa.build_roles(lm, max_tokens=_MAX_TOKENS)
-            program = keqa.KEQA(keqa.open_index(index), lms=lms, **settings)
+            by_rules = {"api_base": server.api_base}
+            lms = keqa.build_roles(lm or f"openai/rules-{number}", **({"max_tokens": _MAX_TOKENS} if lm else by_rules))
+            program = keqa.KEQA(keqa.open_index(index), lms=lms, **given)
             runs.append(work / f"run-{number}.jsonl")
             keqa.evaluate(program, asking, out=runs[-1], in_flight=1 if lm else 8, progress=_progress)
-    lines = [json.loads(line) for path in runs for line in path.read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if "header" not in line]
+    return [line for path in runs for line in read_lines(path) if "header" not in line]
 
 
 def _progress(tally: Any) -> None:
@@ -109,39 +300,34 @@ def _progress(tally: Any) -> None:
 
 
 def table(rows: Iterable[tuple[Asked, Mapping[str, float]]], title: str) -> Table:
-    """The sums by kind."""
     rows = list(rows)
     shown = Table("kind", *COLUMNS, title=title)
     kinds = list(dict.fromkeys(asked.kind for asked, _ in rows))
-    groups = [(kind, {kind}) for kind in kinds]
-    groups.append(("answerable", {kind for kind in kinds if not kind.startswith("none")}))
-    groups.append(("unanswerable", {kind for kind in kinds if kind.startswith("none")}))
-    for name, held in groups:
+    nowhere = {kind for kind in kinds if kind.startswith("none")}
+    groups = {kind: {kind} for kind in kinds} | {"answerable": {*kinds} - nowhere, "unanswerable": nowhere}
+    for name, held in groups.items():
         found = [figures for asked, figures in rows if asked.kind in held]
         if not found:
             continue
         sums = {column: sum(figures[column] for figures in found) for column in (*COLUMNS, "read")}
         cells = {column: f"{sums[column]:.0f}" for column in COLUMNS}
-        cells |= {"cited": f"{sums['cited']:.0f}/{sums['read']:.0f}", "calls": f"{sums['calls'] / len(found):.1f}"}
-        cells["file"] = f"{sums['file']:.0f}/{sums['read']:.0f}"
+        cells |= {column: f"{cells[column]}/{sums['read']:.0f}" for column in ("cited", "file")}
+        cells["calls"] = f"{sums['calls'] / len(found):.1f}"
         shown.add_row(name, *cells.values())
     return shown
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("--lm", help="a language model by its name; five by rules by default")
-    parser.add_argument(
-        "--work", type=Path, help="where index and finished questions are kept; a temporary folder by default"
-    )
+    parser.add_argument("--work", type=Path, help="where index and finished questions are kept, if they are")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of KEQA, as JSON")
     parser.add_argument("--limit", type=int, help="ask so many questions, of all kinds alike")
     parser.add_argument("--show", action="store_true", help="print each question with what was said, too")
     options = parser.parse_args()
-    settings = {name: _value(value) for name, _, value in (given.partition("=") for given in options.set)}
     console = Console(width=140)
     with tempfile.TemporaryDirectory() as temporary:
-        lines = run(options.lm, options.work or Path(temporary), settings, options.limit)
+        lines = run(options.lm, options.work or Path(temporary), settings(options.set), options.limit)
     lines.sort(key=lambda line: str(line["id"]))
     found = [(QUESTIONS[int(line["id"])], line["record"]) for line in lines if line.get("record")]
     rows = [(asked, judged(asked, record)) for asked, record in found]
@@ -151,13 +337,6 @@ def main() -> None:
             said = f"{record['answer']} ({record['answer_source']})"
             console.print(f"{asked.kind:18} {verdict:9} {asked.question} -> {said}", markup=False, highlight=False)
     console.print(table(rows, f"{options.lm or 'language models by rules'}, {len(rows)} questions"))
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 if __name__ == "__main__":

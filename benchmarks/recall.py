@@ -26,7 +26,7 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
-from common import DATA
+from common import DATA, remove_indexes
 from rich.console import Console
 from rich.table import Table
 
@@ -87,7 +87,6 @@ def key(gold: str, title: str, text: str) -> str:
 
 
 def gold_keys(benchmark: Benchmark, example: Example) -> set[str]:
-    """The gold passages of a question."""
     if benchmark.gold == "title":
         return {key("title", fact.title, "") for fact in example.supporting_facts}
     return {key("text", one.title, one.text) for one in example.context if one.role == "supporting"}
@@ -122,15 +121,9 @@ class Case:
         examples = [one for name, file in benchmark.questions for one in load(f"{name}:{data / file}").examples]
         pairs = [(one.question, gold_keys(benchmark, one)) for one in examples]
         usable = [(question, gold) for question, gold in pairs if gold and gold <= there]
-        left_out, usable = len(pairs) - len(usable), usable[:questions]
-        needed = {one for _, gold in usable for one in gold}
-        return cls(
-            benchmark,
-            chosen(benchmark, corpus, needed, limit),
-            [question for question, _ in usable],
-            [gold for _, gold in usable],
-            left_out,
-        )
+        asked, golds = map(list, zip(*usable[:questions], strict=True))
+        passages = chosen(benchmark, corpus, set().union(*golds), limit)
+        return cls(benchmark, passages, asked, golds, len(pairs) - len(usable))
 
     def folder(self, work: Path) -> Path:
         """Where its indexes and vectors are kept."""
@@ -147,9 +140,9 @@ def prepared(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
     """Build what is not there yet, and open it; the vectors of these passages are not made twice."""
     manifest = build_index(case.passages, folder / "bm25")
     bm25 = open_index(folder / "bm25")
-    if "bm25" in engines or "hybrid" in engines:
+    if {"bm25", "hybrid"} & {*engines}:
         yield "bm25", bm25
-    if "dense" not in engines and "hybrid" not in engines:
+    if not {"dense", "hybrid"} & {*engines}:
         return
     there = None
     with suppress(KeqaError):
@@ -167,17 +160,6 @@ def prepared(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
     yield "dense", dense
     if "hybrid" in engines:
         yield "hybrid", HybridRetriever([bm25, dense])
-
-
-def missing(data: Path) -> str:
-    """What to say where files are not there; empty where all are."""
-    names = [file for one in BENCHMARKS for file in one.files if not (data / file).is_file()]
-    return f"not in {data}: {', '.join(names)}\n" if names else ""
-
-
-def measured(case: Case, folder: Path, engines: Sequence[str], say: Console) -> dict[str, float]:
-    """Recall@5 of each engine."""
-    return {name: case.recall(retriever) for name, retriever in prepared(case, folder, engines, say)}
 
 
 def stored_vectors(folder: Path) -> Callable[[Encoder, Sequence[Passage]], list[dict[str, list[float]]]]:
@@ -201,8 +183,6 @@ def stored_vectors(folder: Path) -> Callable[[Encoder, Sequence[Passage]], list[
 
 def on_cluster(case: Case, url: str, folder: Path) -> dict[str, float]:
     """Recall@5 of each engine on a cluster, with the vectors of the embedded index in a folder."""
-    from elasticsearch import Elasticsearch
-
     name = f"keqa-recall-{uuid.uuid4().hex[:12]}"
     address = index_address(url, name)
     dense = f"{dense_address(address_and_model(address)[0])}@{LOCAL}"
@@ -212,9 +192,7 @@ def on_cluster(case: Case, url: str, folder: Path) -> dict[str, float]:
             load_index(case.passages, address, model=LOCAL)
         return {engine: case.recall(open_index(where)) for engine, where in addresses}
     finally:
-        with Elasticsearch(url) as client:
-            for data in client.indices.get(index=f"{name}*"):
-                client.indices.delete(index=data)
+        remove_indexes(address, f"{name}*")
 
 
 def row_of(case: Case, found: dict[str, float], cluster: dict[str, float] | None) -> tuple[list[str], float]:
@@ -222,13 +200,11 @@ def row_of(case: Case, found: dict[str, float], cluster: dict[str, float] | None
     better = max(found.get("bm25", 0), found.get("dense", 0))
     gaps = [found[name] - one for name, one in (cluster or {}).items()]
     gaps += [better - found["hybrid"]] if cluster is None and "hybrid" in found else []
-    cells = [
-        f"{found[name]:.3f}" + (f" / {cluster[name]:.3f}" if cluster else "") if name in found else ""
-        for name in ENGINES
-    ]
+    cells = dict.fromkeys(ENGINES, "")
+    cells |= {name: f"{one:.3f}" + (f" / {cluster[name]:.3f}" if cluster else "") for name, one in found.items()}
     count = f"{len(case.questions):,}" + (f" ({case.left_out} left out)" if case.left_out else "")
     gap = max(gaps, default=0.0)
-    return [case.benchmark.name, f"{len(case.passages):,}", count, *cells, f"{gap:+.3f}" if gaps else ""], gap
+    return [case.benchmark.name, f"{len(case.passages):,}", count, *cells.values(), f"{gap:+.3f}" if gaps else ""], gap
 
 
 def main(
@@ -241,8 +217,8 @@ def main(
     work: Annotated[Path, typer.Option(help="For indexes and vectors.")] = Path("runs/recall"),
 ) -> None:
     engines = ENGINES if url else engine or ENGINES
-    if lacking := missing(data):
-        sys.stderr.write(lacking)
+    if missing := [file for one in BENCHMARKS for file in one.files if not (data / file).is_file()]:
+        sys.stderr.write(f"not in {data}: {', '.join(missing)}\n")
         raise typer.Exit(2)
     table = Table("recall@5" + (", embedded / cluster" if url else ""), "passages", "questions", *ENGINES, "below")
     worst = 0.0
@@ -254,7 +230,7 @@ def main(
         for benchmark in BENCHMARKS:
             case = Case.read(benchmark, data, limit_passages, limit_questions)
             folder = case.folder(work)
-            found = measured(case, folder, engines, Console(stderr=True))
+            found = {name: case.recall(one) for name, one in prepared(case, folder, engines, Console(stderr=True))}
             cells, gap = row_of(case, found, on_cluster(case, url, folder / "dense") if url else None)
             table.add_row(*cells)
             worst = max(worst, gap)

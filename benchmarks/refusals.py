@@ -22,7 +22,6 @@ benchmarks.
 
 from __future__ import annotations
 
-import argparse
 import gettext
 import itertools
 import json
@@ -33,9 +32,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+import common
 import numpy as np
 import yaml
-from common import DATA, ROOT
+from common import DATA, ROOT, read_lines
 from rich import print as show
 from rich.table import Table
 from scipy.optimize import minimize
@@ -46,7 +46,7 @@ from keqa.metrics import refusals
 from keqa.metrics.answers import is_abstention
 
 DECAY, SHARPNESS = 4e-7, 10
-THRESHOLD, SHORT_THRESHOLD, LATER_THRESHOLD = -0.75, -0.25, -2.0
+THRESHOLDS = {"threshold": -0.75, "short_threshold": -0.25, "later_threshold": -2.0}
 SHIFTS = (-0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
 LISTS = Path(__file__).with_suffix(".yaml")
 WEIGHTS = ROOT / "metrics" / "refusals.json"
@@ -84,9 +84,9 @@ def lists() -> dict[str, dict[str, list[str]]]:
 
 def golds(data: Path) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Benchmark, gold answer and options of everything in the shared data."""
-    for line in FILES.read_text("utf-8").splitlines():
-        name, path = json.loads(line)["file"].split(":")
-        for example in load(f"{name}:{data / path}", split=json.loads(line).get("split")).examples:
+    for line in read_lines(FILES):
+        name, path = line["file"].split(":")
+        for example in load(f"{name}:{data / path}", split=line.get("split")).examples:
             yield from ((name, gold, example.choices) for gold in example.answers)
 
 
@@ -137,7 +137,6 @@ def prose(folder: Path, language: str, held_out: bool = False) -> list[str]:
 
 
 def stretches(texts: list[str], draw: random.Random) -> list[str]:
-    """A few words in a row, or as many signs, of each text."""
     rows = [re.findall(r"[\u3040-\u9fff]{1,2}|[^\W\u3040-\u9fff]+", text) for text in texts]
     found = []
     for words in rows:
@@ -220,17 +219,10 @@ def fit(found: list[set[int]], refuses: list[bool], decay: float) -> np.ndarray:
 
 
 def train(data: Path, folder: Path) -> None:
-    """Write the weights, as whole numbers and the one that all are divided by."""
     found, refuses = samples(data, folder)
     weights = fit(found, refuses, DECAY)
     whole = np.rint(weights * SHARPNESS).astype(int)
-    model = {
-        "threshold": THRESHOLD,
-        "short_threshold": SHORT_THRESHOLD,
-        "later_threshold": LATER_THRESHOLD,
-        "divisor": SHARPNESS,
-        "weights": whole.tolist(),
-    }
+    model = {**THRESHOLDS, "divisor": SHARPNESS, "weights": whole.tolist()}
     WEIGHTS.write_text(json.dumps(model, separators=(",", ":")) + "\n", "utf-8")
     size = WEIGHTS.stat().st_size / 1000
     show(f"{len(found):,} sentences, {sum(refuses):,} of them refusals; {size:.0f} kB of weights")
@@ -258,10 +250,8 @@ def false_table(data: Path, shifts: Sequence[float]) -> Table:
     answers["all"] = set().union(*answers.values())
     table = Table("gold answers", "number", *(f"{shift:+.2f}" for shift in shifts))
     for name, found in answers.items():
-        shares = [
-            sum(not choices and refusals.is_refusal(gold, shift) for gold, choices in found) / len(found)
-            for shift in shifts
-        ]
+        asked = [gold for gold, choices in found if not choices]
+        shares = (sum(refusals.is_refusal(gold, shift) for gold in asked) / len(found) for shift in shifts)
         table.add_row(name, f"{len(found):,}", *(f"{share:.2%}" for share in shares))
     taken = sorted({gold for gold, choices in answers["all"] if is_abstention(gold, choices)})
     table.caption = f"taken for a refusal: {'; '.join(taken)}"
@@ -269,7 +259,7 @@ def false_table(data: Path, shifts: Sequence[float]) -> Table:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
     parser.add_argument("--train", action="store_true", help="train the weights first")
     parser.add_argument("--prose", type=Path, default=Path("prose"), help="folder of unpacked packages")

@@ -30,13 +30,7 @@ _REFUTED = 0.05
 
 @dataclass(frozen=True)
 class Division:
-    """One division of a run's questions.
-
-    Attributes:
-        refused: Whether no threshold held the risk.
-        expected: The share of questions that the program expected to answer.
-        seen: What became of the other half.
-    """
+    """One division of a run's questions."""
 
     refused: bool
     expected: float
@@ -44,7 +38,6 @@ class Division:
 
 
 def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -> Division:
-    """Calibrate on a random half, and answer the other one."""
     order = random.Random(f"risk {seed}").sample(list(outcomes), len(outcomes))
     calibration, others = order[: len(order) // 2], order[len(order) // 2 :]
     try:
@@ -57,7 +50,6 @@ def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -
 
 
 def figures_of(divisions: Sequence[Division], risk: float) -> dict[str, Any]:
-    """The shares and means over divisions."""
     from scipy.stats import binom
 
     def refuted(seen: Selective) -> bool:

@@ -9,20 +9,18 @@ neither its memory nor its time is the run's.
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import resource
 import tempfile
 import time
 from pathlib import Path
 
 import typer
-from faulty.server import MODEL, Process
+from common import Beside, alone, write_lines
+from faulty.server import MODEL, Server
 
 IN_FLIGHT = 16
 
 
-def run(path, api_base, folder, pipe):
+def run(count: int, api_base: str, folder: Path) -> dict[str, float]:
     import dspy
 
     from keqa.evaluation.evaluate import evaluate
@@ -31,37 +29,24 @@ def run(path, api_base, folder, pipe):
     from keqa.programs.baselines import ClosedBook
 
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
+    asked = (
+        {"id": f"q{number}", "question": f"Who governs town {number}?", "answer": "Ann"} for number in range(count)
+    )
+    path = write_lines(folder / f"questions-{count}.jsonl", asked)
     program = ClosedBook(lms=build_roles(MODEL, api_base=api_base))
     start = time.perf_counter()
     tally = evaluate(program, of_name(str(path)).examples, out=folder / "run" / path.name, in_flight=IN_FLIGHT)
-    seconds = time.perf_counter() - start
-    pipe.send((tally.done, tally.failed, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
-
-
-def measured(context, count, api_base, folder):
-    path = folder / f"questions-{count}.jsonl"
-    with path.open("w") as stream:
-        for number in range(count):
-            row = {"id": f"q{number}", "question": f"Who governs the town of number {number}?", "answer": "Ann"}
-            stream.write(json.dumps(row) + "\n")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=run, args=(path, api_base, folder, theirs))
-    process.start()
-    # So that a process that dies is noticed, and not waited for.
-    theirs.close()
-    result = ours.recv()
-    process.join()
-    return result
+    return {"done": tally.done, "failed": tally.failed, "speed": tally.done / (time.perf_counter() - start)}
 
 
 def main(count: int = typer.Argument(10_000, help="Questions.")) -> None:
-    context = multiprocessing.get_context("spawn")
     peaks = []
-    with tempfile.TemporaryDirectory() as folder, Process() as server:
+    with tempfile.TemporaryDirectory() as folder, Beside(Server) as server:
         for questions in (count // 10, count):
-            done, failed, seconds, peak = measured(context, questions, server.api_base, Path(folder))
-            peaks.append(peak)
-            print(f"{done:>7,} questions: {done / seconds:7.1f} a second, peak {peak:6.0f} MiB, {failed} failed")
+            found = alone(run, questions, server.api_base, Path(folder))
+            peaks.append(found["peak_mb"])
+            rates = f"{found['speed']:7.1f} a second, peak {found['peak_mb']:6.0f} MB, {found['failed']} failed"
+            print(f"{found['done']:>7,} questions: {rates}")
     print(f"ten times the questions take {peaks[1] / peaks[0]:.2f} times the memory")
 
 

@@ -26,7 +26,6 @@ import asyncio
 import multiprocessing
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,15 +33,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import httpx
+import numpy as np
 import typer
-from latency import Passages, replying
+from common import Beside
+from latency import lakes, replying
 from rich.console import Console
 from rich.table import Table
 
@@ -54,6 +54,7 @@ from keqa.server.serving import listen, server
 
 QUIZZES, PASSAGES, MOST_USERS = 2, 5, 16
 WARM_UP = 5
+CHAT = "/v1/chat/completions"
 QUESTION = "How deep is lake 1?"
 UNBOUNDED = ServerLimits(in_flight=64, waiting=1000, rate=0)
 
@@ -67,8 +68,8 @@ def main(
     crowd: Annotated[float, typer.Option(help="Instead: how long each crowd of connections stays.")] = 0.0,
 ) -> None:
     os.environ["OPENAI_API_KEY"] = "none"
-    with replying(QUIZZES) as (address, _):
-        console, sound = Console(), True
+    with replying(QUIZZES) as scripted:
+        console, sound, address = Console(), True, scripted.api_base
         if crowd:
             table, sound = _crowded(address, crowd)
             console.print(table)
@@ -82,58 +83,38 @@ def main(
 
 def _overhead(address: str, questions: int, repeat: int, at_once: int) -> Table:
     """Milliseconds of the same questions directly and through the server, and of their differences, pair by pair."""
-    program = keqa.KEQA(Passages(PASSAGES), lms=_roles(address))
+    program = keqa.KEQA(lakes(PASSAGES), lms=_roles(address))
     title = f"{repeat} times {questions} questions of {QUIZZES} quizzes; medians of the {repeat}, in ms"
     table = Table("users", "", "p50", "p95", "CPU", title=title)
-    with _serving(address, answers_at_once=False) as whole, _serving(address, answers_at_once=True) as bare:
+    whole, bare = (_Served(_serving, address, answers_at_once=one) for one in (False, True))
+    with whole, bare:
         for users in dict.fromkeys((1, at_once)):
             with ThreadPoolExecutor(users) as pool:
                 runs = [_interleaved(program, whole, bare, users, questions, pool) for _ in range(repeat)]
             for name in runs[0]:
-                rows = [run[name].shown() for run in runs]
-                table.add_row(
-                    f"{users}", name, *(f"{statistics.median(column):.2f}" for column in zip(*rows, strict=True))
-                )
+                found = [(*np.percentile(run[name][:, 0], (50, 95)), np.median(run[name][:, 1])) for run in runs]
+                table.add_row(f"{users}", name, *(f"{one:.2f}" for one in np.median(found, axis=0)))
             table.add_section()
     return table
 
 
-@dataclass
-class _Times:
-    """The milliseconds of some questions, and those of a processor that each took, in the client and the servers."""
-
-    passed: list[float] = field(default_factory=list)
-    worked: list[float] = field(default_factory=list)
-
-    def less(self, other: _Times) -> _Times:
-        """What each took longer than another."""
-        pairs = ((self.passed, other.passed), (self.worked, other.worked))
-        return _Times(*([one - base for one, base in zip(ours, theirs, strict=True)] for ours, theirs in pairs))
-
-    def shown(self) -> list[float]:
-        """Median, 95th percentile, and the median of what a processor took."""
-        return [*(_percentile(self.passed, at) for at in (50, 95)), statistics.median(self.worked)]
-
-
 def _interleaved(
-    program: keqa.KEQA, whole: _Server, bare: _Server, users: int, questions: int, pool: ThreadPoolExecutor
-) -> dict[str, _Times]:
-    """What each question takes, asked in all ways one after the other, so that noise hits all of them."""
+    program: keqa.KEQA, whole: _Served, bare: _Served, users: int, questions: int, pool: ThreadPoolExecutor
+) -> dict[str, np.ndarray]:
+    """The milliseconds of each question, and those of a processor in the client and the servers.
 
-    def directly(place: int) -> float:
-        return _milliseconds(lambda: program(question=QUESTION))
-
+    It is asked in all ways one after the other, so that noise hits all of them.
+    """
     ways: dict[str, Callable[[int], float]] = {
-        "in Python": directly,
-        "in Python again": directly,
-        "through the server": lambda place: _milliseconds(lambda: _ask(whole.clients[place])),
-        "through the server, at once": lambda place: _milliseconds(lambda: _ask(bare.clients[place])),
+        **dict.fromkeys(("in Python", "in Python again"), lambda _: _milliseconds(lambda: program(question=QUESTION))),
+        "through the server": whole.ask_as,
+        "through the server, at once": bare.ask_as,
     }
 
     def worked() -> float:
         return 1000 * time.process_time() + whole.cpu() + bare.cpu()
 
-    found = {name: _Times() for name in ways}
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for number in range(-WARM_UP, questions // users):
         names = list(ways)
         # None is always the one that comes after another.
@@ -141,24 +122,34 @@ def _interleaved(
             before = worked()
             times = list(pool.map(ways[name], range(users)))
             if number >= 0:
-                found[name].passed += times
-                found[name].worked += [(worked() - before) / users] * users
+                each = (worked() - before) / users
+                rows[name] += [(passed, each) for passed in times]
+    found = {name: np.array(some) for name, some in rows.items()}
     plain = found["in Python"]
     return {
         "in Python": plain,
         "through the server": found["through the server"],
-        "added by the server": found["through the server"].less(plain),
-        "added by nothing": found["in Python again"].less(plain),
+        "added by the server": found["through the server"] - plain,
+        "added by nothing": found["in Python again"] - plain,
         "through the server, at once": found["through the server, at once"],
     }
 
 
-@dataclass
-class _Server:
+class _Served(Beside):
     """A server in a process of its own, and a client for each user."""
 
-    pid: int
-    clients: list[httpx.Client]
+    def __enter__(self) -> _Served:
+        super().__enter__()
+        self.clients = [httpx.Client(base_url=self.api_base, timeout=60, trust_env=False) for _ in range(MOST_USERS)]
+        return self
+
+    def __exit__(self, *given: object) -> None:
+        for client in self.clients:
+            client.close()
+        super().__exit__(*given)
+
+    def ask_as(self, place: int) -> float:
+        return _milliseconds(lambda: _ask(self.clients[place]))
 
     def cpu(self) -> float:
         """The milliseconds of processor time that all its threads have taken (Linux)."""
@@ -167,24 +158,8 @@ class _Server:
 
 
 @contextmanager
-def _serving(address: str, *, answers_at_once: bool) -> Iterator[_Server]:
-    here, there = multiprocessing.get_context("spawn").Pipe()
-    serving = multiprocessing.get_context("spawn").Process(target=_serve, args=(there, address, answers_at_once))
-    serving.start()
-    url = here.recv()
-    clients = [httpx.Client(base_url=url, timeout=60, trust_env=False) for _ in range(MOST_USERS)]
-    try:
-        yield _Server(serving.pid or 0, clients)
-    finally:
-        for client in clients:
-            client.close()
-        here.send("stop")
-        serving.join(20)
-
-
-def _serve(pipe: Connection, address: str, answers_at_once: bool) -> None:
-    """Serve, as the command does, until a word comes."""
-    retriever, roles = Passages(PASSAGES), _roles(address)
+def _serving(address: str, *, answers_at_once: bool) -> Iterator[SimpleNamespace]:
+    retriever, roles = lakes(PASSAGES), _roles(address)
     program: Any = keqa.KEQA(retriever, lms=roles)
     if answers_at_once:
         program = _AtOnce(program)
@@ -192,8 +167,7 @@ def _serve(pipe: Connection, address: str, answers_at_once: bool) -> None:
     with listen("127.0.0.1", 0) as port:
         thread = threading.Thread(target=web.run, kwargs={"sockets": [port]}, daemon=True)
         thread.start()
-        pipe.send(f"http://127.0.0.1:{port.getsockname()[1]}")
-        pipe.recv()
+        yield SimpleNamespace(api_base=f"http://127.0.0.1:{port.getsockname()[1]}")
         web.should_exit = True
         thread.join(20)
 
@@ -214,8 +188,11 @@ class _AtOnce:
 
 
 def _ask(client: httpx.Client) -> None:
-    body = {"model": "keqa", "messages": [{"role": "user", "content": QUESTION}]}
-    client.post("/v1/chat/completions", json=body).raise_for_status()
+    client.post(CHAT, json=_body(QUESTION)).raise_for_status()
+
+
+def _body(question: str) -> dict[str, Any]:
+    return {"model": "keqa", "messages": [{"role": "user", "content": question}]}
 
 
 def _milliseconds(work: Callable[[], Any]) -> float:
@@ -224,13 +201,8 @@ def _milliseconds(work: Callable[[], Any]) -> float:
     return 1000 * (time.perf_counter() - started)
 
 
-def _percentile(found: list[float], at: int) -> float:
-    return statistics.quantiles(found, n=100, method="inclusive")[at - 1]
-
-
 @contextmanager
 def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
-    """The command in a process of its own: its address and its process."""
     options = ["--lm", "openai/scripted", "--api-base", address, "--port", "0", "--no-token", "--rate", "0", *further]
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "DSPY_CACHEDIR": folder}
@@ -253,26 +225,27 @@ def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
 
 
 def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
-    """Many users at once, before the command in a process of its own."""
     with _command(address, "--waiting", str(users)) as (url, pid):
         asyncio.run(_users(url, users, seconds / 6))
         before = _megabytes(pid)
         times, wrong = asyncio.run(_users(url, users, seconds))
         after = _megabytes(pid)
+    rows = {
+        "answers": f"{len(times):,}",
+        "wrong, or errors": f"{wrong:,}",
+        "questions a second": f"{len(times) / seconds:.1f}",
+        "seconds, p50 and p95": "{:.2f}, {:.2f}".format(*np.percentile(times, (50, 95))),
+        "memory before and after": f"{before:.0f} MB, {after:.0f} MB",
+    }
     table = Table("", "", title=f"{users} users for {seconds:g} seconds", show_header=False)
-    table.add_row("answers", f"{len(times):,}")
-    table.add_row("wrong, or errors", f"{wrong:,}")
-    table.add_row("questions a second", f"{len(times) / seconds:.1f}")
-    table.add_row("seconds, p50 and p95", f"{_percentile(times, 50):.2f}, {_percentile(times, 95):.2f}")
-    table.add_row("memory before and after", f"{before:.0f} MB, {after:.0f} MB")
+    for row in rows.items():
+        table.add_row(*row)
     return table, not wrong
 
 
 def _crowded(address: str, seconds: float) -> tuple[Table, bool]:
     """A question each second while others hold connections, of the same address as whoever asks."""
-    title = (
-        f"a question each second for {seconds:g} seconds, beside connections that are opened again when they are closed"
-    )
+    title = f"a question each second for {seconds:g} seconds, beside connections that open again when they are closed"
     columns = ("beside", "asked", "answered", "p50 s", "p95 s", "MB", "files, at most", "MB and files after")
     table, sound = Table(*columns, title=title), True
     with tempfile.TemporaryDirectory() as folder:
@@ -289,8 +262,8 @@ def _crowded(address: str, seconds: float) -> tuple[Table, bool]:
                 time.sleep(15)
                 after = f"{_megabytes(pid):.0f}, {_files(pid)}"
                 answered = len(times) - wrong
-                row = (len(times), answered, f"{_percentile(times, 50):.2f}", f"{_percentile(times, 95):.2f}")
-                table.add_row(name, *map(str, row), f"{memory:.0f}", str(files), after)
+                quantiles = (f"{one:.2f}" for one in np.percentile(times, (50, 95)))
+                table.add_row(name, f"{len(times)}", f"{answered}", *quantiles, f"{memory:.0f}", f"{files}", after)
                 sound = sound and not wrong
     return table, sound
 
@@ -299,10 +272,9 @@ def _asked_beside(url: str, pid: int, seconds: float) -> tuple[list[float], int,
     """Ask each second: how long each question took, how many were not answered, and the most memory and files."""
     times, wrong, memory, files, end = [], 0, 0.0, 0, time.monotonic() + seconds
     while time.monotonic() < end:
-        body = {"model": "keqa", "messages": [{"role": "user", "content": f"How deep is lake {time.time_ns()}?"}]}
-        started = time.monotonic()
+        body, started = _body(f"How deep is lake {time.time_ns()}?"), time.monotonic()
         try:
-            answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60, trust_env=False)
+            answer = httpx.post(f"{url}{CHAT}", json=body, timeout=60, trust_env=False)
             wrong += answer.status_code != 200
         except httpx.HTTPError:
             wrong += 1
@@ -318,14 +290,12 @@ def _hold(url: str, name: str) -> None:
 
     async def one() -> None:
         while True:
-            try:
+            with suppress(OSError):
                 reader, writer = await asyncio.open_connection(host, int(port))
                 try:
                     await CROWDS[name](reader, writer)
                 finally:
                     writer.transport.abort()
-            except OSError:
-                pass
             await asyncio.sleep(1)
 
     async def all_of_them() -> None:
@@ -363,14 +333,12 @@ async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int
         while time.monotonic() < end:
             number += 1
             # No cache may answer.
-            content = f"How deep is lake {time.time_ns()}-{number}?"
-            body = {"model": "keqa", "messages": [{"role": "user", "content": content}]}
-            started = time.perf_counter()
-            answer = await client.post("/v1/chat/completions", json=body)
+            body, started = _body(f"How deep is lake {time.time_ns()}-{number}?"), time.perf_counter()
+            answer = await client.post(CHAT, json=body)
             times.append(time.perf_counter() - started)
             wrong += answer.status_code != 200 or not answer.json()["choices"][0]["message"]["content"]
 
-    limits = httpx.ServerLimits(max_connections=users)
+    limits = httpx.Limits(max_connections=users)
     async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits, trust_env=False) as client:
         await asyncio.gather(*(user(client) for _ in range(users)))
     return times, wrong

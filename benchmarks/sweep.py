@@ -39,9 +39,8 @@ def main(
     ]
     swept += [(0.5, default.distractors, sources) for sources in ((0, 1) if stale is None else stale)]
     roles = build_roles("keqa/tiny")
-    table = Table(
-        "known", "distractors", "out of date", *(f"{name} F1" for name in METHODS), "retrievals", "lead over retrieving"
-    )
+    scores = (f"{name} F1" for name in METHODS)
+    table = Table("known", "distractors", "out of date", *scores, "retrievals", "lead over retrieving")
     with tempfile.TemporaryDirectory() as folder:
         for number, (share, noise, sources) in enumerate(swept):
             settings = Settings(distractors=noise, stale_sources=sources, known=share, questions=(0, 0, 4 * questions))
@@ -52,14 +51,8 @@ def main(
             given = Questions("testbed", "test", 0, asked)
             rows = {row.method: row for row in ask_all(given, retriever, roles, only=METHODS)}
             gain = rows[METHODS[1]].f1_less(rows[COMPILED])
-            table.add_row(
-                f"{share:.1f}",
-                str(noise),
-                str(sources),
-                *(f"{rows[name].f1.mean:.2f}" for name in METHODS),
-                f"{rows[COMPILED].retrievals:.2f}",
-                interval(gain, "+.2f"),
-            )
+            means = (*(f"{rows[name].f1.mean:.2f}" for name in METHODS), f"{rows[COMPILED].retrievals:.2f}")
+            table.add_row(f"{share:.1f}", str(noise), str(sources), *means, interval(gain, "+.2f"))
             Console(stderr=True).print(f"{number + 1} of {len(swept)} settings: done")
     Console(width=160).print(table)
 

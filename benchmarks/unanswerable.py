@@ -17,7 +17,6 @@ share of their words stand in the passages that were kept, without a judge.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -29,9 +28,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from common import DATA
-from company.folder import make
-from company.questions import QUESTIONS
+import common
+from common import DATA, read_lines, settings, write_lines
+from company import QUESTIONS, make
 from rich.console import Console
 from rich.table import Table
 
@@ -89,14 +88,7 @@ _NOT_BY_DECLINING: Final = {"underspecified": _ASKS_BACK, "modality-limited": _N
 
 
 class Row(NamedTuple):
-    """A question of a set.
-
-    Attributes:
-        kind: What it is; ``in the documents`` where they answer it.
-        question: Its text.
-        answers: Spellings of the right answer; none where there is none.
-        passages: Its own documents, of a set where each question has some.
-    """
+    """A question of a set, with spellings of its answer if it has one, and its own documents where each has some."""
 
     kind: str
     question: str
@@ -140,35 +132,31 @@ def made(passages: Sequence[keqa.Passage], count: int, seed: int = 0) -> Iterato
 
 
 def company(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """The folder of `company.folder`, with its answerable questions."""
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder))
         passages = list(keqa.read_corpus([folder]))
     rows = [Row(ANSWERABLE, asked.question, asked.answers) for asked in QUESTIONS if asked.answers]
-    return passages, _sample(rows, count // 2) + list(made(passages, count // 2))
+    return passages, _sampled(rows, count // 2) + list(made(passages, count // 2))
 
 
 def xquad(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
     """XQuAD's English paragraphs, every other one left out, with questions about either half."""
     kept, rows = _squad(data / "squad" / "xquad.en.json", lambda number, question: number % 2 == 0)
-    halves = [[row for row in rows if (row.kind == ANSWERABLE) == held] for held in (True, False)]
     third = max(1, count // 3)
-    return kept, [row for half in halves for row in _sample(half, third)] + list(made(kept, third))
+    return kept, _sampled(rows, third) + list(made(kept, third))
 
 
 def chinesesquad(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
-    """ChineseSquad's paragraphs, with its answerable and unanswerable questions."""
     path = data / "chinesesquad" / "dev-v2.0-zh.json"
     _, rows = _squad(path, lambda number, question: not question.get("is_impossible"))
     paragraphs, _ = _squad(path, lambda number, question: True)
-    halves = [[row for row in rows if (row.kind == ANSWERABLE) == held] for held in (True, False)]
-    return paragraphs, [row for half in halves for row in _sample(half, count // 2)]
+    return paragraphs, _sampled(rows, count // 2)
 
 
 def rgb(data: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
     """RGB's English questions, a third each with their positive, their wrong and their negative documents alone."""
-    lines = (data / "rgb" / "en_fact.json").read_text(encoding="utf-8").splitlines()
-    records = random.Random(0).sample([json.loads(line) for line in lines if line], min(count, len(lines)))
+    lines = read_lines(data / "rgb" / "en_fact.json")
+    records = random.Random(0).sample(lines, min(count, len(lines)))
     rows = []
     for number, record in enumerate(records):
         kind, field = _RGB[number % len(_RGB)]
@@ -197,9 +185,7 @@ def testbed(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
         if any(tier != "often" for tier in missing):
             kind = "left out, unknown to the LM"
         rows.append(Row(kind, asked.question, () if kind.endswith("unknown to the LM") else asked.answers))
-    kinds = dict.fromkeys(row.kind for row in rows)
-    by_kind = [[row for row in rows if row.kind == kind] for kind in kinds]
-    return kept, [row for held in by_kind for row in _sample(held, count // 4)] + list(made(kept, count // 4))
+    return kept, _sampled(rows, count // 4) + list(made(kept, count // 4))
 
 
 SETS = {one.__name__: one for one in (company, xquad, chinesesquad, rgb, testbed)}
@@ -221,24 +207,17 @@ def _squad(path: Path, answered: Any) -> tuple[list[keqa.Passage], list[Row]]:
     return kept, rows
 
 
-def _sample(rows: list[Row], count: int) -> list[Row]:
-    return random.Random(0).sample(rows, min(count, len(rows)))
+def _sampled(rows: list[Row], count: int) -> list[Row]:
+    """So many of each kind."""
+    kinds = [[row for row in rows if row.kind == kind] for kind in dict.fromkeys(row.kind for row in rows)]
+    return [row for held in kinds for row in random.Random(0).sample(held, min(count, len(held)))]
 
 
 _Asked = list[tuple[Row, Mapping[str, Any]]]
 
 
 class Verdict(NamedTuple):
-    """What became of a question.
-
-    Attributes:
-        kind: Of the question.
-        answerable: Whether it has an answer.
-        right: Whether that was said.
-        declined: Whether none was given.
-        acceptable: Whether it was declined as its kind asks for.
-        calls: Replies drawn.
-    """
+    """What became of a question."""
 
     kind: str
     answerable: bool
@@ -283,11 +262,10 @@ def _share(part: Mapping[str, Any]) -> float:
     return len(words & read) / len(words) if words else 0.0
 
 
-def run(name: str, lm: str, work: Path, data: Path, count: int, settings: Mapping[str, Any]) -> _Asked:
+def run(name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[str, Any]) -> _Asked:
     """Ask what is not asked yet, and return all with their records."""
     passages, rows = SETS[name](data, count)
     work.mkdir(parents=True, exist_ok=True)
-    asking = work / "questions.jsonl"
     lines = [
         {"id": f"{number:03}", "question": row.question, "answer": (row.answers or ("not in the documents",))[0]}
         for number, row in enumerate(rows)
@@ -298,23 +276,18 @@ def run(name: str, lm: str, work: Path, data: Path, count: int, settings: Mappin
             keqa.build_index(passages, work / "index")
         retriever = keqa.open_index(work / "index")
     else:
-        own = work / "documents.jsonl"
-        documents = [
-            {**line, "passages": [{"title": "", "text": text} for text in row.passages], "origin": name}
-            for line, row in zip(lines, rows, strict=True)
-        ]
-        own.write_text("".join(f"{json.dumps(one)}\n" for one in documents), encoding="utf-8")
-        retriever = DocumentsRetriever.open(str(own))
+        texts = [[{"title": "", "text": text} for text in row.passages] for row in rows]
+        own = ({**line, "passages": some, "origin": name} for line, some in zip(lines, texts, strict=True))
+        retriever = DocumentsRetriever.open(str(write_lines(work / "documents.jsonl", own)))
     random.Random(0).shuffle(lines)
-    asking.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    program = keqa.KEQA(retriever, lms=keqa.build_roles(lm, max_tokens=None if lm == "keqa/tiny" else 64), **settings)
+    asking = write_lines(work / "questions.jsonl", lines)
+    program = keqa.KEQA(retriever, lms=keqa.build_roles(lm, max_tokens=None if lm == "keqa/tiny" else 64), **given)
     keqa.evaluate(program, asking, out=work / "run.jsonl", in_flight=8 if lm == "keqa/tiny" else 1)
-    kept = [json.loads(line) for line in (work / "run.jsonl").read_text(encoding="utf-8").splitlines()]
+    kept = read_lines(work / "run.jsonl")
     return [(rows[int(line["id"])], line["record"]) for line in kept if line.get("record")]
 
 
 def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
-    """The ratios of UAEval4RAG."""
     others = [one for one in verdicts if not one.answerable]
     ratios = {
         "right": _mean([one.right for one in verdicts if one.answerable]),
@@ -329,7 +302,7 @@ def _mean(values: Sequence[bool]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__)
     parser.add_argument("name", choices=sorted(SETS), metavar="SET")
     parser.add_argument("--lm", default="keqa/tiny")
     parser.add_argument("--count", type=int, default=40)
@@ -337,22 +310,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=JSON", help="a setting of KEQA")
     options = parser.parse_args()
-    settings = {name: json.loads(value) for name, _, value in (given.partition("=") for given in options.set)}
+    given = settings(options.set)
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
-        asked = run(options.name, options.lm, work, options.data, options.count, settings)
+        asked = run(options.name, options.lm, work, options.data, options.count, given)
     verdicts = [judged(row, record) for row, record in asked]
     console = Console(width=120)
-    shown = Table(
-        "kind", "asked", "right", "declined", "acceptable", "calls", title=f"{options.name}, {options.lm}, {settings}"
-    )
-    for kind in dict.fromkeys(
-        verdict.kind for verdict in sorted(verdicts, key=lambda one: (not one.answerable, one.kind))
-    ):
+    counted = ("right", "declined", "acceptable")
+    shown = Table("kind", "asked", *counted, "calls", title=f"{options.name}, {options.lm}, {given}")
+    for _, kind in sorted({(not one.answerable, one.kind) for one in verdicts}):
         held = [one for one in verdicts if one.kind == kind]
-        sums = (sum(one.right for one in held), sum(one.declined for one in held), sum(one.acceptable for one in held))
-        calls = fmean(one.calls for one in held)
-        shown.add_row(kind, str(len(held)), *map(str, sums), f"{calls:.1f}")
+        sums = (str(sum(getattr(one, name) for one in held)) for name in counted)
+        shown.add_row(kind, str(len(held)), *sums, f"{fmean(one.calls for one in held):.1f}")
     console.print(shown)
     curve = Table("support", "right", "unanswered", "acceptable", "joint")
     for name, share in _SHARES.items():

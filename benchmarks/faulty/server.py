@@ -2,78 +2,223 @@
 
 Whether a call fails, and how, depends on the seed, the request's body and how often that body came before, never on
 the order in which threads arrive; so a campaign repeats, and a retry is drawn again. It runs in a process of its own,
-so that its time and memory are not the client's::
-
-    with Process() as server:
-        server.ask("plan", share=0.3, seed=1)
-        ...
-        server.ask("counts")
+so that its time and memory are not the client's, where it is begun by `common.Beside`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import select
 import socket
 import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from email.utils import formatdate
 from typing import Any
 
-import common  # noqa: F401 - the servers of the tests are on the path from here on
+import common  # noqa: F401
 from servers.local_http import LocalHandler, LocalServer
 
-from faulty.kinds import KINDS, Call, Sent, sent, sound
-from faulty.world import LURE, replies, signature_of
-
-__all__ = ["MODEL", "Process", "Server"]
+from faulty.world import LURE, Fields, replies, signature_of
 
 MODEL = "openai/scripted"
 CHAT = "/chat/completions"
 BYTES_AT_A_TIME = 40
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+MANY = 10_000_000
+"""Characters of an answer that is far too long."""
+
+
+@dataclass
+class Sent:
+    """What the server sends."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    kind: str = "application/json"
+    manner: str = "whole"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request and what would be a sound answer to it."""
+
+    body: Mapping[str, Any]
+    replies: Sequence[Fields]
+    secret: str
+    elsewhere: str
+
+
+def markers(fields: Fields) -> str:
+    """A reply in the format that prompts ask for."""
+    return "\n\n".join([*(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items()), "[[ ## completed ## ]]"])
+
+
+def completion(call: Call, texts: Sequence[Any], reason: str = "stop") -> dict[str, Any]:
+    prompt = sum(len(str(message.get("content") or "").split()) for message in call.body.get("messages") or [])
+    written = sum(len(str(text).split()) for text in texts)
+    choices = [
+        {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+        for index, text in enumerate(texts)
+    ]
+    about = {"id": "chatcmpl-scripted", "object": "chat.completion", "created": 0}
+    usage = dict(zip(_COUNTS, (prompt, written, prompt + written), strict=True))
+    return {**about, "model": call.body.get("model") or "scripted", "choices": choices, "usage": usage}
+
+
+def sound(call: Call) -> Sent:
+    return _json(completion(call, _texts(call)))
+
+
+def _texts(call: Call) -> list[str]:
+    return [markers(fields) for fields in call.replies]
+
+
+def _json(value: Any, status: int = 200, **headers: str) -> Sent:
+    return Sent(status, json.dumps(value).encode(), headers)
+
+
+def _error(call: Call, status: int, message: str, **headers: str) -> Sent:
+    error = {"error": {"message": f"{message} (request of {call.secret})", "type": "server_error", "code": None}}
+    return _json(error, status, **headers)
+
+
+def _but(**values: Any) -> Callable[[Call], Sent]:
+    return lambda call: _json(completion(call, _texts(call)) | values)
+
+
+def _without_message(call: Call) -> Sent:
+    value = completion(call, _texts(call))
+    for choice in value["choices"]:
+        choice["message"] = None
+    return _json(value)
+
+
+def _with_texts(write: Callable[[Fields], Any], reason: str = "stop") -> Callable[[Call], Sent]:
+    return lambda call: _json(completion(call, [write(fields) for fields in call.replies], reason))
+
+
+def _fewer(call: Call) -> Sent:
+    texts = _texts(call)
+    return _json(completion(call, texts[: max(1, len(texts) - 1)] if len(texts) > 1 else []))
+
+
+def _lure(value: str) -> str:
+    return {"True": "False", "False": "True"}.get(value, f'["{LURE}"]' if value.startswith("[") else LURE)
+
+
+def _lures(fields: Fields, gap: str, between: str) -> str:
+    return between.join(f"[[ ## {name} ## ]]{gap}{_lure(value)}" for name, value in fields.items())
+
+
+def _quoted(fields: Fields) -> str:
+    """A passage is quoted in mid-line, with its markers, and refused."""
+    quoted = f'"{_lures(fields, " ", " ")} [[ ## completed ## ]]"'
+    return f"One passage says {quoted}, which is no answer of mine.\n\n{markers(fields)}"
+
+
+def _corrected(fields: Fields) -> str:
+    """All fields are written, and then again, rightly."""
+    first = _lures(fields, "\n", "\n\n")
+    return f"{first}\n\n{markers(fields)}"
+
+
+def _repeated(fields: Fields) -> str:
+    """After the last field the first comes again, with nothing new."""
+    name, value = next(iter(fields.items()))
+    return markers(fields).replace("[[ ## completed ## ]]", f"[[ ## {name} ## ]]\n{value}\n\n[[ ## completed ## ]]")
+
+
+def _rambling(fields: Fields) -> str:
+    """After the end of the reply a dialogue follows, with markers in the middle of lines."""
+    quoted = _lures(fields, " ", " ")
+    return f"{markers(fields)}\n\nUser: Are you sure? Assistant: {quoted} [[ ## completed ## ]]"
+
+
+def _cut(fields: Fields) -> str:
+    text = markers(fields).removesuffix("\n\n[[ ## completed ## ]]")
+    return text[: -max(1, len(next(reversed(fields.values()))) // 2)]
+
+
+def _of_another_prompt(fields: Fields) -> str:
+    """The reply to another call, which asked for other fields."""
+    return markers({"verdict": LURE, "rating": "5"} if "quizzes" in fields else {"quizzes": json.dumps([LURE])})
+
+
+def _endless(call: Call) -> Sent:
+    talk = "so to speak " * (MANY // 12 // len(call.replies))
+    return _json(completion(call, [f"{talk}\n\n{text}" for text in _texts(call)]))
+
+
+def _surrogate(call: Call) -> Sent:
+    answer = sound(call)
+    return Sent(200, answer.body.replace(b"## ]]", b"## ]]\xff\xfe", 1))
+
+
+KINDS: dict[str, Callable[[Call], Sent]] = {
+    "429 with seconds": lambda call: _error(call, 429, "slow down", **{"Retry-After": "1"}),
+    "429 with a date": lambda call: _error(call, 429, "slow down", **{"Retry-After": formatdate(usegmt=True)}),
+    "429 with an absurd delay": lambda call: _error(call, 429, "slow down", **{"Retry-After": "99999999999"}),
+    "429 without a delay": lambda call: _error(call, 429, "slow down"),
+    "500": lambda call: _error(call, 500, "internal error"),
+    "502 in HTML": lambda call: Sent(502, b"<html><h1>502 Bad Gateway</h1></html>", kind="text/html"),
+    "503": lambda call: _error(call, 503, "overloaded", **{"Retry-After": "0"}),
+    "504 without a body": lambda call: Sent(504),
+    "connection reset": lambda call: Sent(manner="reset"),
+    "closed in mid-body": lambda call: Sent(body=sound(call).body, manner="short"),
+    "hang": lambda call: Sent(manner="hang"),
+    "slow drip": lambda call: Sent(body=sound(call).body, manner="drip"),
+    "200 without a body": lambda call: Sent(),
+    "200 in HTML": lambda call: Sent(body=b"<html><h1>Sign in to the network</h1></html>", kind="text/html"),
+    "200 with JSON cut off": lambda call: Sent(body=sound(call).body[: len(sound(call).body) * 2 // 3]),
+    "200 with a list": lambda call: _json([]),
+    "200 with an error": lambda call: _error(call, 200, "the model crashed"),
+    "invalid UTF-8": _surrogate,
+    "redirect to another server": lambda call: Sent(307, headers={"Location": call.elsewhere}),
+    "no choices": _but(choices=[]),
+    "choices null": _but(choices=None),
+    "fewer choices than asked for": _fewer,
+    "message null": _without_message,
+    "content null": _with_texts(lambda fields: None),
+    "content empty": _with_texts(lambda fields: ""),
+    "content that is a number": _with_texts(lambda fields: 7),
+    "cut off at the token limit": _with_texts(_cut, "length"),
+    "no markers": _with_texts(lambda fields: f"I am afraid that it may be {LURE}."),
+    "an apology": _with_texts(lambda fields: "I'm sorry, but I can't help with that."),
+    "a quoted marker in mid-line": _with_texts(_quoted),
+    "fields written twice": _with_texts(_corrected),
+    "another field's marker repeated": _with_texts(_repeated),
+    "more talk after the end": _with_texts(_rambling),
+    "the reply to another prompt": _with_texts(_of_another_prompt),
+    "usage negative": _but(usage=dict.fromkeys(_COUNTS, -1_000_000)),
+    "usage absent": _but(usage=None),
+    "usage in words": _but(usage=dict(zip(_COUNTS, ("few", "many", None), strict=True))),
+    "usage absurd": _but(usage=dict.fromkeys(_COUNTS, 10**18)),
+    "ten megabytes": _endless,
+}
+"""Each way to fail, by what a report calls it."""
 
 
 class Server:
-    """The server; use it as a context manager.
-
-    Attributes:
-        share: Of the calls that fail, from 0 to 1.
-        kinds: The ways in which they fail, each as likely as the others.
-        seed: Another seed lets other calls fail.
-        patience: Seconds that a hanging or dripping answer takes.
-        latency: Seconds that a sound answer takes.
-        varied: Whether a repeated request gets another guess at what is not known; where not, the same request has the
-            same answer for ever.
-        asked: How often each prompt of the program came, by the hash of its body.
-        faults: How often each way of failing was met.
-        other: Requests that are no prompt of the program, such as one that tries whether the server is there.
-        strayed: Requests that came to the other server, to which redirects point, and how many of them had a key.
-        finished: When each request ended; of those in work, when they began.
-    """
+    """The server; use it as a context manager."""
 
     def __init__(self, *, latency: float = 0.0, patience: float = 5.0, varied: bool = True) -> None:
         """Set up the server without starting it; nothing fails before a plan is made."""
-        self.share, self.kinds, self.seed = 0.0, tuple(KINDS), 0
         self.patience, self.latency, self.varied = patience, latency, varied
-        self.asked: Counter[str] = Counter()
-        self.faults: Counter[str] = Counter()
-        self.other = 0
-        self.strayed = [0, 0]
-        self.finished: list[float] = []
-        self._attempts: Counter[str] = Counter()
         self._in_work = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._chat: LocalServer
-        self._elsewhere: LocalServer
+        self.plan()
 
     def __enter__(self) -> Server:
         self._chat, self._elsewhere = LocalServer(_Chat, self), LocalServer(_Elsewhere, self)
+        self.api_base, self.elsewhere = self._chat.address, self._elsewhere.address
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,38 +226,25 @@ class Server:
         self._chat.stop()
         self._elsewhere.stop()
 
-    @property
-    def api_base(self) -> str:
-        """The address to ask."""
-        return self._chat.address
-
-    @property
-    def elsewhere(self) -> str:
-        """The address of the other server."""
-        return self._elsewhere.address
-
     def plan(self, *, share: float = 0.0, kinds: Sequence[str] = tuple(KINDS), seed: int = 0) -> None:
-        """Let a share of the calls fail from now on, and begin to count again.
-
-        Raises:
-            ValueError: There is no such way to fail.
-        """
+        """Let a share of the calls fail from now on, and begin to count again."""
         if unknown := set(kinds) - set(KINDS):
             raise ValueError(f"unknown faults {sorted(unknown)}; known: {', '.join(KINDS)}")
         with self._lock:
             self.share, self.kinds, self.seed = share, tuple(kinds), seed
-            self.asked, self.faults, self._attempts = Counter(), Counter(), Counter()
-            self.other, self.strayed, self.finished = 0, [0, 0], []
+            # By the hash of a prompt, by the way of failing, and by the hash of any request.
+            self.asked: Counter[str] = Counter()
+            self.faults: Counter[str] = Counter()
+            self._attempts: Counter[str] = Counter()
+            # Requests that are no prompt, those that came to the other server and had a key there, and when each ended.
+            self.other, self.strayed = 0, [0, 0]
+            self.finished: list[float] = []
 
     def counts(self) -> dict[str, Any]:
         """What came since the last plan."""
         with self._lock:
-            return {
-                "requests": sum(self.asked.values()),
-                "faults": dict(self.faults),
-                "other": self.other,
-                "strayed": list(self.strayed),
-            }
+            counts = {"requests": self.asked.total(), "faults": dict(self.faults)}
+            return {**counts, "other": self.other, "strayed": list(self.strayed)}
 
     def bodies(self) -> Counter[str]:
         """How often each prompt came since the last plan, by the hash of its body."""
@@ -168,7 +300,6 @@ class Server:
 
 class _Handler(LocalHandler):
     def send(self, answer: Sent) -> None:
-        """Send an answer in its manner."""
         owner = self.server.owner
         if answer.manner in ("reset", "hang"):
             if answer.manner == "hang":
@@ -207,15 +338,10 @@ class _Handler(LocalHandler):
 
 class _Chat(_Handler):
     def get(self) -> None:
-        """The list of models."""
-        if self.path.rstrip("/").endswith("/models"):
-            listed = {"object": "list", "data": [{"id": MODEL.partition("/")[2], "object": "model"}]}
-            self.send(Sent(body=json.dumps(listed).encode()))
-        else:
-            self.send(Sent(404))
+        listed = {"object": "list", "data": [{"id": MODEL.partition("/")[2], "object": "model"}]}
+        self.send(_json(listed) if self.path.rstrip("/").endswith("/models") else Sent(404))
 
     def post(self) -> None:
-        """A chat completion, or what takes its place."""
         owner, body = self.server.owner, self.read_json()
         if not self.path.endswith(CHAT):
             self.send(Sent(404))
@@ -233,7 +359,7 @@ class _Chat(_Handler):
             if fault is None and not owner.wait(owner.latency):
                 self.drop()
                 return
-            self.send(sound(call) if fault is None else sent(fault, call))
+            self.send(sound(call) if fault is None else KINDS[fault](call))
         finally:
             owner.end()
 
@@ -242,7 +368,6 @@ class _Elsewhere(_Handler):
     """The target of redirects: it accepts any request, and its answer is always wrong."""
 
     def post(self) -> None:
-        """A wrong answer to whatever is asked."""
         owner, body = self.server.owner, self.read_json()
         owner.strayed[0] += 1
         owner.strayed[1] += self.headers.get("Authorization") is not None
@@ -250,46 +375,4 @@ class _Elsewhere(_Handler):
         self.send(sound(Call(body, [lure] * int(body.get("n") or 1), "", "")))
 
     def get(self) -> None:
-        """Where a redirect made a GET of the request."""
         self.post()
-
-
-class Process:
-    """A `Server`, with its options, in a process of its own; use it as a context manager.
-
-    Attributes:
-        api_base: Its address.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        self._options = options
-        self.api_base = ""
-
-    def __enter__(self) -> Process:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._options), daemon=True)
-        self._process.start()
-        # So that a process that dies is noticed, and not waited for.
-        theirs.close()
-        self.api_base = self._pipe.recv()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._pipe.send(None)
-        self._process.join(5)
-
-    def ask(self, name: str, **arguments: Any) -> Any:
-        """Call a method of the server, and return what it returns."""
-        self._pipe.send((name, arguments))
-        return self._pipe.recv()
-
-
-def _serve(pipe: Any, options: dict[str, Any]) -> None:
-    with Server(**options) as server:
-        pipe.send(server.api_base)
-        with suppress(EOFError, KeyboardInterrupt):
-            while (asked := pipe.recv()) is not None:
-                name, arguments = asked
-                pipe.send(getattr(server, name)(**arguments))

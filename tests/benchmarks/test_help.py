@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = sorted(Path(__file__).resolve().parents[2].joinpath("benchmarks").glob("*.py"))
+FILES = sorted(Path(__file__).resolve().parents[2].joinpath("benchmarks").glob("*.py"))
+BENCHMARKS = [path for path in FILES if "__main__" in path.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("path", [path for path in BENCHMARKS if path.stem != "common"], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
 def test_every_benchmark_says_how_it_is_called(path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [str(path), "--help"])
     with pytest.raises(SystemExit) as ended:

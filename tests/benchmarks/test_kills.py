@@ -3,7 +3,7 @@ import sqlite3
 
 import kills
 import pytest
-from faulty.trees import differences
+from kills import differences
 
 pytestmark = pytest.mark.process
 

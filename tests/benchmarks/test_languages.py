@@ -1,5 +1,3 @@
-import sys
-
 import languages
 import pytest
 
@@ -7,6 +5,5 @@ import pytest
 @pytest.mark.slow
 def test_a_folder_of_eight_languages_is_searched_as_well_as_separate_ones(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(languages, "_TOWNS", 8)
-    monkeypatch.setattr(sys, "argv", ["languages.py", str(tmp_path)])
-    languages.main()
+    languages.main(tmp_path)
     assert "more than a point" not in capsys.readouterr().out

@@ -12,22 +12,10 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize("engine", ["embedded", "dense"])
 def test_a_small_index_is_changed_and_killed(tmp_path, engine):
     # In a process of its own, as it puts a stand-in in the place of a library.
-    command = [
-        sys.executable,
-        living.__file__,
-        "--passages",
-        "300",
-        "--kills",
-        "1",
-        "--repeat",
-        "2",
-        "--engines",
-        engine,
-    ]
+    options = f"--passages 300 --kills 1 --repeat 2 --engines {engine} --folder {tmp_path}".split()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run(
-        [*command, "--folder", str(tmp_path)], env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, living.__file__, *options]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     (figures,) = json.loads(ended.stdout.splitlines()[-1])
     assert figures["same top ten as a build"] == 1.0

@@ -1,8 +1,7 @@
 """The company's folder holds what its questions ask, and figures count what was said."""
 
 import pytest
-from company.folder import make
-from company.questions import QUESTIONS
+from company import QUESTIONS, make
 from own_documents import judged
 
 import keqa

@@ -34,31 +34,24 @@ def data(tmp_path):
     folder.mkdir()
     pages = [("Ann", "Ann lives in Berg."), ("Berg", "Berg is a town."), ("Cat", "A cat sleeps.")]
     (folder / "corpus.json").write_text(json.dumps([{"title": title, "text": text} for title, text in pages]))
+    asked = [("Where does Ann live?", "Berg", ("Ann", "Berg")), ("Who is gone?", "Dan", ("Dan",))]
     records = [
-        {
-            "_id": "1",
-            "question": "Where does Ann live?",
-            "answer": "Berg",
-            "supporting_facts": [["Ann", 0], ["Berg", 0]],
-        },
-        {"_id": "2", "question": "Who is gone?", "answer": "Dan", "supporting_facts": [["Dan", 0]]},
+        {"_id": question, "question": question, "answer": answer, "supporting_facts": [[title, 0] for title in titles]}
+        for question, answer, titles in asked
     ]
     (folder / "dev.json").write_text(json.dumps([{**one, "context": [], "type": "bridge"} for one in records]))
     return tmp_path
 
 
-def test_questions_without_their_gold_in_the_corpus_are_left_out_and_reported(data):
-    case = recall.Case.read(BY_TITLE, data, None)
-    assert (case.questions, case.gold, case.left_out) == (["Where does Ann live?"], [{"Ann", "Berg"}], 1)
-    assert [one.title for one in case.passages] == ["Ann", "Berg", "Cat"]
-
-
-def test_recall_is_that_of_the_gold_passages(data):
+def test_recall_is_that_of_the_gold_passages_and_questions_without_theirs_are_left_out(data):
     class Finds:
         def search_many(self, queries, k):
             return [[Hit(Passage("1", "Berg", ""), 1.0), Hit(Passage("2", "Cat", ""), 0.5)] for _ in queries]
 
-    assert recall.Case.read(BY_TITLE, data, None).recall(Finds()) == 0.5
+    case = recall.Case.read(BY_TITLE, data, None)
+    assert (case.questions, case.gold, case.left_out) == (["Where does Ann live?"], [{"Ann", "Berg"}], 1)
+    assert [one.title for one in case.passages] == ["Ann", "Berg", "Cat"]
+    assert case.recall(Finds()) == 0.5
 
 
 def test_the_table_of_bm25(data, monkeypatch, capsys):
@@ -81,10 +74,6 @@ def test_how_far_an_engine_is_below_what_it_is_compared_with(data, cluster, last
 def test_vectors_are_not_made_twice(data, monkeypatch):
     encoded = []
 
-    class Index:
-        def __init__(self, passages):
-            self.source_hash = passages
-
     def build_dense(passages, folder, progress):
         encoded.append(len(passages))
         progress(3, 3)
@@ -96,7 +85,7 @@ def test_vectors_are_not_made_twice(data, monkeypatch):
     monkeypatch.setattr(recall, "open_index", lambda path: opened(data / "known"))
     for there, times in ((None, 1), ("of other passages", 2), (known, 2)):
         monkeypatch.setattr(recall, "facts_of", lambda folder, there=there: [{"source_hash": there}])
-        found = recall.measured(case, data / "work", recall.ENGINES, recall.Console(quiet=True))
+        found = dict(recall.prepared(case, data / "work", recall.ENGINES, recall.Console(quiet=True)))
         assert len(encoded) == times
         assert list(found) == ["bm25", "dense", "hybrid"]
 

@@ -2,10 +2,10 @@ import json
 
 import pytest
 import scale
-from scaling import corpus, lexical, report, steps
+import scaled
 from servers.elasticsearch import AlteringServer, version_reply
 
-from keqa.retrievers import Passage, elasticsearch, read_corpus
+from keqa.retrievers import elasticsearch, read_corpus
 from keqa.retrievers.elasticsearch.address import parse_address
 from keqa.retrievers.elasticsearch.client import connect
 from keqa.retrievers.stopwords import ENGLISH
@@ -16,34 +16,28 @@ pytestmark = pytest.mark.process
 @pytest.fixture
 def made(tmp_path):
     path = tmp_path / "made.tsv"
-    corpus.write_corpus(path, 1500, words=3000)
+    scaled.write_corpus(path, 1500, words=3000)
     return path
 
 
 def test_made_passages_are_the_same_each_time_and_as_many_as_asked_for(tmp_path, made):
-    corpus.write_corpus(tmp_path / "again.tsv", 1500, words=3000)
+    scaled.write_corpus(tmp_path / "again.tsv", 1500, words=3000)
     assert (tmp_path / "again.tsv").read_bytes() == made.read_bytes()
-    passages = list(corpus.read_made(made))
+    passages = list(scaled.read_made(made))
     assert [passage.id for passage in passages] == [str(number) for number in range(1500)]
     lengths = [len(passage.text.split()) for passage in passages]
     assert (min(lengths), max(lengths)) == (80, 120)
-    assert {len(passage.title.split()) for passage in passages} == {1, 2, 3}
-
-
-def test_made_words_follow_the_law_and_begin_with_function_words(made):
-    words = corpus.vocabulary(3000)
-    assert len(set(words)) == len(words) == 3000
-    assert set(words[: len(ENGLISH)]) == ENGLISH
-    running = [word for passage in corpus.read_made(made) for word in passage.text.split()]
+    words = scaled.vocabulary(3000)
+    running = [word for passage in passages for word in passage.text.split()]
     shares = [running.count(words[rank]) / len(running) for rank in (0, 7)]
     # 1 / (0 + 2.7) over 1 / (7 + 2.7)
     assert shares[0] / shares[1] == pytest.approx(9.7 / 2.7, rel=0.1)
 
 
 def test_questions_have_five_content_words_of_a_passage(made):
-    content, natural = corpus.questions(made, 30)
-    assert (content, natural) == corpus.questions(made, 30)
-    passages = [set(passage.text.split()) for passage in corpus.read_made(made)]
+    content, natural = scaled.questions(made, 30)
+    assert (content, natural) == scaled.questions(made, 30)
+    passages = [set(passage.text.split()) for passage in scaled.read_made(made)]
     for query, question in zip(content, natural, strict=True):
         words = set(query.split())
         assert len(words) == 5
@@ -57,7 +51,7 @@ def test_questions_have_five_content_words_of_a_passage(made):
 
 def test_a_made_file_is_read_by_the_public_reader_after_a_header(tmp_path, made):
     (tmp_path / "dpr.tsv").write_text("id\ttext\ttitle\n" + made.read_text())
-    assert list(read_corpus([tmp_path / "dpr.tsv"])) == list(corpus.read_made(made))
+    assert list(read_corpus([tmp_path / "dpr.tsv"])) == list(scaled.read_made(made))
 
 
 def figures(number):
@@ -66,40 +60,28 @@ def figures(number):
 
 def test_a_step_is_done_once_and_its_figures_are_kept(tmp_path):
     path = tmp_path / "results.jsonl"
-    done = steps.Steps(path).run("one", 10, figures, 1)
+    done = scale.Steps(path).run("one", 10, figures, 1)
     assert done["number"] == 1
     assert done["peak_mb"] > 1
     # A run that was killed while it wrote.
     path.write_text(path.read_text() + '{"step": "two", "pas')
-    again = steps.Steps(path)
+    again = scale.Steps(path)
     # The very CPU seconds of the first time.
     assert again.run("one", 10, figures, 1) == done
     assert again.run("one", 20, figures, 3)["number"] == 3
-    assert set(steps.Steps(path).done) == {("one", 10), ("one", 20)}
+    assert set(scale.Steps(path).done) == {("one", 10), ("one", 20)}
     # Asked for otherwise, it is done again.
     assert again.run("one", 10, figures, 2)["number"] == 2
-
-
-def test_what_is_divided_was_measured_together(tmp_path):
-    done = steps.Steps(tmp_path / "results.jsonl")
-    for step in ("one", "two"):
-        done.run(step, 10, figures, 1)
-    done.together(10, "one", "two")
-    assert len(done.done) == 2
-    done.together(10, "one", "two", "three")
-    assert done.done == {}
-
-
-def test_every_way_to_search_is_asked_every_query(tmp_path):
-    asked = [[], []]
-    times = steps.latencies([asked[0].append, asked[1].append], [str(number) for number in range(40)])
-    assert len(times) == 2
-    assert asked[0][10:] == asked[1][10:] == [str(number) for number in range(40)]
+    # What is divided is measured together.
+    again.together(20, "one")
+    assert len(again.done) == 2
+    again.together(20, "one", "two")
+    assert set(again.done) == {("one", 10)}
 
 
 def test_extrapolation_is_in_proportion_and_leaves_memory_out():
-    line = report.Line("engine", 1_000_000, {"build_s": 60.0, "disk_mb": 700.0, "peak_mb": 500.0, "kw_p50": 0.4})
-    grown = line.at(report.WIKIPEDIA)
+    line = scale.Line("engine", 1_000_000, {"build_s": 60.0, "disk_mb": 700.0, "peak_mb": 500.0, "kw_p50": 0.4})
+    grown = line.at(scale.WIKIPEDIA)
     assert grown.figures == pytest.approx({"build_s": 1260.92, "disk_mb": 14710.73, "kw_p50": 8.40613})
     assert grown.row()[1:5] == ["21,015,324", "1,260.9", "16,667", "14,711"]
     assert grown.row()[5] == ""
@@ -107,7 +89,7 @@ def test_extrapolation_is_in_proportion_and_leaves_memory_out():
 
 def test_targets_compare_with_the_raw_calls_of_the_same_run():
     ours = {"build_s": 90.0, "peak_mb": 1600.0, "kw_p50": 0.5}
-    met = report.targets(ours, {"build_s": 60.0, "peak_mb": 500.0, "kw_p50": 0.2})
+    met = scale.targets(ours, {"build_s": 60.0, "peak_mb": 500.0, "kw_p50": 0.2})
     assert [(target.value, target.met) for target in met] == [(1.5, True), (1600.0, False), (2.5, False)]
     assert str(met[1]) == "peak memory of the build: 1,600.00 MB (target: at most 1,500.00 MB): MISSED"
 
@@ -126,35 +108,24 @@ def test_the_embedded_part_on_few_passages(tmp_path, capsys):
     assert (tmp_path / "results.jsonl").read_text() == kept
 
 
-def test_raw_calls_find_what_the_embedded_engine_finds(tmp_path):
-    path = tmp_path / "made.tsv"
-    corpus.write_corpus(path, 300, words=3000)
-    lexical.build_raw(path, tmp_path / "raw")
-    lexical.build_embedded(path, tmp_path / "index")
-    raw, index = lexical.Raw(tmp_path / "raw"), lexical.open_index(tmp_path / "index")
-    for query in corpus.questions(path, 20)[0]:
-        assert {one.id for one in raw.search(query, 3)} & {hit.passage.id for hit in index.search(query, 3)}
-        assert isinstance(raw.search(query)[0], Passage)
-
-
 def test_a_load_that_was_interrupted_is_measured_from_the_beginning(elasticsearch_url, elasticsearch_address, made):
     name = elasticsearch_address.rpartition("/")[2]
 
     def failing():
-        yield from list(corpus.read_made(made))[:1200]
+        yield from list(scaled.read_made(made))[:1200]
         raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError, match="killed"):
         elasticsearch.load_index(failing(), elasticsearch_address, language="en")
     (left,) = indexes(elasticsearch_address)
-    figures = lexical.load_server(made, elasticsearch_url, name)
+    figures = scaled.load_server(made, elasticsearch_url, name)
     assert figures["found"] == 1500
     (loaded,) = indexes(elasticsearch_address)
     assert loaded != left
     # What the test server's JVM may have is from 100 MB to some gigabytes.
     assert 10 < figures["heap_mb"] < figures["server_mb"] < 100_000
-    row = report.Line("Elasticsearch", 1500, figures).row()
-    assert row[list(report.COLUMNS).index("server, MB") + 2] == f"{figures['server_mb']:,.0f}"
+    row = scale.Line("Elasticsearch", 1500, figures).row()
+    assert row[list(scale.COLUMNS).index("server, MB") + 2] == f"{figures['server_mb']:,.0f}"
 
 
 def indexes(address):
@@ -172,15 +143,12 @@ def test_memory_that_the_credentials_do_not_allow_to_ask_for_is_left_out():
         return version_reply() if path == "/" else (403, refused)
 
     with AlteringServer(alter) as server:
-        assert lexical.server_memory(elasticsearch.index_address(server.url, "wiki")) == {}
+        assert scaled.server_memory(elasticsearch.index_address(server.url, "wiki")) == {}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["--part", "elasticsearch"], "needs --es-url"),
-        (["--passages", "0"], "at least one passage"),
-    ],
+    [(["--part", "elasticsearch"], "needs --es-url"), (["--passages", "0"], "at least one passage")],
 )
 def test_what_cannot_be_measured_is_said_at_once(tmp_path, capsys, arguments, message):
     with pytest.raises(SystemExit):

@@ -1,1 +1,0 @@
-"""What `benchmarks/scale.py` measures, and with what."""
