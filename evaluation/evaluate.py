@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -121,54 +122,22 @@ def evaluate(
     program = program_within(program, "keqa.evaluate")
     if in_flight < 1:
         raise InputError(f"in_flight must be at least 1, not {in_flight}")
-    path = Path(out)
-    label = label or path.stem
-    if isinstance(examples, Path | str):
-        examples = _of_file(examples)
-    refuse_table(examples, "keqa.evaluate")
-    items = list(examples) if isinstance(examples, Iterator) else examples
+    label = label or Path(out).stem
+    items = _items(examples)
     asked = _contents(items)
-    configured = {**describe(program), **(configuration or {})}
-    name = method or program.method
     known = learned_from(program, (example for example, _ in _questions(items)))
     if not allow_overlap:
         refuse_overlap(known, len(asked), label)
-    header = RunHeader(
-        method=name,
-        label=label,
-        dataset=dataset,
-        split=split,
-        seed=seed,
-        ids=list(asked),
-        configuration=RunSettings.model_validate(configured),
-        fingerprint=fingerprint_of(name, dataset, split, seed, configured),
-        command=command,
-        compiled=compiled,
-        demonstrations=demonstrations_of(program),
-        left_out=dict(left_out or {}),
-        learned_from=known,
-        learned_unknown=not program.learned.complete,
-    )
+    about = {"method": method or program.method, "dataset": dataset, "split": split, "seed": seed}
+    about |= {"label": label, "command": command, "compiled": compiled, "left_out": dict(left_out or {})}
+    header = _header(program, configuration or {}, ids=list(asked), learned_from=known, **about)
     tally = Tally(len(asked), learned_from=len(known), learned_unknown=header.learned_unknown)
-    with RunFile.open(path, header, asked, retry_failed=retry_failed, found=tally.add) as file:
+    with RunFile.open(Path(out), header, asked, retry_failed=retry_failed, found=tally.add) as file:
         del asked
         outages = _Outages(stop_after_outages, tally)
-
-        def waiting() -> Iterator[tuple[Example, str]]:
-            left = ((example, kind) for example, kind in _questions(items) if example.id not in file)
-            for place, question in enumerate(left):
-                if place == 0:
-                    before_first()
-                yield question
-
-        def answered(question: tuple[Example, str]) -> RunLine:
-            with bypass_cache() if file.again(question[0].id) else nullcontext():
-                return ask(program, *question)
-
-        # DSPy would remember every call: its trace and its history hold the last ten thousand.
-        forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
-        with dspys_own() if cache is None else cache.installed(), forgetful:
-            for line in in_parallel(answered, outages.until(waiting()), in_flight):
+        waiting = outages.until(_waiting(items, file, before_first))
+        with _asking(cache):
+            for line in in_parallel(partial(_answer, program, file), waiting, in_flight):
                 file.add(with_golds(line, dataset))
                 outages.add_line(line)
                 tally.add(line)
@@ -177,6 +146,40 @@ def evaluate(
                 del GLOBAL_HISTORY[:-_HISTORY]
         outages.refuse()
     return tally
+
+
+def _header(program: Program, configuration: Mapping[str, Any], **about: Any) -> RunHeader:
+    configured = {**describe(program), **configuration}
+    mixed = {name: about[name] for name in ("method", "dataset", "split", "seed")}
+    return RunHeader(
+        configuration=RunSettings.model_validate(configured),
+        fingerprint=fingerprint_of(**mixed, configuration=configured),
+        demonstrations=demonstrations_of(program),
+        learned_unknown=not program.learned.complete,
+        **about,
+    )
+
+
+def _waiting(items: Iterable[Any], file: RunFile, before_first: Callable[[], None]) -> Iterator[tuple[Example, str]]:
+    """What is left to ask."""
+    left = ((example, kind) for example, kind in _questions(items) if example.id not in file)
+    for place, question in enumerate(left):
+        if place == 0:
+            before_first()
+        yield question
+
+
+def _answer(program: Program, file: RunFile, question: tuple[Example, str]) -> RunLine:
+    with bypass_cache() if file.again(question[0].id) else nullcontext():
+        return ask(program, *question)
+
+
+@contextmanager
+def _asking(cache: CallCache | None) -> Iterator[None]:
+    """A cache answers, and DSPy, whose trace and history hold the last ten thousand calls, remembers few of them."""
+    forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
+    with dspys_own() if cache is None else cache.installed(), forgetful:
+        yield
 
 
 class _Outages(FailureMonitor):
@@ -219,14 +222,18 @@ def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:
         yield example, str(getattr(item, "shape", "") or getattr(item, "kind", "") or "")
 
 
-def _of_file(path: Path | str) -> list[Example]:
-    from keqa.data.own import read_examples
+def _items(examples: Iterable[Any] | Path | str) -> Iterable[Any]:
+    """The examples, which can be gone through more than once."""
+    if isinstance(examples, Path | str):
+        from keqa.data.own import read_examples
 
-    loaded = read_examples(path, unanswerable=True)
-    if loaded.problems:
-        named = "".join(f"\n  {problem}" for problem in loaded.problems[:5])
-        raise InputError(f"{len(loaded.problems)} questions of {path} cannot be used{named}")
-    return loaded.examples
+        loaded = read_examples(examples, unanswerable=True)
+        if loaded.problems:
+            named = "".join(f"\n  {problem}" for problem in loaded.problems[:5])
+            raise InputError(f"{len(loaded.problems)} questions of {examples} cannot be used{named}")
+        return loaded.examples
+    refuse_table(examples, "keqa.evaluate")
+    return list(examples) if isinstance(examples, Iterator) else examples
 
 
 def _contents(items: Iterable[Any]) -> dict[str, int]:

@@ -227,7 +227,7 @@ def content_of(question: str, answers: Sequence[str], answer_type: str, choices:
     return hash((question, tuple(answers), answer_type, tuple(choices)))
 
 
-class Kept(Protocol):
+class KeptLine(Protocol):
     """A line of a run file, in full or in brief."""
 
     @property
@@ -239,7 +239,7 @@ class Kept(Protocol):
         """Whether the question has no answer."""
 
 
-Line = TypeVar("Line", bound=Kept)
+Line = TypeVar("Line", bound=KeptLine)
 
 
 @dataclass(frozen=True)

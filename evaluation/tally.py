@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from keqa.evaluation.records import RunLine
 from keqa.metrics.abstention import Declining
 from keqa.programs.records import Cost
+
+
+def count_declined(found: Declining, line: Any) -> None:
+    """Count what a line, in full or in brief, says of answering and declining."""
+    found.add(
+        answered=line.answered,
+        right=line.right,
+        declined=line.declined,
+        found=line.unanswered,
+        unanswerable=not line.answers,
+    )
 
 
 @dataclass
@@ -39,13 +51,7 @@ class Tally:
         if passing := set(line.impairments):
             self.impaired += 1
             self.impairments.update(passing)
-        self.declining.add(
-            answered=line.answered,
-            right=line.right,
-            declined=line.declined,
-            found=line.unanswered,
-            unanswerable=not line.answers,
-        )
+        count_declined(self.declining, line)
         for name, score in line.scores.items():
             self.scored[name] += 1
             self._sums[name] += score

@@ -70,7 +70,7 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
         return
 
     async def all_of_them() -> list[str | None]:
-        return list(await asyncio.gather(*(_Asked(lm).problem() for lm in settings.values())))
+        return list(await asyncio.gather(*(_AskedServer(lm).problem() for lm in settings.values())))
 
     problems = [problem for problem in requests.run(all_of_them) if problem is not None]
     if problems:
@@ -145,7 +145,7 @@ class _ModelServer:
         writer.close()
 
 
-class _Asked(_ModelServer):
+class _AskedServer(_ModelServer):
     """One language model, and what it is asked."""
 
     def __init__(self, lm: dspy.LM) -> None:

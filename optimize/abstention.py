@@ -32,7 +32,7 @@ _TRIED = tuple(step / 100 for step in range(1, 100))
 
 
 class UnheldRiskError(ConfigurationError):
-    """No threshold holds the risk that was asked for."""
+    """No threshold holds the risk that was asked for; the lowest that one holds, where there is one."""
 
     def __init__(self, message: str, lowest: float | None = None) -> None:
         super().__init__(message)

@@ -74,10 +74,9 @@ class GoldQuiz:
 
 def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
     """The gold decomposition with answers in the places of references, and the gold answers."""
-    if not example.quizzes or len(example.quizzes) != len(example.quiz_answers):
+    if len(example.quizzes) != len(example.quiz_answers):
         return []
-    answers = dict(enumerate(example.quiz_answers, start=1)) | dict(own or {})
-    found = []
+    answers, found = dict(enumerate(example.quiz_answers, start=1)) | dict(own or {}), []
     for index, text in enumerate(example.quizzes, start=1):
         resolved = resolve(Quiz(index, text, references(text)), answers)
         if resolved is None:
@@ -99,7 +98,7 @@ def gold_answers(quiz: str, example: Answered) -> tuple[str, ...] | None:
 
 def gold_number(quiz: str, example: Answered, own: Mapping[int, str] | None = None) -> int | None:
     """The number of the gold quiz that asks the same as a quiz; None where none does."""
-    place = _like(quiz, gold_quizzes(example, own), set())
+    place = _like(quiz, gold_quizzes(example, own), {})
     return None if place is None else place + 1
 
 
@@ -109,13 +108,12 @@ def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
     A quiz that is the question has the question's. Another has one where a gold quiz asks the same, and every
     answer that it refers to is right: otherwise it asks about something else.
     """
-    whole = [quiz for quiz in record.quizzes if len(record.quizzes) == 1]
-    if whole and whole[0].resolved and is_the_question(whole[0].resolved, example.question):
-        return [Settled(whole[0], tuple(example.answers), record.answer_type, tuple(example.choices))]
-    taken: set[int] = set()
+    alone = record.quizzes[0].resolved if len(record.quizzes) == 1 else None
+    if alone and is_the_question(alone, example.question):
+        return [Settled(record.quizzes[0], tuple(example.answers), record.answer_type, tuple(example.choices))]
+    taken: dict[int, Settled] = {}
     right: set[int] = set()
     own: dict[int, str] = {}
-    found = []
     for quiz in record.quizzes:
         if quiz.resolved is None or not right.issuperset(quiz.depends_on):
             continue
@@ -124,16 +122,14 @@ def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
         place = _like(quiz.resolved, gold, taken)
         if place is None:
             continue
-        taken.add(place)
-        one = Settled(quiz, (gold[place][1],))
-        found.append(one)
-        if quiz.answer is not None and one.agrees(quiz.answer):
+        taken[place] = Settled(quiz, (gold[place][1],))
+        if quiz.answer is not None and taken[place].agrees(quiz.answer):
             right.add(quiz.index)
             own[place + 1] = quiz.answer
-    return found
+    return list(taken.values())
 
 
-def _like(quiz: str, gold: Sequence[tuple[str, str]], taken: set[int]) -> int | None:
+def _like(quiz: str, gold: Sequence[tuple[str, str]], taken: Mapping[int, Settled]) -> int | None:
     """The place of the gold quiz that asks the same, among those that are left."""
     free = [place for place in range(len(gold)) if place not in taken and _asks_the_same(quiz, gold[place][0])]
     return max(free, key=lambda place: f1(quiz, [gold[place][0]]), default=None)

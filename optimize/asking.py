@@ -1,34 +1,41 @@
-"""Asking the questions of a compilation: each is scored, and kept on disk as soon as it is answered.
+"""How the steps of a compilation ask: each call is made once and kept at once, so that resuming is running again.
 
-What is kept of a question holds every call that was made for it, so it is the trace from which demonstrations and
-feedback are taken. It is kept under what the program was at that moment and what was asked: the same program is never
-asked the same question twice, a program with other demonstrations is.
+Calls are kept by what they ask (`keqa.programs.shared_draws`), whatever cache the language model has: another run in
+the same folder, and another candidate whose prompts are in part the same, read them. What a question made of its calls
+is the trace from which demonstrations and feedback are taken.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import dspy
+from dspy.utils.usage_tracker import UsageTracker
+from pydantic import NonNegativeInt
 
 from keqa.data.example import Answered
 from keqa.data.question import question_digest
+from keqa.lms.factory import Roles
 from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.scoring import score_of
-from keqa.programs.calls.batch import Outcome, ask, in_parallel
+from keqa.programs.calls.batch import ask, in_parallel
+from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
 from keqa.programs.program import Program
-from keqa.programs.records import QuestionRecord, Record, record_without_secrets
+from keqa.programs.records import CallCost, QuestionRecord, Record, record_without_secrets
+from keqa.programs.shared_draws import SharedDraws
+from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.storage.journal import Journal
 from keqa.storage.redaction import without_secrets
-
-P = TypeVar("P", bound=Program)
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
@@ -36,26 +43,17 @@ Progress = Callable[[str, int, int], None]
 Step = tuple[str, dict[str, Any], dict[str, Any]]
 """A call: the name of the predictor in the program, its inputs and its outputs."""
 
+ROLES = ("task", "consistency", "utility")
+
+COUNTED = {"calls", "prompt_tokens", "completion_tokens"}
+"""What of a `CallCost` a compilation counts: what reached a language model, and its tokens."""
+_SPENT = "spent"
+_EVERY = 50
+"""So many requests at most are unknown to the next run where this one is killed."""
+
 
 def silent(step: str, done: int, total: int) -> None:
     """Progress that nobody follows."""
-
-
-class Kept(Record):
-    """What a journal keeps of a question."""
-
-    record: QuestionRecord | None = None
-    error: str | None = None
-    steps: list[Step] | None = None
-
-
-@dataclass(frozen=True)
-class Task:
-    """A question to be asked."""
-
-    example: Answered
-    program: Program
-    key: str
 
 
 @dataclass(frozen=True)
@@ -64,14 +62,9 @@ class Trace:
 
     example: Answered
     record: QuestionRecord | None
-    error: str | None
     score: float
     steps: tuple[Step, ...] = ()
-
-    @property
-    def retrievals(self) -> int:
-        """Searches made for it."""
-        return self.record.cost.retrievals if self.record is not None else 0
+    error: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -105,28 +98,27 @@ class Origins:
             for demo in predictor.demos:
                 name = demonstration_digest(demo, predictor.signature)
                 # DSPy's optimizers take whole training examples, too.
-                roots = [
-                    *self._roots.get(name, ()),
-                    *([examples[demo["root"]]] if demo.get("root") in examples else []),
-                ]
+                own = [examples[demo["root"]]] if demo.get("root") in examples else []
+                roots = [*self._roots.get(name, ()), *own]
                 found |= {name: roots} if roots else {}
         return program.learned.and_from((), (), found)
 
 
-def without_own(program: P, example: Answered) -> P:
-    """The program itself, or a copy without the demonstrations that come from a question."""
-    learned, asked = program.learned, (example.question, example.choices)
-    return without_demos(program, lambda *shown: learned.hides(*asked, *shown)) if learned.demonstrations else program
+def lms_of(program: Program) -> RoleLMs | None:
+    """The language models that a program has by role; None where ``dspy.settings.lm`` answers.
 
-
-def without_demos(program: P, excluded: Callable[[Any, Any], bool]) -> P:
-    """The program itself, or a copy without some of its demonstrations, each told by itself and its signature."""
-    if not any(excluded(demo, predictor.signature) for predictor in program.predictors() for demo in predictor.demos):
-        return program
-    twin: P = program.deepcopy()
-    for predictor in twin.predictors():
-        predictor.demos = [demo for demo in predictor.demos if not excluded(demo, predictor.signature)]
-    return twin
+    They are those that it is bound to, or those that its predictors have got since, as fine-tuning gives them.
+    """
+    bound = program._lms.value
+    found: dict[str, Any] = {}
+    for stage in (program, *(stage for _, stage in program.named_sub_modules(Stage))):
+        for name, role in stage.roles.items():
+            found.setdefault(role, getattr(stage, name).lm)
+    if bound is None and not any(found.values()):
+        return None
+    default = dspy.settings.lm if bound is None else bound.task
+    named = {role: found.get(role) or getattr(bound, role, None) or default for role in ROLES}
+    return Roles(**named, boundary=getattr(bound, "boundary", None))
 
 
 def state_of(program: Program) -> str:
@@ -136,9 +128,48 @@ def state_of(program: Program) -> str:
     return program_fingerprint(bare)
 
 
-@dataclass(frozen=True)
+class _Failed(Record):
+    """A call that failed in a way that no other attempt would mend."""
+
+    cause: str
+    message: str
+    overflow: bool
+    unusable: bool
+    spoilt: NonNegativeInt
+    reply: str | None
+    served: bool
+    tokens: tuple[NonNegativeInt, NonNegativeInt]
+    samples: NonNegativeInt
+
+
+class Calls(SharedDraws):
+    """Calls by what is asked; those whose failure would not pass are kept as well, and not paid again."""
+
+    def _kept(self, key: str) -> Any:
+        made = super()._kept(key)
+        if made is None and key not in self._failed and isinstance(self._store, Journal):
+            told = self._store.get_as(f"failed {key}", _Failed.model_validate)
+            if told is not None:
+                error = CallError(told.cause, told.message, overflow=told.overflow, unusable=told.unusable)
+                error.spoilt, error.reply, error.served = told.spoilt, told.reply, told.served
+                self._failed[key] = error, told.tokens, told.samples
+        return made
+
+    async def _make(self, key: str, predictor: dspy.Predict, arguments: dict[str, Any]) -> dspy.Prediction:
+        try:
+            return await super()._make(key, predictor, arguments)
+        except CallError as error:
+            if self._store is not None and not is_transient(error.cause):
+                _, tokens, samples = self._failed.get(key, (error, (0, 0), 0))
+                told = {name: getattr(error, name) for name in _Failed.model_fields if hasattr(error, name)}
+                told["message"] = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
+                self._store.put(f"failed {key}", {**told, "tokens": list(tokens), "samples": samples})
+            raise
+
+
+@dataclass
 class Asking:
-    """How the steps of a compilation ask: all that they have in common."""
+    """What the steps of a compilation have in common; its calls are kept in the journal."""
 
     journal: Journal
     metric: Correctness
@@ -147,90 +178,111 @@ class Asking:
     failures: Failures = field(default_factory=Failures)
     origins: Origins = field(default_factory=Origins)
 
+    def __post_init__(self) -> None:
+        self.calls = Calls(store=self.journal)
+
     def score(self, example: Answered, record: QuestionRecord | None) -> float:
-        """How correct an answer is; 0 where there is none."""
-        return 0.0 if record is None else score_of(self.metric, example, prediction_of(record))
+        """How correct an answer is; 0 where there is none, and where nobody said what is right."""
+        return 0.0 if record is None or not example.answers else score_of(self.metric, example, prediction_of(record))
 
-    def tasks(self, program: Program, examples: Iterable[Answered], drawn: str = "") -> list[Task]:
-        """What is to be asked of a program."""
-        state, found = state_of(program), []
-        for one in examples:
-            whom = without_own(program, one)
-            asked = digest([one.question, one.answer_type, list(one.choices)])
-            key = f"{state if whom is program else state_of(whom)}:{asked}"
-            found.append(Task(one, whom, f"{key}:{drawn}" if drawn else key))
-        return found
+    def ask(self, program: Program, example: Answered, state: str | None = None) -> Trace:
+        """Ask a question of a program, whose state may be known; what is told of a failure names no key."""
+        made: list[tuple[Any, Mapping[str, Any], dspy.Prediction]] = []
+        shown = f"{state or state_of(program)} {example.id}"
 
-    def kept(self, task: Task, *, steps: bool) -> Kept | None:
-        """What was kept of a question, its calls with it where they are wanted."""
-        kept = self.journal.get_as(task.key, Kept.model_validate)
-        return kept if kept is not None and (kept.steps is not None or not steps) else None
+        async def call(predictor: dspy.Predict, **arguments: Any) -> dspy.Prediction:
+            said = await self.calls.predict(predictor, shown=shown, **arguments)
+            made.append((predictor, arguments, said))
+            return said
 
-    def ask(self, task: Task, *, steps: bool) -> tuple[Outcome, list[Step] | None]:
-        """Ask a question; see `keqa.programs.calls.batch.ask`."""
-        with dspy.context(trace=[] if steps else None):
-            outcome = ask(task.program, 0, task.example)
-            return outcome, _steps(task.program) if steps else None
+        with within(caller=call), dspy.context(trace=None):
+            outcome = ask(program, 0, example)
+        record, error = outcome.record, outcome.error
+        if passing_cause(record, error) is not None:
+            # Another attempt may fare better; until then an answer counts as it is.
+            self.calls.forget_failed()
+            record = record if error is None else None
+        record = None if record is None else record_without_secrets(record, program.lms_asked())
+        return Trace(example, record, self.score(example, record), _steps(program, made), error)
 
-    def keep(self, task: Task, outcome: Outcome, steps: list[Step] | None) -> Kept:
-        """Keep how a question ended, unless another attempt may fare better."""
-        record, error, lms = outcome.record, outcome.error, task.program.lms_asked()
-        kept = Kept(
-            record=None if record is None else record_without_secrets(record, lms),
-            error=None if error is None else without_secrets(str(error), lms),
-            steps=steps,
-        )
-        if passing_cause(record, error) is None:
-            absent = {name for name in ("error", "steps") if getattr(kept, name) is None}
-            self.journal.put(task.key, kept.model_dump(mode="json", exclude=absent))
-            return kept
-        return kept if error is None else kept.model_copy(update={"record": None})
+    def traces(self, program: Program, examples: Sequence[Answered], step: str = "asking") -> list[Trace]:
+        """Ask questions side by side."""
+        watch, state = self.failures.watch(step, len(examples)), state_of(program)
+        found: dict[int, Trace] = {}
+        self.progress(step, 0, len(examples))
 
-    def traces(
-        self, program: Program, examples: Sequence[Answered], step: str = "asking", *, steps: bool = False
-    ) -> list[Trace]:
-        """Ask every question, except those that this very program was asked before."""
-        tasks = self.tasks(program, examples)
-        found = {task.key: kept for task in tasks if (kept := self.kept(task, steps=steps)) is not None}
-        missing = [task for task in tasks if task.key not in found]
-        watch = self.failures.watch(step, len(tasks), len(missing))
-        for kept in found.values():
-            failure = None if kept.record is None else kept.record.failure
-            cause = "InputError" if failure is None else failure.cause
-            watch.count(None if kept.error is None else cause, earlier=True)
-        self.progress(step, len(found), len(tasks))
-        asked = in_parallel(lambda task: (task, *self.ask(task, steps=steps)), watch.until(missing), self.in_flight)
-        for task, outcome, made in asked:
-            found[task.key] = self.keep(task, outcome, made)
-            watch.add(outcome.record, outcome.error)
-            self.progress(step, len(found), len(tasks))
+        def asked(place: int) -> tuple[int, Trace]:
+            return place, self.ask(program, examples[place], state)
+
+        for place, trace in in_parallel(asked, watch.until(range(len(examples))), self.in_flight):
+            found[place] = trace
+            watch.add(trace.record, trace.error)
+            self.progress(step, len(found), len(examples))
         watch.refuse()
-        return [self._trace(task.example, found[task.key]) for task in tasks]
+        return [found[place] for place in range(len(examples))]
 
-    def trial(self, program: Program, name: str, examples: Sequence[Answered], *, steps: bool = False) -> Trial:
+    def trial(self, program: Program, name: str, examples: Sequence[Answered]) -> Trial:
         """Score a candidate."""
-        scores = tuple(trace.score for trace in self.traces(program, examples, f"scoring {name}", steps=steps))
+        scores = tuple(trace.score for trace in self.traces(program, examples, f"scoring {name}"))
         return Trial(name, sum(scores) / len(scores), scores)
 
-    def _trace(self, example: Answered, kept: Kept) -> Trace:
-        return Trace(example, kept.record, kept.error, self.score(example, kept.record), tuple(kept.steps or ()))
 
-
-def _steps(program: Program) -> list[Step]:
-    """The calls that were made in the current trace."""
+def _steps(program: Program, made: Sequence[tuple[Any, Mapping[str, Any], dspy.Prediction]]) -> tuple[Step, ...]:
+    """The calls of a program's own predictors, without what a reply brings along, such as token probabilities."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
-    made = [step for step in dspy.settings.trace or [] if id(step[0]) in names]
-    found: list[Step] = [(names[id(p)], _plain(i), _plain(_said(p, o))) for p, i, o in made]
+    found = []
+    for predictor, arguments, said in made:
+        if id(predictor) in names:
+            fields = predictor.signature
+            inputs = {name: value for name, value in arguments.items() if name in fields.input_fields}
+            outputs = {name: value for name, value in dict(said).items() if name in fields.fields}
+            found.append((names[id(predictor)], _plain(inputs), _plain(outputs)))
     # Calls run side by side; sorted, the trace is the same in every run.
-    found.sort(key=digest)
-    return found
+    return tuple(sorted(found, key=digest))
 
 
-def _said(predictor: dspy.Predict, outputs: Any) -> Mapping[str, Any]:
-    """What the language model said, without what a call may bring along beside it, such as token probabilities."""
-    return {name: value for name, value in dict(outputs).items() if name in predictor.signature.fields}
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
-def _plain(fields: Any) -> dict[str, Any]:
-    """Fields of a call as JSON."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in dict(fields).items()}
+class Spending(UsageTracker):
+    """Counts requests to language models in a journal while it is DSPy's usage tracker, and tells the one before."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._parent: UsageTracker | None = dspy.settings.usage_tracker
+        self._journal, self._lock = journal, threading.Lock()
+        self.earlier = journal.get_as(_SPENT, CallCost.model_validate) or CallCost()
+        self.spent = CallCost()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Spending:
+        # DSPy copies the usage tracker into each of its threads; what they spend is one sum.
+        return self
+
+    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
+        """Count a request; DSPy reports none for an answer from its cache."""
+        read, written = (token_count(usage_entry.get(f"{name}_tokens")) for name in ("prompt", "completion"))
+        with self._lock:
+            self.spent += CallCost(calls=1, samples=1, prompt_tokens=read, completion_tokens=written)
+            if self.spent.calls % _EVERY == 0:
+                self._keep()
+        if self._parent is not None:
+            self._parent.add_usage(lm, usage_entry)
+
+    def add_failed(self) -> None:
+        """Count a request that was sent and got no reply that reports its usage."""
+        self.add_usage("", {})
+
+    @contextmanager
+    def counting(self) -> Any:
+        """Meanwhile requests are counted; in the end the sum is written down, so that a later run knows of it."""
+        with dspy.context(usage_tracker=self):
+            try:
+                yield self
+            finally:
+                with self._lock:
+                    self._keep()
+
+    def _keep(self) -> None:
+        if self.spent.calls:
+            self._journal.put(_SPENT, (self.earlier + self.spent).model_dump(include=COUNTED))

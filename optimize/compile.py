@@ -8,7 +8,7 @@
 
 The methods that KEQA is compared with take the first step alone.
 
-Every question that is finished is on disk at once, so a run that was killed resumes where it was.
+Every call that is made is on disk at once, so a run that was killed resumes where it was: what was asked is read there.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import dspy
+from dspy.teleprompt import Teleprompter
 
+from keqa.data.example import Example
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.metrics.utility import Correctness
-from keqa.optimize.asking import Asking, Progress, silent
-from keqa.optimize.journal_keys import compilation_fingerprint, example_key
-from keqa.optimize.metering import Meter
+from keqa.optimize.asking import ROLES, Asking, Progress, Spending, lms_of, silent
+from keqa.optimize.dspy_optimizers import optimizer_settings
 from keqa.optimize.options import Options
-from keqa.optimize.pipeline import Steps, builds_reference, empty_reference
 from keqa.optimize.report import Report
-from keqa.optimize.scoring import as_metric
-from keqa.optimize.search_space import values_to_try
+from keqa.optimize.scoring import as_metric, metric_fingerprint
 from keqa.optimize.split import Questions, Split, split
-from keqa.programs.fingerprint import digest, lm_spec, program_fingerprint
+from keqa.optimize.steps import Steps, builds_reference, empty_reference
+from keqa.optimize.tuning import values_to_try
+from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper
@@ -164,29 +165,11 @@ def compile_program(
     if isinstance(program, ModuleWrapper):
         program = program.program
     if not isinstance(program, Program):
-        within = compile_program(
-            _nested(program),
-            trainset,
-            valset,
-            folder=folder,
-            out=out,
-            metric=metric,
-            progress=progress,
-            before_first=before_first,
-            **options,
-        )
-        return Compiled(
-            _containing(program, within.program),
-            report=within.report,
-            reflection_lm=within.reflection_lm,
-            folder=within.folder,
-            nested=within.program,
-            lm_folders=within.lm_folders,
-        )
-    try:
-        chosen = Options(**options)
-    except TypeError as error:
-        raise ConfigurationError(f"keqa.compile: {error}") from error
+        options |= {"folder": folder, "out": out, "metric": metric, "progress": progress, "before_first": before_first}
+        within = compile_program(_nested(program), trainset, valset, **options)
+        beside = {name: getattr(within, name) for name in ("report", "reflection_lm", "folder", "lm_folders")}
+        return Compiled(_containing(program, within.program), nested=within.program, **beside)
+    chosen = _read(options)
     trainset, valset = _listed(trainset), _listed(valset)
     metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
@@ -201,44 +184,31 @@ def compile_program(
     # What it learns from is noted at once: no question is shown what comes from it.
     start: P = program.deepcopy()
     start.learned = program.learned.and_from(parts.train, parts.val)
-    report = Report(
-        chosen.optimizer_name, len(parts.train), len(parts.val), chosen.retrieval_cost, chosen.call_cost, sources
-    )
+    report = Report(chosen.optimizer_name, len(parts.train), len(parts.val), **chosen.costs, sources=sources)
     report.problems += parts.problems
-    with ExitStack() as stack:
-        place = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
-
-        def opened(name: str, fingerprint: dict[str, Any] = fingerprint) -> Journal:
-            return stack.enter_context(Journal.open(place / f"{name}.journal", fingerprint))
-
-        asking = Asking(opened("questions"), metric, chosen.in_flight, progress)
-        meter = Meter(asking.journal)
-        steps = Steps(
-            before=start,
-            train=parts.train,
-            val=parts.val,
-            asking=asking,
-            calls=opened("calls"),
-            options=chosen,
-            report=report,
-            opened=opened,
-            adapters=None if folder is None else place,
-        )
-        with dspy.context(usage_tracker=meter):
-            try:
-                compiled = cast("P", steps.run(meter.keep))
-            finally:
-                meter.keep()
-    report.compare(program, compiled)
-    report.before, report.after = report.trials[0].scores, steps.kept.scores
-    report.spent, report.spent_earlier, report.failed = meter.spent, meter.earlier, asking.failures.found
     where = None if folder is None else Path(folder)
-    made = {"report": report, "reflection_lm": chosen.reflection_lm, "folder": where, "lm_folders": steps.lm_folders}
-    return Compiled(compiled, **made)
+    with ExitStack() as stack:
+        place = where or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
+        journal = stack.enter_context(Journal.open(place / "calls.journal", fingerprint))
+        asking = Asking(journal, metric, chosen.in_flight, progress)
+        spending = stack.enter_context(Spending(journal).counting())
+        steps = Steps(parts.train, parts.val, asking, chosen, report, where)
+        compiled = cast("P", steps.run(start))
+    report.compare(program, compiled)
+    report.spent, report.spent_earlier, report.failed = spending.spent, spending.earlier, asking.failures.found
+    beside = {"reflection_lm": chosen.reflection_lm, "folder": where, "lm_folders": steps.lm_folders}
+    return Compiled(compiled, report=report, **beside)
 
 
 # Under this name the package exports it.
 compile = compile_program
+
+
+def _read(options: Mapping[str, Any]) -> Options:
+    try:
+        return Options(**options)
+    except TypeError as error:
+        raise ConfigurationError(f"keqa.compile: {error}") from error
 
 
 def _nested(module: Any) -> Program:
@@ -288,6 +258,20 @@ def _ready(program: Program, options: Options) -> Options:
     return options
 
 
+def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
+    """What finished work depends on besides what is asked and of which program; no key or address is in it."""
+    lms = lms_of(program)
+    roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in ROLES}
+    models, predictors = models_of(program), {name for name, _ in program.named_predictors()}
+    return {
+        "task": "compilation",
+        "metric": metric_fingerprint(metric),
+        "models": {role: lm_spec(lm) for role, lm in roles.items()}
+        | {name: spec for name, spec in models.items() if name in predictors},
+        "retriever": retriever_spec(getattr(getattr(program, "_retriever", None), "value", None)),
+    }
+
+
 def sources_of(program: Program, parts: Split, options: Options, metric: Correctness) -> dict[str, str]:
     """Digests of what a program is compiled from: the same compilation has the same ones."""
     how: dict[str, Any] = {
@@ -297,14 +281,24 @@ def sources_of(program: Program, parts: Split, options: Options, metric: Correct
     }
     if options.training:
         how["training"] = dict(options.training)
-    how["optimizer"] = options.optimizer_spec
+    own = isinstance(options.optimizer, Teleprompter)
+    how["optimizer"] = optimizer_settings(options.optimizer) if own else options.optimizer
     how["grid"] = repr(options.grid)
     how["embedder"] = getattr(options.embedder, "name", options.embedder)
     how["reflection_lm"] = lm_spec(options.reflection_lm)
     return {
-        "training questions": digest([example_key(example) for example in parts.train]),
-        "validation questions": digest([example_key(example) for example in parts.val]),
+        "training questions": digest(list(map(_key, parts.train))),
+        "validation questions": digest(list(map(_key, parts.val))),
         "language models, index and metric": digest(compilation_fingerprint(program, metric)),
         "the method and its settings": program_fingerprint(program),
         "how it is compiled": digest(how),
     }
+
+
+def _key(example: Example) -> str:
+    """A question with its answers; what only reports group questions by is left out."""
+    fields = dataclasses.asdict(example)
+    del fields["kind"], fields["scored_as"]
+    if example.one_hop is None:
+        del fields["one_hop"]
+    return f"{example.id} {digest(fields)}"

@@ -42,7 +42,6 @@ from keqa.programs.draws import leader
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.records import PassageVerdict
 
 _LONGEST = 6000
 """Characters of one demonstration; longer ones would leave a small context window no room for the question."""
@@ -51,7 +50,7 @@ _ENOUGH = 32
 _SO_FAR = ("thoughts", "verified")
 """Inputs that grow from call to call; a set of demonstrations shows beginnings and ends."""
 
-ClosedBook = Callable[[Trace, Settled], float | None]
+ClosedBook = Callable[[Settled], float | None]
 """Correctness of the answer without passages, for a quiz that was not examined; None where the call failed."""
 
 
@@ -109,21 +108,20 @@ def judges(program: Program) -> frozenset[str]:
 
 def from_calls(program: Program, traces: Sequence[Trace], *, threshold: float) -> dict[str, list[Candidate]]:
     """All possible demonstrations of a program of whose parts nothing is known, by the name of the predictor."""
-    found: dict[str, list[Candidate]] = {name: [] for name, _ in program.named_predictors()}
     calls = dict(program.named_predictors())
+    found: dict[str, list[Candidate]] = {name: [] for name in calls}
     names = {id(predictor): name for name, predictor in calls.items()}
     for trace in traces:
         if not is_right(trace, threshold):
             continue
-        said = [(name, inputs, outputs) for name, inputs, outputs in trace.steps if _says_something(outputs)]
-        made = judged([(calls[name], i, o) for name, i, o in said], trace.example, trace.record)
+        made = [(calls[name], inputs, outputs) for name, inputs, outputs in trace.steps if _says_something(outputs)]
         seen: set[tuple[str, str]] = set()
-        for one in teaching(made):
+        for one in teaching(judged(made, trace.example, trace.record)):
             name = names[id(one.call[0])]
-            if (name, digest(dict(one.fields))) not in seen:
-                seen.add((name, digest(dict(one.fields))))
-                kind = _kind(calls[name].signature, one.fields)
-                found[name].append(Candidate(one.fields, kind, trace.example.id))
+            key = name, digest(dict(one.fields))
+            if key not in seen:
+                seen.add(key)
+                found[name].append(Candidate(one.fields, _kind(calls[name].signature, one.fields), trace.example.id))
     return found
 
 
@@ -136,11 +134,7 @@ def from_records(
     closed_book: ClosedBook,
     failures: Failures | None = None,
 ) -> dict[str, list[Candidate]]:
-    """All possible demonstrations of a KEQA, by the name of the predictor; those switched off have none.
-
-    Raises:
-        TooManyFailuresError: Many searches in succession failed.
-    """
+    """All possible demonstrations of a KEQA, by the name of the predictor; those switched off have none."""
     right = [trace for trace in traces if is_right(trace, threshold)]
     found: dict[str, list[Candidate]] = {}
     if program.decompose:
@@ -180,15 +174,13 @@ def is_right(trace: Trace, threshold: float) -> bool:
 def _decompositions(right: Sequence[Trace]) -> Iterator[Candidate]:
     for trace in right:
         record, gold = trace.record, trace.example.quizzes
-        if record is None or any(
-            d.stage in ("decompose", "references") and not d.harmless for d in record.degradations
-        ):
-            continue
+        assert record is not None, "a question that came out right has a record"
+        harmed = any(one.stage in ("decompose", "references") and not one.harmless for one in record.degradations)
         texts = [quiz.text for quiz in record.quizzes]
+        in_order = [quiz.index for quiz in record.quizzes] == [*range(1, len(texts) + 1)]
         # With a gold decomposition, an answer that is right by luck does not make another number of quizzes right.
-        if (gold and len(gold) != len(texts)) or [quiz.index for quiz in record.quizzes] != [*range(1, len(texts) + 1)]:
-            continue
-        yield _decomposition(trace.example, texts)
+        if in_order and not harmed and len(gold or texts) == len(texts):
+            yield _decomposition(trace.example, texts)
 
 
 def _gold_decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> Iterator[Candidate]:
@@ -234,10 +226,8 @@ def _tries(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
         texts = (sample.text for sample in one.quiz.samples if sample.text and not sample.abstained)
         said = next((text for text in texts if one.agrees(text)), None)
         if said is not None:
-            answer = one.in_form(said)
-            yield Candidate(
-                _asked(one, "quiz") | {"answer": answer}, kind_of(answer, one.answer_type), trace.example.id
-            )
+            demo = _asked(one, "quiz") | {"answer": one.in_form(said)}
+            yield Candidate(demo, kind_of(demo["answer"], one.answer_type), trace.example.id)
 
 
 def _answers(
@@ -260,11 +250,11 @@ def _answers(
         if stated is None:
             continue
         answer = one.in_form(stated)
-        without = _without_passages(trace, one, metric, closed_book)
+        without = _without_passages(one, metric, closed_book)
         if without is None or gain(metric(stated, one.golds, one.answer_type, one.choices), without) <= 0:
             continue
         demo = {
-            "passages": [_rendered(passage) for passage in shown],
+            "passages": [f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in shown],
             "evidence": list(quiz.evidence),
             "triples": list(quiz.triples),
             **_asked(one, "question"),
@@ -280,13 +270,13 @@ def _stated(texts: Sequence[str], one: Settled) -> str | None:
     return next((gold for gold in golds if any(contains_answer(text, [gold]) for text in texts)), None)
 
 
-def _without_passages(trace: Trace, one: Settled, metric: Correctness, closed_book: ClosedBook) -> float | None:
+def _without_passages(one: Settled, metric: Correctness, closed_book: ClosedBook) -> float | None:
     """Correctness of A_c of Algorithm 1, from the draws that were made; asked for where there are none.
 
     None where no draw or call came to an end: a failure says nothing about what the language model knows.
     """
     if not one.quiz.tries:
-        return closed_book(trace, one)
+        return closed_book(one)
     first = leader([cluster.size for cluster in one.quiz.clusters])
     if first is None:
         return None if one.quiz.samples and all(sample.error for sample in one.quiz.samples) else 0.0
@@ -328,10 +318,6 @@ def _asked(one: Settled, name: str) -> dict[str, Any]:
     return {name: one.quiz.resolved, "answer_type": one.answer_type, "choices": list(one.choices)}
 
 
-def _rendered(passage: PassageVerdict) -> str:
-    return f"{passage.title}: {passage.text}" if passage.title else passage.text
-
-
 def _from_gold_answers(
     program: KEQA, examples: Sequence[Answered], wanting: Collection[str], watch: FailureMonitor
 ) -> dict[str, list[Candidate]]:
@@ -342,12 +328,13 @@ def _from_gold_answers(
     """
     parts = GoldQuiz.parts if program.decompose else lambda example: [GoldQuiz.whole(example)]
     known = [one for example in examples for one in parts(example)]
-    makers: dict[str, Callable[[], list[Candidate]]] = {
-        "answering.answer": lambda: list(_told(program, known, watch)),
-        "examination.quiz": lambda: [_golden(one, quiz=one.quiz) for one in known],
-        "examination.same": lambda: list(_gold_pairs(known)),
+    # Each is made where it is wanted: one of them searches.
+    makers: dict[str, Iterator[Candidate]] = {
+        "answering.answer": _told(program, known, watch),
+        "examination.quiz": (_golden(one, quiz=one.quiz) for one in known),
+        "examination.same": _gold_pairs(known),
     }
-    return {name: make() for name, make in makers.items() if name in wanting}
+    return {name: list(made) for name, made in makers.items() if name in wanting}
 
 
 def _golden(one: GoldQuiz, **asked: object) -> Candidate:

@@ -40,11 +40,11 @@ from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
 from keqa.data.example import Answered
-from keqa.errors import ConfigurationError, KeqaError, MissingExtraError
+from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import build_lm
 from keqa.optimize.asking import Asking, Progress
 from keqa.optimize.demos import judges
-from keqa.optimize.failures import FailureMonitor, Failures, TooManyFailuresError
+from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.scoring import DspyMetric, feedback_metric
 from keqa.optimize.student import Student
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
@@ -55,8 +55,8 @@ from keqa.programs.program import Program
 Budget = Literal["light", "medium", "heavy"]
 BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")
 OPTIMIZERS = ("gepa", "mipro", "simba")
-_STEPS = {"light": 2, "medium": 4, "heavy": 8}
-_CANDIDATES = {"light": 3, "medium": 4, "heavy": 6}
+_SIMBA = {"light": (3, 2), "medium": (4, 4), "heavy": (6, 8)}
+"""Candidates and steps."""
 _UNFIT = {
     "Ensemble": "it joins programs and learns nothing: compile each, and join them afterwards",
     "KNNFewShot": "it replaces how a program is called, and what it finds cannot be saved; use BootstrapFewShot",
@@ -141,31 +141,27 @@ def optimize(
 ) -> Program:
     """What an optimizer makes of a copy of a program, on the same language models by role.
 
-    A run that was killed goes through its finished questions without a call; what the reflecting language model wrote
-    comes from DSPy's cache, where that is on. Progress is how many questions were asked, those of earlier runs
-    included. A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or of steps (SIMBA).
-
-    Raises:
-        ConfigurationError: A key, model or setting is wrong; or no question came to the program.
-        TooManyFailuresError: Many questions, or many requests to reflect, failed in succession for a passing reason.
+    A run that was killed goes through what it asked without a call; what the reflecting language model wrote comes from
+    DSPy's cache, where that is on. A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or
+    of steps (SIMBA).
     """
     own = not isinstance(optimizer, str)
-    name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
+    name = type(optimizer).__name__ if own else str(optimizer)
     shown = tunable(program, "gepa" if isinstance(optimizer, dspy.GEPA) else name)
     student = Student(program, asking, shown, name, _counted(name, budget, asking.progress))
     feedback, scored = feedback_metric(asking.metric), DspyMetric.of_any(asking.metric)
     train, val = ([scored.example(one) for one in some] for some in (trainset, valset))
+    more: dict[str, Any] = {}
     watching = nullcontext() if own else watched(reflection_lm)
     with watching as reflecting, student.surfacing(), quiet(), _no_straggler_retries():
-        more: dict[str, Any] = {}
         if isinstance(optimizer, str):
             counts = len(train), len(val), asking.in_flight
-            optimizer, more = _ready_made(optimizer, student, feedback, reflecting, budget, seed, *counts)
+            optimizer, more = ready_made(name, student, feedback, reflecting, budget, seed, *counts)
         best = run_optimizer(optimizer, student, train, val, _plain_score(feedback), asking.in_flight, more)
     return _transferred(program, best, shown)
 
 
-def _ready_made(
+def ready_made(
     name: str,
     student: Student,
     feedback: Callable[..., Any],
@@ -182,30 +178,15 @@ def _ready_made(
         limit = {"max_metric_calls": budget} if number else {"auto": budget}
         settings = {"reflection_lm": reflection_lm, "num_threads": threads, "seed": seed, "use_merge": False}
         return dspy.GEPA(feedback, **settings, **limit), {}
+    how: dict[str, Any] = {"prompt_model": reflection_lm, "num_threads": threads}
     if name == "mipro":
-        mipro = dspy.MIPROv2(
-            plain,
-            prompt_model=reflection_lm,
-            task_model=student.get_lm(),
-            max_bootstrapped_demos=4,
-            metric_threshold=0.8,
-            auto=None if number else budget,
-            num_candidates=3 if number else None,
-            num_threads=threads,
-            max_errors=10**6,
-            seed=seed,
-        )
-        trials = budget if number else None
-        return mipro, {"num_trials": trials, "minibatch": chosen_by > 50, "minibatch_size": min(35, chosen_by)}
-    simba = dspy.SIMBA(
-        metric=plain,
-        bsize=min(32, learned_from),
-        num_candidates=3 if number else _CANDIDATES[str(budget)],
-        max_steps=budget if number else _STEPS[str(budget)],
-        prompt_model=reflection_lm,
-        num_threads=threads,
-    )
-    return simba, {"seed": seed}
+        how |= {"task_model": student.get_lm(), "max_bootstrapped_demos": 4, "metric_threshold": 0.8, "seed": seed}
+        how |= {"auto": None, "num_candidates": 3} if number else {"auto": budget, "num_candidates": None}
+        more = {"minibatch": chosen_by > 50, "minibatch_size": min(35, chosen_by)}
+        return dspy.MIPROv2(plain, max_errors=10**6, **how), {"num_trials": budget if number else None, **more}
+    candidates, steps = (3, budget) if number else _SIMBA[str(budget)]
+    how |= {"bsize": min(32, learned_from), "num_candidates": candidates, "max_steps": steps}
+    return dspy.SIMBA(metric=plain, **how), {"seed": seed}
 
 
 def run_optimizer(
@@ -217,11 +198,7 @@ def run_optimizer(
     threads: int,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Student:
-    """What an optimizer, which stays as it is, makes of the student.
-
-    Raises:
-        ConfigurationError: It made something else.
-    """
+    """What an optimizer, which stays as it is, makes of the student."""
     own, more = _prepared(optimizer, metric), dict(more)
     parameters = inspect.signature(own.compile).parameters
     if "valset" in parameters:

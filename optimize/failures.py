@@ -16,8 +16,6 @@ from keqa.errors import StageError, TooManyFailuresError
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.records import QuestionRecord
 
-__all__ = ["Failed", "FailureMonitor", "Failures", "TooManyFailuresError", "passing_cause"]
-
 T = TypeVar("T")
 
 _FEW = 2
@@ -53,11 +51,10 @@ class Failures:
     def __init__(self) -> None:
         self._steps: dict[str, FailureMonitor] = {}
 
-    def watch(self, step: str, total: int | None = None, asking: int | None = None) -> FailureMonitor:
+    def watch(self, step: str, total: int | None = None) -> FailureMonitor:
         """Begin a step, or a further part of one."""
-        watch = FailureMonitor(step, total, asking, self._steps.get(step))
-        self._steps[step] = watch
-        return watch
+        self._steps[step] = FailureMonitor(step, total, self._steps.get(step))
+        return self._steps[step]
 
     @property
     def found(self) -> list[Failed]:
@@ -68,13 +65,12 @@ class Failures:
 class FailureMonitor:
     """Counts the questions of a step, and stops it where most fail for a passing reason. Safe in many threads."""
 
-    def __init__(
-        self, step: str, total: int | None = None, asking: int | None = None, before: FailureMonitor | None = None
-    ) -> None:
-        """Set up; see `Failures.watch`. What was counted before is that of the parts of the step so far."""
-        self._step, self._total, self._asking = step, total, total if asking is None else asking
-        self._asked = self._passing = self._in_succession = 0
+    def __init__(self, step: str, total: int | None = None, before: FailureMonitor | None = None) -> None:
+        """Begin after what earlier parts of the step counted."""
+        self._step, self._total = step, total
+        self._asked = self._fresh = self._passing = self._in_succession = 0
         self._reason: str | None = None
+        self._last = ""
         self.failed: int = 0 if before is None else before.failed
         self._before: int = 0 if before is None else before.summary.asked
         self._causes: Counter[str] = Counter() if before is None else before._causes.copy()
@@ -82,48 +78,46 @@ class FailureMonitor:
 
     def until(self, items: Iterable[T]) -> Iterator[T]:
         """The items, until too many failed: what is in work by then still ends, and `refuse` raises afterwards."""
-        waiting = iter(items)
-        while self._reason is None:
-            try:
-                item = next(waiting)
-            except StopIteration:
+        for item in items:
+            if self._reason is not None:
                 return
             yield item
 
     def add(self, record: QuestionRecord | None, error: Exception | None = None) -> None:
-        """Count a question that was asked now."""
+        """Count a question; one whose calls were all kept by an earlier run says nothing of the server."""
         cause = None if error is None else getattr(error, "cause", type(error).__name__)
-        self.count(cause, passing_cause(record, error))
+        fresh = record is None or record.cost.calls > 0
+        self.count(cause, passing_cause(record, error), fresh=fresh)
 
-    def count(self, cause: str | None, passing: str | None = None, *, earlier: bool = False) -> None:
-        """Count a piece of work."""
+    def count(self, cause: str | None, passing: str | None = None, *, fresh: bool = True) -> None:
+        """Count a piece of work, and why it failed, if it did."""
         with self._lock:
-            self._asked += self._total is None
+            self._asked += 1
+            self._fresh += fresh or passing is not None
             if cause is not None:
                 self.failed += 1
                 self._causes[cause] += 1
-            if not earlier:
-                self._passing += passing is not None
-                self._in_succession = self._in_succession + 1 if passing is not None else 0
-                if passing is not None and self._too_many():
+            self._in_succession = 0 if passing is None else self._in_succession + 1
+            if passing is not None:
+                self._passing, self._last = self._passing + 1, passing
+                if self._too_many():
                     self._reason = passing
 
     def _too_many(self) -> bool:
-        if self._total is None or self._asking is None:
-            return self._in_succession >= _ON_END
-        return 2 * self._passing > self._total or (2 * self._passing > self._asking and self._passing > _FEW)
+        return self._in_succession >= _ON_END if self._total is None else 2 * self._passing > self._total
 
     def refuse(self) -> None:
-        """End the step where too many failed."""
-        if self._reason is not None:
-            raise TooManyFailuresError(self._message(self._reason))
+        """End the step where too many failed: of all, or of those that no earlier run had answered."""
+        most = self._asked == self._total and 2 * self._passing > self._fresh and self._passing > _FEW
+        reason = self._last if most else self._reason
+        if reason is not None:
+            raise TooManyFailuresError(self._message(reason))
 
     def _message(self, reason: str) -> str:
-        asked = self._asked if self._asking is None else self._asking
         return (
-            f"{self._step}: {self._passing} of {asked} questions could not be asked as they should be ({reason}). "
-            "Nothing is chosen by such scores. What was finished is kept: once the cause is gone, the same command in "
-            "the same folder resumes where it was"
+            f"{self._step}: {self._passing} of {self._total or self._asked} questions could not be asked as they "
+            f"should be ({reason}). Nothing is chosen by such scores. What was finished is kept: once the cause is "
+            "gone, the same command in the same folder resumes where it was"
         )
 
     def outcome(self, cause: str | None, passing: str | None = None) -> None:
@@ -135,5 +129,4 @@ class FailureMonitor:
     def summary(self) -> Failed:
         """What the report says of it."""
         cause = self._causes.most_common(1)[0][0] if self._causes else ""
-        asked = self._asked if self._total is None else self._total
-        return Failed(self._step, self._before + asked, self.failed, cause)
+        return Failed(self._step, self._before + (self._total or self._asked), self.failed, cause)

@@ -19,10 +19,9 @@ import dspy
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.lms.factory import Roles
-from keqa.optimize.asking import Asking, Trace
+from keqa.optimize.asking import ROLES, Asking, Trace, lms_of
 from keqa.optimize.bootstrap import possible
 from keqa.optimize.demos import judges
-from keqa.optimize.journal_keys import ROLES, lms_of
 from keqa.optimize.judged import judged, teaching
 from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
@@ -70,7 +69,7 @@ def finetune(
     from keqa.lms.adapter import adapter
 
     check_finetunable(program)
-    traces = asking.traces(program, trainset, "answering training questions", steps=True)
+    traces = asking.traces(program, trainset, "answering training questions")
     calls = right_calls(program, traces, asking, options)
     predictors, format_ = dict(program.named_predictors()), dspy.settings.adapter or adapter()
     learned: dict[int, tuple[Any, list[Any]]] = {}
@@ -91,20 +90,15 @@ def finetune(
         )
     tuned = {key: _trained(lm, data, options, folder, asking) for key, (lm, data) in learned.items()}
     before = lms_of(program) or Roles(*[dspy.settings.lm] * 3)
-    by_role = {role: getattr(before, role) for role in ROLES}
-    lms = Roles(
-        **{role: tuned.get(id(lm), lm) for role, lm in by_role.items()},
-        boundary=getattr(before, "boundary", None),
-    )
+    by_role = {role: tuned.get(id(lm), lm) for role in ROLES for lm in [getattr(before, role)]}
+    new = {role: lm for role, lm in by_role.items() if lm is not getattr(before, role)}
+    places = {role: getattr(lm.engine, "path", None) for role, lm in new.items()}
+    lms = Roles(**by_role, boundary=getattr(before, "boundary", None))
     return Finetuned(
         _on_tuned(program, lms, tuned),
         lms,
         {name: len(some) for name, some in calls.items()},
-        {
-            role: Path(path)
-            for role, lm in by_role.items()
-            if id(lm) in tuned and isinstance(path := getattr(tuned[id(lm)].engine, "path", None), str)
-        },
+        {role: Path(place) for role, place in places.items() if isinstance(place, str)},
     )
 
 
@@ -141,15 +135,14 @@ def right_calls(
     if isinstance(program, KEQA):
         # Gold answers to quizzes that it never answered right are left out: an LM that is trained on facts that it does
         # not know learns to make up others.
-        for name, pool in possible(program, traces, asking, options.threshold).items():
+        for name, pool in possible(program, traces, asking, options).items():
             for demo in pool if name != "examination.quiz" else ():
                 add(name, demo.demo)
-    judging, rng = judges(program), random.Random(options.seed)
+    rng, calls = random.Random(options.seed), {name: list(some.values()) for name, some in found.items()}
+    judging = judges(program)
     return {
-        name: _balanced(predictors[name].signature, list(some.values()), rng)
-        if name in judging
-        else list(some.values())
-        for name, some in found.items()
+        name: _balanced(predictors[name].signature, some, rng) if name in judging else some
+        for name, some in calls.items()
     }
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 FOLDS = 5
-_DIGITS = 6
 
 
 def logistic(features: Array, target: Array, weight: Array, penalties: Array) -> Array:
@@ -50,13 +49,10 @@ def cross_validated(
         penalties = np.r_[np.full(signals.shape[1], signals_penalty), np.full(words.shape[1], penalty), 1e-6]
         return logistic(features[rows], target[rows], weight[rows], penalties)
 
-    def held_out(penalty: float) -> Array:
-        scores = np.zeros(len(target))
+    scores = {penalty: np.zeros(len(target)) for penalty in tried}
+    for penalty, said in scores.items():
         for one in range(FOLDS):
-            scores[fold == one] = features[fold == one] @ solved(penalty, fold != one)
-        return scores
-
-    scores = {penalty: held_out(penalty) for penalty in tried}
+            said[fold == one] = features[fold == one] @ solved(penalty, fold != one)
     best = min(scores, key=lambda one: log_loss(scores[one], target, weight))
     return solved(best, slice(None)), scores[best]
 
@@ -90,17 +86,17 @@ def regression_of(
     weights: Array, names: Sequence[str], mean: Array, scale: Array, slope: float, offset: float
 ) -> Regression:
     """A regression as it is kept; six digits of a weight are all that it can be relied on for."""
+
+    def rounded(value: Any) -> float:
+        return float(f"{float(value):.6g}")
+
     return Regression(
-        bias=_rounded(weights[-1]),
+        bias=rounded(weights[-1]),
         signals={
-            name: Signal(mean=_rounded(mean[one]), scale=_rounded(scale[one]), weight=_rounded(weights[one]))
+            name: Signal(mean=rounded(mean[one]), scale=rounded(scale[one]), weight=rounded(weights[one]))
             for one, name in enumerate(names)
         },
-        words=[_rounded(one) for one in weights[len(names) : -1]],
-        slope=_rounded(slope),
-        offset=_rounded(offset),
+        words=[rounded(one) for one in weights[len(names) : -1]],
+        slope=rounded(slope),
+        offset=rounded(offset),
     )
-
-
-def _rounded(value: Any) -> float:
-    return float(f"{float(value):.{_DIGITS}g}")

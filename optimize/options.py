@@ -10,15 +10,8 @@ from dspy.teleprompt import Teleprompter
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.training import TrainingOptions
-from keqa.optimize.dspy_optimizers import OPTIMIZERS, check_optimizer, check_own_optimizer, optimizer_settings
+from keqa.optimize.dspy_optimizers import OPTIMIZERS, check_optimizer, check_own_optimizer
 from keqa.programs.arguments import EMBEDDER, InFlight, Probability, checked, number, whole
-
-COST_PER_CALL = 0.002
-"""μ where none is given: of two programs that answer alike the one with fewer calls is taken, and a hundredth of the
-metric is worth five calls."""
-COST_PER_RETRIEVAL = 0.02
-"""λ where none is given: one search more for each question has to gain two hundredths of the metric. Without it a gate
-that searches for nearly everything is as good as one that knows what is known."""
 
 UNREFLECTING = ("bootstrap", "finetune", "none")
 """The optimizers that need no language model to reflect."""
@@ -47,12 +40,15 @@ class Options:
             program's own reference where None, or ``hashing`` where it has none.
         tuning: Whether to tune the settings.
         grid: The values to try by setting, such as ``{"tries": (3, 5)}``; what is not in it is tried as
-            `keqa.optimize.search_space.GRID` has it.
-        cost_per_retrieval: λ, what a search costs in the metric's units; None is `COST_PER_RETRIEVAL`.
+            `keqa.optimize.tuning.GRID` has it.
+        cost_per_retrieval: λ, what a search costs in the metric's units; None is .02: one search more for each question
+            has to gain two hundredths. Without it a gate that searches for nearly everything is as good as one that
+            knows what is known.
         seed: Another seed draws other demonstrations.
         in_flight: Questions in work at once.
         training: Of ``finetune``: `keqa.lms.local.training.TrainingOptions` by name.
-        cost_per_call: μ, what a reply of a language model costs in the metric's units; None is `COST_PER_CALL`.
+        cost_per_call: μ, what a reply of a language model costs in the metric's units; None is .002: of two programs
+            that answer alike the one with fewer calls is taken.
         boundary: Whether to train a boundary model and to try it as the gate, where settings are tuned and the program
             has KEQA's own gate.
         boundary_tries: Draws to each quiz that it is trained on.
@@ -97,26 +93,12 @@ class Options:
         TrainingOptions.of({name: value for name, value in self.training.items() if name != "folder"})
 
     @property
-    def retrieval_cost(self) -> float:
-        """λ, as it was given or by default."""
-        return COST_PER_RETRIEVAL if self.cost_per_retrieval is None else self.cost_per_retrieval
-
-    @property
-    def call_cost(self) -> float:
-        """μ, as it was given or by default."""
-        return COST_PER_CALL if self.cost_per_call is None else self.cost_per_call
-
-    @property
-    def own_optimizer(self) -> Teleprompter | None:
-        """The optimizer that the user made, where it is one."""
-        return self.optimizer if isinstance(self.optimizer, Teleprompter) else None
+    def costs(self) -> dict[str, Any]:
+        """λ and μ by name, as they were given or by default."""
+        given = {"cost_per_retrieval": (self.cost_per_retrieval, 0.02), "cost_per_call": (self.cost_per_call, 0.002)}
+        return {name: default if cost is None else cost for name, (cost, default) in given.items()}
 
     @property
     def optimizer_name(self) -> str:
         """What the optimizer is called."""
         return self.optimizer if isinstance(self.optimizer, str) else type(self.optimizer).__name__
-
-    @property
-    def optimizer_spec(self) -> Any:
-        """What distinguishes the optimizer from others, as JSON."""
-        return self.optimizer if isinstance(self.optimizer, str) else optimizer_settings(self.optimizer)

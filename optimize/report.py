@@ -10,10 +10,9 @@ from typing import Any
 import dspy
 
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
-from keqa.optimize.asking import Trial
+from keqa.optimize.asking import COUNTED, Trial
 from keqa.optimize.failures import Failed
-from keqa.optimize.metering import COUNTED
-from keqa.optimize.search_space import BOUNDARY, GRID, Point
+from keqa.optimize.tuning import BOUNDARY, GRID, Point
 from keqa.programs.arguments import fraction_text
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -45,9 +44,9 @@ class Change:
 class Report:
     """What a compilation did; its steps write into it.
 
-    The first of `trials` is the program as it was, the last the final one; with those in `chosen` a step went on.
-    Scores `before` and `after` are of the validation questions. `spent_earlier` lacks the last few requests of a run
-    that was killed. For `sources` see `keqa.optimize.compile.sources_of`.
+    The first of `trials` is the program as it was; with those in `chosen` a step went on, with the last of them the
+    compilation ended. `spent_earlier` lacks the last few requests of a run that was killed. For `sources` see
+    `keqa.optimize.compile.sources_of`.
     """
 
     optimizer: str
@@ -63,8 +62,6 @@ class Report:
     chosen: list[str] = field(default_factory=list)
     curve: list[Point] = field(default_factory=list)
     boundary: dict[str, Any] | None = None
-    before: tuple[float, ...] = ()
-    after: tuple[float, ...] = ()
     spent: CallCost = field(default_factory=CallCost)
     spent_earlier: CallCost = field(default_factory=CallCost)
     problems: list[str] = field(default_factory=list)
@@ -79,6 +76,16 @@ class Report:
         if isinstance(reference, UtilityReference):
             # In words, such as: Herald: 3 of 41 of its …
             self.unreliable_sources = list(map(str, reference.unreliable_sources()))
+
+    @property
+    def before(self) -> tuple[float, ...]:
+        """The scores of the program as it was on the validation questions."""
+        return self.trials[0].scores if self.trials else ()
+
+    @property
+    def after(self) -> tuple[float, ...]:
+        """The scores of the final program."""
+        return next((trial.scores for trial in self.trials if trial.name in self.chosen[-1:]), ())
 
     @property
     def before_score(self) -> Interval | None:
@@ -101,6 +108,7 @@ class Report:
     def about(self) -> dict[str, Any]:
         """As JSON, for the folder of the program."""
         intervals = {"before": self.before_score, "after": self.after_score, "gain": self.gain}
+        measured = ("score", "retrievals", "calls", "objective")
         return {
             "optimizer": self.optimizer,
             "questions": {"train": self.trained_on, "validation": self.validated_on},
@@ -116,14 +124,7 @@ class Report:
             "cost_per_call": self.cost_per_call,
             "boundary": self.boundary,
             "tuning_curve": [
-                {
-                    **point.settings,
-                    "score": point.score,
-                    "retrievals": point.retrievals,
-                    "calls": point.calls,
-                    "objective": point.objective,
-                }
-                for point in self.curve
+                {**point.settings, **{name: getattr(point, name) for name in measured}} for point in self.curve
             ],
             "spent": self.spent.model_dump(include=COUNTED),
             "spent_earlier": self.spent_earlier.model_dump(include=COUNTED),
@@ -135,19 +136,13 @@ class Report:
 
 
 def changed_predictors(before: Program, after: Program) -> list[PredictorChange]:
-    """All predictors, before and after."""
+    """All predictors, before and after; the listwise judge comes with a setting that tuning may have chosen."""
     old: dict[str, dspy.Predict] = dict(before.named_predictors())
-    return [
-        PredictorChange(
-            name,
-            # The listwise judge comes with a setting that tuning may have chosen.
-            len(old[name].demos) if name in old else 0,
-            len(new.demos),
-            old.get(name, new).signature.instructions,
-            new.signature.instructions,
-        )
-        for name, new in after.named_predictors()
-    ]
+    found = []
+    for name, new in after.named_predictors():
+        was, demos = old.get(name, new).signature.instructions, len(old[name].demos) if name in old else 0
+        found.append(PredictorChange(name, demos, len(new.demos), was, new.signature.instructions))
+    return found
 
 
 def changed_settings(before: Program, after: Program) -> dict[str, Change]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import dspy
@@ -29,7 +29,6 @@ class DspyMetric:
     """A metric of DSPy's, for the scores of whole questions; quizzes, of which it knows nothing, are scored by F1."""
 
     def __init__(self, function: Callable[..., Any], given: Mapping[str, dspy.Example] | None = None) -> None:
-        """Set up."""
         self.function, self._given = function, dict(given or {})
 
     def __call__(self, answer: str | None, golds: Sequence[str], answer_type: str, choices: Sequence[str]) -> float:
@@ -60,18 +59,10 @@ class DspyMetric:
 def example_for_metrics(example: Example, given: dspy.Example | None = None) -> dspy.Example:
     """A question as metrics and optimizers of DSPy take it, gold answers and all."""
     own = {} if given is None else dict(given.items())
-    fields = {
-        "root": example.id,
-        "question": example.question,
-        "answer_type": example.answer_type,
-        "choices": list(example.choices),
-        "answers": list(example.answers),
-        "quizzes": list(example.quizzes),
-        "quiz_answers": list(example.quiz_answers),
-    }
-    return dspy.Example(**{"answer": example.answers[0] if example.answers else None, **own, **fields}).with_inputs(
-        "root", "question", "answer_type", "choices"
-    )
+    lists = {name: list(getattr(example, name)) for name in ("choices", "answers", "quizzes", "quiz_answers")}
+    asked = {"root": example.id, "question": example.question, "answer_type": example.answer_type}
+    fields = {"answer": example.answers[0] if example.answers else None, **own, **asked, **lists}
+    return dspy.Example(**fields).with_inputs("root", "question", "answer_type", "choices")
 
 
 def as_metric(metric: Any, *sets: Any) -> Correctness:
@@ -193,13 +184,8 @@ def _binds(signature: inspect.Signature, count: int) -> bool:
 def _given(sets: Iterable[Any]) -> dict[str, dspy.Example]:
     """The examples of DSPy's among questions, by the id that they get; those that cannot be used are left out."""
     found: dict[str, dspy.Example] = {}
-    for one in sets:
-        if isinstance(one, str | Path) or not isinstance(one, Sequence):
-            continue
-        for item in one:
-            if isinstance(item, dspy.Example):
-                try:
-                    found[as_example(item).id] = item
-                except InputError:
-                    continue
+    for item in (item for one in sets if isinstance(one, Sequence) for item in one):
+        if isinstance(item, dspy.Example):
+            with suppress(InputError):
+                found[as_example(item).id] = item
     return found

@@ -32,21 +32,18 @@ class Split:
 
 
 def split(trainset: Questions, valset: Questions | None, seed: int) -> Split:
-    """Read the questions and keep the two parts apart.
-
-    Without validation questions a seeded quarter of the training questions is held out, at most 100.
-    """
+    """Read the questions and keep the two parts apart; by default a seeded quarter, at most 100, is held out."""
     train, problems = _read(trainset, "train")
     if valset is None:
         if len(train) < _FEW:
-            few = f"{len(train)} training questions are too few to hold some out: they choose as well"
-            return Split(train, list(train), [*problems, few])
+            problems.append(f"{len(train)} training questions are too few to hold some out: they choose as well")
+            return Split(train, list(train), problems)
         held = min(len(train) // _HELD_OUT, _MOST_HELD_OUT)
         places = set(random.Random(f"validation {seed}").sample(range(len(train)), held))
         val = [example for place, example in enumerate(train) if place in places]
         return Split([example for place, example in enumerate(train) if place not in places], val, problems)
     val, more = _read(valset, "validation")
-    known = {_asked(example) for example in train}
+    known = set(map(_asked, train))
     fresh = [example for example in val if _asked(example) not in known]
     if not fresh:
         raise InputError("every validation question is a training question as well")

@@ -1,4 +1,4 @@
-"""The program as DSPy's optimizers see it: journaled, on its language models by role, never failing."""
+"""The program as DSPy's optimizers see it: with calls that are kept, language models by role, and never failing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import dspy
 
 from keqa.data.example import Example
 from keqa.data.question import AnswerType
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError, MissingExtraError, TooManyFailuresError
 from keqa.lms.factory import Roles
-from keqa.optimize.asking import Asking, Kept, Step
-from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.journal_keys import lms_of
+from keqa.optimize.asking import ROLES, Asking, Step, lms_of
 from keqa.programs.calls.session import NoCopy
-from keqa.programs.fingerprint import digest
 from keqa.programs.learned import LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.program import Program
@@ -29,7 +26,6 @@ PREFIX = "program."
 class Student(dspy.Module):
     """Wraps a program for an optimizer.
 
-    * A question that was answered before, by the same program, is answered from the journal, its trace included.
     * A question without an answer is a prediction without one, so that it scores 0 and does not end the optimizer.
     * What no other question would escape ends it: DSPy's optimizers score errors, so each further question is refused
       without a call, and `surfacing` raises the error in the end.
@@ -47,7 +43,6 @@ class Student(dspy.Module):
         name: str = "optimizing",
         asked: Callable[[], None] = lambda: None,
     ) -> None:
-        """Set up."""
         super().__init__()
         self.program: Program = program.deepcopy()
         self._asking, self._asked = NoCopy(asking), NoCopy(asked)
@@ -55,7 +50,6 @@ class Student(dspy.Module):
         self._ended: NoCopy[list[Exception]] = NoCopy([])
         self._reached = NoCopy(Event())
         self._shown = frozenset(PREFIX + name for name in predictors)
-        self._drawn = ""
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
         """The predictors that may change."""
@@ -64,25 +58,27 @@ class Student(dspy.Module):
     def forward(
         self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> AnswerPrediction:
-        """Answer, or replay an answer."""
+        """Answer, with the calls that were made for it in the optimizer's trace."""
         self._reached.value.set()
         if self._ended.value:
             raise self._ended.value[0]
+        asking, example = self._asking.value, Example(root, question, (), answer_type, tuple(choices))
+        self.program.learned = self.known_to(self.program)
         try:
-            kept = self._kept_or_asked(root, question, answer_type, choices)
+            trace = asking.ask(self.program, example)
+            self._watch.value.add(trace.record, trace.error)
+            self._watch.value.refuse()
         except (ConfigurationError, MissingExtraError, TooManyFailuresError) as error:
             self._ended.value.append(error)
             raise
         self._asked.value()
-        steps, record = kept.steps or [], kept.record
         signatures = {name: predictor.signature for name, predictor in self.program.named_predictors()}
-        asked = Example(root, question, (), answer_type, tuple(choices))
-        for name, inputs, outputs in steps:
-            self._asking.value.origins.add(signatures[name], {**inputs, **outputs}, asked)
-        self._replay(steps)
-        if record is None:
+        for name, inputs, outputs in trace.steps:
+            asking.origins.add(signatures[name], {**inputs, **outputs}, example)
+        self._show(trace.steps)
+        if trace.record is None:
             return AnswerPrediction(explanation="", sources=[], answer=None)
-        return prediction_of(record)
+        return prediction_of(trace.record)
 
     @contextmanager
     def surfacing(self) -> Iterator[None]:
@@ -108,28 +104,9 @@ class Student(dspy.Module):
             "copied, in_flight=1 does without threads"
         )
 
-    def _kept_or_asked(self, root: str, question: str, answer_type: AnswerType, choices: Sequence[str]) -> Kept:
-        """What the journal keeps of a question, asked where it keeps nothing."""
-        asking, watch = self._asking.value, self._watch.value
-        example = Example(root, question, (), answer_type, tuple(choices))
-        self.program.learned = self.known_to(self.program)
-        (task,) = asking.tasks(self.program, [example], self._drawn)
-        kept = asking.kept(task, steps=True)
-        if kept is not None:
-            watch.count("" if kept.error is not None else None, earlier=True)
-            return kept
-        outcome, steps = asking.ask(task, steps=True)
-        kept = asking.keep(task, outcome, steps)
-        watch.add(outcome.record, outcome.error)
-        watch.refuse()
-        return kept
-
-    def _replay(self, steps: Sequence[Step]) -> None:
-        trace = dspy.settings.trace
-        if trace is None:
-            return
-        predictors = dict(self.named_predictors())
-        for name, inputs, outputs in steps:
+    def _show(self, steps: Sequence[Step]) -> None:
+        trace, predictors = dspy.settings.trace, dict(self.named_predictors())
+        for name, inputs, outputs in steps if trace is not None else ():
             if PREFIX + name in predictors:
                 trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
 
@@ -144,16 +121,15 @@ class Student(dspy.Module):
 
     def set_lm(self, lm: Any) -> None:
         """Draw as this language model does, each role on its own."""
-        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
-        self._drawn = digest(settings)
         lms = lms_of(self.program)
         if lms is None:
             self.program.set_lm(lm)
             return
-        roles = (lms.task, lms.consistency, lms.utility)
-        copies = {id(one): one.copy(**settings) for one in roles}
-        task, consistency, utility = (copies[id(one)] for one in roles)
-        self.program.bind_lms(Roles(task, consistency, utility, getattr(lms, "boundary", None)))
+        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
+        roles = {role: getattr(lms, role) for role in ROLES}
+        copies = {id(one): one.copy(**settings) for one in roles.values()}
+        drawing = {role: copies[id(one)] for role, one in roles.items()}
+        self.program.bind_lms(Roles(**drawing, boundary=getattr(lms, "boundary", None)))
 
     def reset_copy(self) -> Student:
         """A copy without demonstrations, on the same language models."""

@@ -15,26 +15,53 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import dspy
+
 from keqa.data.example import Answered
-from keqa.data.question import Question
 from keqa.errors import ConfigurationError
-from keqa.optimize.asking import Asking, state_of, without_own
-from keqa.optimize.search_space import BOUNDARY, Point, own_choice, own_threshold, values_to_try
+from keqa.optimize.asking import Asking, state_of
+from keqa.programs.arguments import Share, fraction_text
 from keqa.programs.boundary.model import BoundaryModel
 from keqa.programs.calls.batch import Outcome, ask, in_parallel
-from keqa.programs.calls.session import run_blocking, within
-from keqa.programs.gates import IF_ANY, BoundaryGate, asks
+from keqa.programs.calls.session import within
+from keqa.programs.declared import DeclaredKeqa, about
+from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.shared_draws import SharedDraws
+
+BOUNDARY = "boundary_threshold"
+"""What is compared with the judgement of a boundary model, where one was trained."""
+
+GRID: Mapping[str, Sequence[Any]] = {
+    **{name: one.tried for name, (_, one) in about(DeclaredKeqa).items() if one.tried},
+    BOUNDARY: ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
+}
+"""The values to try by setting, the program's own besides."""
 
 _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 """What is not tried by itself: all pairs of the first two are, with each of the others."""
 
 
 @dataclass(frozen=True)
+class Point:
+    """A point of the curve: what one choice scores, and how many searches and replies a question it takes.
+
+    Of its settings α is as ``"4/5"``, None where the gate has none or only its own; `boundary` says whether the
+    boundary model decides that was trained. The objective is score - λ · retrievals - μ · calls.
+    """
+
+    settings: Mapping[str, Any]
+    score: float
+    retrievals: float
+    objective: float
+    scores: tuple[float, ...] = ()
+    calls: float = 0.0
+
+
+@dataclass(frozen=True)
 class Tuned:
-    """What tuning found."""
+    """What tuning found: the best point, and the best with and without a boundary model."""
 
     program: KEQA
     curve: list[Point]
@@ -54,34 +81,86 @@ def tune(
     boundary: BoundaryModel | None = None,
 ) -> Tuned:
     """Choose the settings of a program."""
-    for name, cost in (("cost_per_retrieval", cost_per_retrieval), ("cost_per_call", cost_per_call)):
-        if not 0 <= cost < float("inf"):
-            raise ConfigurationError(f"{name} must be a number from 0, not {cost}")
-    costs = (cost_per_retrieval, cost_per_call)
-    search = _Search(program, valset, asking, costs, grid or {}, boundary)
-    best = search.run()
-    tried = any(point.settings["boundary"] for point in search.points.values())
-    bounded = search.best(boundary=True) if tried else None
-    points = list(search.points.values())
-    return Tuned(set_to(program, best.settings, boundary), points, best, search.best(boundary=False), bounded)
+    search = _Search(program, valset, asking, (cost_per_retrieval, cost_per_call), grid or {}, boundary)
+    search.run()
+    best, points = search.best(), list(search.points.values())
+    tried = any(point.settings["boundary"] for point in points)
+    chosen: KEQA = program.deepcopy()
+    chosen.change(**search.changes(best.settings))
+    return Tuned(chosen, points, best, search.best(boundary=False), search.best(boundary=True) if tried else None)
 
 
-def set_to(program: KEQA, choice: Mapping[str, Any], boundary: BoundaryModel | None = None) -> KEQA:
-    """A copy of a program with other settings."""
-    new: KEQA = program.deepcopy()
-    new.change(**_changes(program, choice, boundary))
-    return new
+def own_choice(program: KEQA) -> dict[str, Any]:
+    """What a program has of what can be tried."""
+    own = {name: getattr(program.settings, name) for name in GRID if name != BOUNDARY}
+    return {**own, "threshold": own_threshold(program.gate), "boundary": False}
 
 
-def _changes(program: KEQA, choice: Mapping[str, Any], boundary: BoundaryModel | None) -> dict[str, Any]:
-    """The settings that a choice means, with the gate that decides."""
+def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    """The values that are tried, a program's own first; its own alone of settings that it does not use."""
+    if not isinstance(grid, Mapping) or grid.keys() - GRID.keys():
+        strange = sorted(grid.keys() - GRID.keys()) if isinstance(grid, Mapping) else grid
+        raise ConfigurationError(f"grid must be values by setting, of {', '.join(GRID)}, not {strange!r:.80}")
+    found: dict[str, tuple[Any, ...]] = {}
+    own, used = own_choice(program), _used(program)
+    for name, default in GRID.items():
+        values = grid.get(name, default)
+        if name == BOUNDARY:
+            found[name] = tuple(map(_share, values))
+            continue
+        for value in values:
+            program.settings.changed({name: value}, "grid")
+        if name == "threshold":
+            values = [fraction_text(as_fraction(value)) for value in values]
+        found[name] = tuple(dict.fromkeys([own[name], *(values if used[name] else ())]))
     gate: Any = program.gate
-    threshold = choice["threshold"]
-    if choice["boundary"] and boundary is not None:
-        gate = BoundaryGate(boundary, threshold=Fraction(threshold))
-    elif threshold not in (None, own_threshold(gate)):
-        gate = dataclasses.replace(gate, threshold=Fraction(threshold))
-    return {**{name: value for name, value in choice.items() if name not in ("threshold", "boundary")}, "gate": gate}
+    for threshold in found["threshold"][1:]:
+        try:
+            dataclasses.replace(gate, threshold=Fraction(threshold))
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"the gate {gate.name!r} cannot be given the threshold {threshold} ({error}): give grid={{'threshold': "
+                "()}, which leaves its threshold alone"
+            ) from error
+    return found
+
+
+def has_tunable_threshold(gate: Any) -> bool:
+    """Whether a gate can be made again with another threshold: a dataclass that has it as a field."""
+    fields = dataclasses.fields(gate) if dataclasses.is_dataclass(gate) else ()
+    return gate.threshold is not None and any(one.name == "threshold" and one.init for one in fields)
+
+
+def own_threshold(gate: Any) -> str | None:
+    """The threshold of a gate as a choice has it; None where it cannot be tuned."""
+    return fraction_text(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None
+
+
+def _used(program: KEQA) -> dict[str, bool]:
+    """Which settings make a difference to a program."""
+    examined = program.examine and program.gate.threshold is not None
+    retrieves = program.given_retriever is not None
+    judged = program.pick and retrieves
+    reference = program.reference
+    # Where a reference calls no source of passages unreliable, nothing is left out.
+    plain = isinstance(reference, UtilityReference)
+    doubts = bool(reference.unreliable_sources()) if plain else hasattr(reference, "source_of")  # type: ignore[union-attr]
+    return {
+        **dict.fromkeys(("tries", "temperature", "top_p"), examined),
+        **dict.fromkeys(("summarize_single", "summarize_known"), program.decompose),
+        "threshold": examined and has_tunable_threshold(program.gate),
+        "top_k": retrieves,
+        "listwise": judged,
+        "prefer_reliable": judged and doubts,
+        "on_nothing_helpful": examined and judged,
+    }
+
+
+def _share(threshold: Any) -> str:
+    try:
+        return fraction_text(Share.read(threshold))
+    except ValueError:
+        raise ConfigurationError(f"{BOUNDARY} must be {Share.allowed}, not {threshold!r:.80}") from None
 
 
 class _Search:
@@ -96,19 +175,16 @@ class _Search:
         grid: Mapping[str, Sequence[Any]],
         boundary: BoundaryModel | None,
     ) -> None:
-        self.asking, self.costs, self.boundary = asking, costs, boundary
+        self.program, self.valset, self.asking = program, valset, asking
+        self.costs, self.boundary = costs, boundary
         self.own, self.values = own_choice(program), values_to_try(program, grid)
         wanted = asks(program.gate)
         likely: Any = wanted == "probabilities"
         if not likely and (boundary is not None or wanted == IF_ANY):
             likely = IF_ANY
         self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=asking.journal)
-        self.twin = self.draws.sharing(program)
+        self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together = self.twin.picking.listwise_judge()
-        reference = program.reference
-        self.roots = {entry.root for entry in reference.entries} if isinstance(reference, UtilityReference) else set()
-        self.program, self.states = program, {"": state_of(program)}
-        self.valset = valset
         self.points: dict[tuple[Any, ...], Point] = {}
         count = {name: len(values) for name, values in self.values.items()}
         others = sum(count[name] - 1 for name in self.values if name not in _DRAWING)
@@ -116,8 +192,8 @@ class _Search:
         if boundary is not None:
             self.total += count[BOUNDARY] + others
 
-    def run(self) -> Point:
-        """Score all points and return the best."""
+    def run(self) -> None:
+        """Score all points."""
         self._score(self.own)
         for temperature in self.values["temperature"]:
             self._pairs({**self.own, "temperature": temperature})
@@ -131,7 +207,11 @@ class _Search:
             for threshold in self.values[BOUNDARY]:
                 self._score({**chosen, "threshold": threshold})
             self._others(boundary=True)
-        return self.best()
+
+    def _pairs(self, choice: Mapping[str, Any]) -> None:
+        for tries in self.values["tries"]:
+            for threshold in self.values["threshold"]:
+                self._score({**choice, "tries": tries, "threshold": threshold})
 
     def _others(self, *, boundary: bool) -> None:
         """Try what has few values, each with the best of the others."""
@@ -140,21 +220,25 @@ class _Search:
             for value in values if name not in _DRAWING else ():
                 self._score({**chosen, name: value})
 
-    def _pairs(self, choice: Mapping[str, Any]) -> None:
-        for tries in self.values["tries"]:
-            for threshold in self.values["threshold"]:
-                self._score({**choice, "tries": tries, "threshold": threshold})
-
     def best(self, boundary: bool | None = None) -> Point:
         """The best of all points, or of those with or without the boundary model."""
         points = [one for one in self.points.values() if boundary in (None, one.settings["boundary"])]
         return max(points, key=lambda point: (round(point.objective, 12), -point.retrievals))
 
+    def changes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that a choice means, with the gate that decides."""
+        gate, threshold = self.program.gate, choice["threshold"]
+        if choice["boundary"] and self.boundary is not None:
+            gate = BoundaryGate(self.boundary, threshold=Fraction(threshold))
+        elif threshold not in (None, self.own["threshold"]):
+            gate = dataclasses.replace(gate, threshold=Fraction(threshold))  # type: ignore[type-var]
+        return {**{name: choice[name] for name in GRID if name not in ("threshold", BOUNDARY)}, "gate": gate}
+
     def _score(self, choice: Mapping[str, Any]) -> None:
         key = tuple(choice[name] for name in self.own)
         if key in self.points:
             return
-        self.twin.change(**_changes(self.program, choice, self.boundary))
+        self.twin.change(**self.changes(choice))
         if choice["listwise"]:
             self.twin.picking.together = self.together
         scores, retrievals, calls = [0.0] * len(self.valset), 0, 0
@@ -174,19 +258,6 @@ class _Search:
 
     def _ask(self, numbered: tuple[int, Answered]) -> Outcome:
         position, example = numbered
-        program = without_own(self.twin, example)
-        state = self._state("" if program is self.twin else example.id, example)
-        root = example.id if example.id in self.roots else ""
-
-        def answered(**asked: Any) -> Any:
-            checked = Question.check(max_chars=program.max_question_chars, **asked)
-            with within(caller=partial(self.draws.predict, shown=f"{state} {root}")):
-                return run_blocking(lambda: program.run(checked, blocking=True))
-
-        return ask(answered, position, example)
-
-    def _state(self, root: str, example: Answered) -> str:
-        """What the program is without the demonstrations that come from a question."""
-        if root not in self.states:
-            self.states[root] = state_of(without_own(self.program, example))
-        return self.states[root]
+        call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
+        with within(caller=call), dspy.context(trace=None):
+            return ask(self.twin, position, example)

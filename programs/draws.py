@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -144,14 +144,3 @@ def leader_is_fixed(sizes: Sequence[int], left: int) -> bool:
     # An earlier cluster overtakes by drawing level; a later one, or a new one, has to be larger.
     rivals = [other + (position < first) for position, other in enumerate(sizes) if position != first]
     return max([0, *rivals]) + left <= sizes[first]
-
-
-def smallest_wave(draws: Draws, settled: Callable[[Sequence[int], int], bool] = leader_is_fixed) -> int:
-    """The smallest number of draws that could settle something: if they all joined the largest cluster."""
-    sizes, left = draws.sizes or [0], draws.left
-    first = leader(sizes) or 0
-    for more in range(1, left):
-        sizes[first] += 1
-        if settled(sizes, left - more):
-            return more
-    return left

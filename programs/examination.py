@@ -23,8 +23,8 @@ from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.replies import says_nothing, text_of
 from keqa.programs.calls.session import CallLimiter, Ledger, NoCopy, current, gather, note, within
-from keqa.programs.draws import Draw, Draws, smallest_wave
-from keqa.programs.gates.gate import IF_ANY, Gate, Verdict, VoteGate, asks, question_of
+from keqa.programs.draws import Draw, Draws
+from keqa.programs.gates.gate import IF_ANY, Gate, Verdict, VoteGate, asks, question_of, smallest_wave
 from keqa.programs.gates.question import GateQuestion
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import Degradation
@@ -38,22 +38,16 @@ _UNDECIDED = Verdict(False)
 
 @dataclass
 class Examined(Draws):
-    """A quiz under examination, and what came of it.
-
-    Attributes:
-        number: Its number, for degradations.
-        verdict: The gate's.
-        stopped: Why no further draw was made.
-        predictor: Draws, where it is not the examination's own.
-        same: Which answers were compared already, and whether they mean the same.
-        ready: Draws that are made already, of which a gate takes some.
-    """
+    """A quiz under examination: its number, the gate's verdict, and why no further draw was made."""
 
     number: int | None = None
     verdict: Verdict = _UNDECIDED
     stopped: str = ""
+    # Draws, where it is not the examination's own.
     predictor: Any = None
+    # Which answers were compared already, and whether they mean the same.
     same: dict[tuple[str, str], bool] = field(default_factory=dict)
+    # Draws that are made already, of which a gate takes some.
     ready: list[Draw] = field(default_factory=list)
 
     @property

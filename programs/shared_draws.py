@@ -91,13 +91,9 @@ class SharedDraws:
     async def predict(
         self, predictor: dspy.Predict, *, nth: int = 0, shown: str = "", **arguments: Any
     ) -> dspy.Prediction:
-        """Make a call as `keqa.programs.calls.ask.predict` does, unless it was made before.
+        """Make a call as `keqa.programs.calls.ask.predict` does, unless it was made before as the `nth` attempt.
 
-        Args:
-            predictor: Which to call.
-            nth: How many attempts at it failed before.
-            shown: What the demonstrations that the call finds depend on besides its inputs.
-            **arguments: As for that function.
+        What the demonstrations that the call finds depend on besides its inputs is `shown`.
         """
         key = f"draws:{digest(self._asked(predictor, nth, shown, arguments))}"
         while True:

@@ -31,6 +31,9 @@ Notice: TypeAlias = Callable[[str], None]
 default_notice: Notice = logging.getLogger("keqa.retrievers").warning
 """Logs what the user should know, where the caller has no better place for it."""
 
+DOCUMENTS: Final = "documents"
+"""Begins the address of a file that gives each question its own documents."""
+
 LONGEST_HEADING: Final = 300
 """The most characters of a heading: it is repeated in every passage below it."""
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k
-from keqa.retrievers.engines import DOCUMENTS
+from keqa.retrievers.base import DOCUMENTS, Hit, Passage, SharedRetriever, checked_k
 from keqa.retrievers.text import plain
 from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular, parse_json
 

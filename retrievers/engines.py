@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.retrievers.base import DOCUMENTS
 from keqa.retrievers.local.index import DATA, state_of
 from keqa.retrievers.manifest import DENSE, EMBEDDED, parse, read_lines
 
@@ -31,7 +32,6 @@ Index: TypeAlias = "TantivyRetriever | DenseRetriever | ElasticsearchRetriever |
 
 SERVER = "elasticsearch"
 """The engine that refuses an address of a scheme that no engine has."""
-DOCUMENTS = "documents"
 
 JOINT = ","
 """Joins the addresses of a hybrid: it is in no name of an Elasticsearch index, and in few names of folders."""

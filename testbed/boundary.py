@@ -27,7 +27,7 @@ _THRESHOLD = Fraction(4, 5)
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminedFact:
     """One fact, examined."""
 
     tier: str
@@ -39,9 +39,9 @@ class Examined:
 class Boundary:
     """What was found."""
 
-    facts: tuple[Examined, ...]
+    facts: tuple[ExaminedFact, ...]
 
-    def of(self, *tiers: str) -> list[Examined]:
+    def of(self, *tiers: str) -> list[ExaminedFact]:
         """The facts of some tiers."""
         return [fact for fact in self.facts if fact.tier in tiers]
 
@@ -84,17 +84,17 @@ def draw_boundary(
     examination = Examination(tries=tries, gate=CertaintyGate())
     examination.bind_lms(lms)
 
-    def examine(fact: Fact) -> Examined:
+    def examine(fact: Fact) -> ExaminedFact:
         found = examination(RELATIONS[fact.relation].asks[0].format(e=fact.entity))
         progress()
         golds = {world.world.write(fact, Convention(form, short)) for form in range(3) for short in (False, True)}
         right = any(same_answer(found.leading or "", gold) for gold in golds)
-        return Examined(world.tiers.tier[fact], found.consistency, right)
+        return ExaminedFact(world.tiers.tier[fact], found.consistency, right)
 
     with ThreadPoolExecutor(workers) as pool:
         waiting = [pool.submit(contextvars.copy_context().run, examine, fact) for fact in chosen]
         return Boundary(tuple(one.result() for one in waiting))
 
 
-def _scores(facts: list[Examined]) -> list[float]:
+def _scores(facts: list[ExaminedFact]) -> list[float]:
     return [float(fact.consistency) for fact in facts]

@@ -18,7 +18,7 @@ _IN_FLIGHT = 32
 
 
 @dataclass(frozen=True)
-class Task:
+class SkillTask:
     """One row of the skill table."""
 
     name: str
@@ -40,31 +40,31 @@ class Task:
 _FIRST_WORDS = frozenset([*words.FIRST_NAMES, *words.LAST_NAMES])
 _EASY = dict.fromkeys(DEMONSTRATIONS, 0.95)
 TASKS = (
-    Task("decompose", "DecomposeQuestion", False, _EASY),
-    Task("judge consistency", "JudgeConsistency", False, _EASY),
-    Task("answer with knowledge", "AnswerWithKnowledge", False, _EASY),
-    Task("summarize", "Summarize", False, _EASY),
-    Task("judge utility", "JudgeUtility", True, {0: 0.6, 8: 0.93}),
-    Task("answer with knowledge, by convention", "AnswerWithKnowledge", True, {0: 0.6, 8: 0.93}),
-    Task("summarize, by convention", "Summarize", True, {0: 0.6, 8: 0.93}),
-    Task("reason with knowledge", "ReasonWithKnowledge", False, {}),
-    Task("construct triples", "ConstructTriples", False, {}),
-    Task("extend reasoning", "ExtendReasoning", False, {}),
-    Task("plan a query chain", "PlanQueryChain", False, {}),
-    Task("choose an action", "ChooseAction", False, {}),
-    Task("answer from a trajectory", "AnswerFromTrajectory", False, {}),
-    Task("judge relevance", "JudgeRelevance", False, {}),
-    Task("judge support", "JudgeSupport", False, {}),
-    Task("rate usefulness", "RateUsefulness", False, {}),
-    Task("rephrase", "RephraseQuestion", False, {}),
-    Task("rewrite queries", "RewriteQueries", False, {}),
-    Task("judge utilities, listwise", "JudgeUtilities", True, {}),
-    Task("judge knowledge", "JudgeKnowledge", False, _EASY),
-    Task("expand the subject", "ExpandSubject", False, _EASY),
-    Task("generate a document, its title", "GenerateDocument", False, _EASY),
-    Task("answer with evidence", "AnswerWithEvidence", False, dict.fromkeys(DEMONSTRATIONS, 0.7)),
-    Task("answer with evidence, by convention", "AnswerWithEvidence", True, {}),
-    Task("rewrite a follow-up", "RewriteFollowUp", False, _EASY),
+    SkillTask("decompose", "DecomposeQuestion", False, _EASY),
+    SkillTask("judge consistency", "JudgeConsistency", False, _EASY),
+    SkillTask("answer with knowledge", "AnswerWithKnowledge", False, _EASY),
+    SkillTask("summarize", "Summarize", False, _EASY),
+    SkillTask("judge utility", "JudgeUtility", True, {0: 0.6, 8: 0.93}),
+    SkillTask("answer with knowledge, by convention", "AnswerWithKnowledge", True, {0: 0.6, 8: 0.93}),
+    SkillTask("summarize, by convention", "Summarize", True, {0: 0.6, 8: 0.93}),
+    SkillTask("reason with knowledge", "ReasonWithKnowledge", False, {}),
+    SkillTask("construct triples", "ConstructTriples", False, {}),
+    SkillTask("extend reasoning", "ExtendReasoning", False, {}),
+    SkillTask("plan a query chain", "PlanQueryChain", False, {}),
+    SkillTask("choose an action", "ChooseAction", False, {}),
+    SkillTask("answer from a trajectory", "AnswerFromTrajectory", False, {}),
+    SkillTask("judge relevance", "JudgeRelevance", False, {}),
+    SkillTask("judge support", "JudgeSupport", False, {}),
+    SkillTask("rate usefulness", "RateUsefulness", False, {}),
+    SkillTask("rephrase", "RephraseQuestion", False, {}),
+    SkillTask("rewrite queries", "RewriteQueries", False, {}),
+    SkillTask("judge utilities, listwise", "JudgeUtilities", True, {}),
+    SkillTask("judge knowledge", "JudgeKnowledge", False, _EASY),
+    SkillTask("expand the subject", "ExpandSubject", False, _EASY),
+    SkillTask("generate a document, its title", "GenerateDocument", False, _EASY),
+    SkillTask("answer with evidence", "AnswerWithEvidence", False, dict.fromkeys(DEMONSTRATIONS, 0.7)),
+    SkillTask("answer with evidence, by convention", "AnswerWithEvidence", True, {}),
+    SkillTask("rewrite a follow-up", "RewriteFollowUp", False, _EASY),
 )
 
 
@@ -88,7 +88,7 @@ def check_skills(
     lm: dspy.LM,
     *,
     asked: int = 100,
-    tasks: Iterable[Task] = TASKS,
+    tasks: Iterable[SkillTask] = TASKS,
     demonstrations: Iterable[int] = DEMONSTRATIONS,
     progress: Callable[[], None] = lambda: None,
 ) -> list[SkillScore]:
@@ -107,7 +107,7 @@ def check_skills(
     return scores
 
 
-def _case(task: Task, skill: Skill, count: int, number: int) -> tuple[list[Example], Example]:
+def _case(task: SkillTask, skill: Skill, count: int, number: int) -> tuple[list[Example], Example]:
     # Worlds of the training have seeds from a million on.
     rng = random.Random(f"{task.name} {number}")
     setting = Setting.draw(World(rng.randrange(10**6), SMALL), rng, passages=5)
@@ -135,7 +135,7 @@ def _ask(skill: Skill, case: tuple[list[Example], Example]) -> bool | None:
     return bool(answer[skill.scored] == outputs[skill.scored])
 
 
-def shortfalls(scores: Iterable[SkillScore], tasks: Iterable[Task] = TASKS) -> list[str]:
+def shortfalls(scores: Iterable[SkillScore], tasks: Iterable[SkillTask] = TASKS) -> list[str]:
     """Names every score below what its task requires; a reworded signature that needs retraining shows up here."""
     required = {task.name: task.required for task in tasks}
     return [

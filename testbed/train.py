@@ -85,7 +85,7 @@ def build_model(tokenizer: "PreTrainedTokenizerFast") -> "LlamaForCausalLM":
     return model
 
 
-class Encoder:
+class SampleEncoder:
     """Turns samples into token ids and loss weights.
 
     The weight is 1 on everything that the LM is to write, in demonstrations too, more on a judge's verdict and on an
@@ -121,7 +121,7 @@ class Encoder:
 
 
 def batches(
-    stream: Stream, encode: Encoder, progress: Callable[[], float]
+    stream: Stream, encode: SampleEncoder, progress: Callable[[], float]
 ) -> Iterator[list[tuple[Sample, list[int], list[float]]]]:
     """Yields batches of samples of like length, so that little is padded."""
     while True:
@@ -372,7 +372,7 @@ def main(
 
     stopped: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-    for batch in batches(stream, Encoder(tokenizer), progress):
+    for batch in batches(stream, SampleEncoder(tokenizer), progress):
         if stopped or progress() >= 1:
             break
         factor = rate(progress(), trainer.step) * (FINISHED_RATE if begun else 1.0)

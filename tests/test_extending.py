@@ -22,10 +22,9 @@ from keqa.evaluation.records import RunHeader
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.build import Parts, make
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.gates import ConfidenceGate, VoteGate
-from keqa.programs.gates.question import StatedConfidence
+from keqa.programs.gates import VoteGate
 from keqa.programs.gates.registry import GATES
-from keqa.programs.registry import METHODS, Method, parse_spec, register_gate, register_method
+from keqa.programs.registry import METHODS, Method, parse_spec, register_method
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine
 
@@ -169,29 +168,7 @@ def test_what_a_gate_asks_is_part_of_what_an_answer_depends_on(example):
     assert program_fingerprint(program) != before
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"title": ""}, "has to be a NamedGate with a kind"),
-        ({"method": "gate-votes"}, "there is a method 'gate-votes' already: KEQA's vote"),
-        ({"method": "Gate!"}, "named in small letters"),
-        ({"decide": None}, "has no method decide"),
-        ({"asks": "politely"}, "a gate asks 'probabilities' or a GateQuestion class, not 'politely'"),
-    ],
-)
-def test_a_gate_that_cannot_be_registered(change, message):
-    cls = type("OtherGate", (VoteGate,), {"method": "gate-other", **change})
-    with pytest.raises(ConfigurationError, match=message):
-        register_gate(cls)
-    assert "OtherGate" not in GATES
-
-
 def test_names_that_are_taken():
-    with pytest.raises(ConfigurationError, match="there is a gate VoteGate already"):
-        register_gate(type("VoteGate", (VoteGate,), {"method": "gate-mine"}))
-    question = type("Mine", (StatedConfidence,), {"__module__": "mine"})
-    with pytest.raises(ConfigurationError, match="'confidence' of Mine is StatedConfidence's"):
-        register_gate(type("MineGate", (ConfidenceGate,), {"method": "gate-mine", "asks": question}))
     with pytest.raises(ConfigurationError, match="there is a method 'keqa' already"):
         register_method(Method("keqa", "Mine", "baseline", keqa.ClosedBook))
 

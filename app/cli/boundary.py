@@ -172,7 +172,7 @@ def _trained(
         return light, {}, "Trained on all of them"
     if options.kind == "prompted":
         from keqa.lms import build_lm
-        from keqa.optimize.boundary.asked import train_prompted
+        from keqa.optimize.boundary.train import train_prompted
 
         writer = None if options.reflection_lm is None else build_lm(options.reflection_lm)
         prompted = train_prompted(
@@ -186,7 +186,7 @@ def _trained(
         return prompted, {}, "Examples chosen"
     from keqa.cli.compile import read_training
     from keqa.cli.progress import Bars
-    from keqa.optimize.boundary.asked import train_finetuned
+    from keqa.optimize.boundary.train import train_finetuned
 
     folder = out.with_name(f"{out.name}.lm")
     with Bars() as bars:

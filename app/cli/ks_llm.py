@@ -35,9 +35,7 @@ _PASSAGES = 50
 """As many passages of a document are read at most: all of those that are made here."""
 
 
-def reproduce_ks_llm(
-    out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool
-) -> None:
+def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool) -> None:
     """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3."""
     models.check()
     named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))

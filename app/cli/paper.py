@@ -15,7 +15,7 @@ from typing import Any
 from keqa.cli.console import status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
 from keqa.cli.opening import check_roles, open_corpus
-from keqa.cli.options import LanguageModels, MethodOptions, PaperOptions
+from keqa.cli.options import LanguageModels, MethodOptions, PaperOptions, PresetOptions
 from keqa.cli.progress import Bars
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
@@ -24,6 +24,7 @@ from keqa.evaluation.questions import Questions, of_name, of_training, without_l
 from keqa.evaluation.reports import entries_of, read_brief, tables, write
 from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.paper import cases
+from keqa.evaluation.reports.published import DATASETS
 from keqa.evaluation.reports.rows import KEQA, Entry, of_method
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.estimate import (
@@ -52,7 +53,6 @@ from keqa.evaluation.reproduction.experiments import (
     settings_for,
 )
 from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
-from keqa.evaluation.reproduction.published import DATASETS
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.reproduction.training import (
     REFERENCE,
@@ -81,7 +81,7 @@ _REFERENCE = "utility reference R"
 """What building it is called where costs are listed."""
 
 
-def reproduce_paper(out: Path, models: LanguageModels, options: PaperOptions, *, as_json: bool) -> None:
+def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: PaperOptions, *, as_json: bool) -> None:
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)

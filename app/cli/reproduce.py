@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +21,14 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.cases import Case, Checked
 
-PAPER, KS_LLM = "paper", "ks-llm"
-"""The names of the presets."""
+PAPER = "paper"
+"""The preset whose options the language models are with, where no preset is named."""
+
+_PRESETS = {
+    PAPER: ("keqa.cli.paper", "the KEQA paper's own experiments, with --lm and --index"),
+    "ks-llm": ("keqa.cli.ks_llm", "the KS-LLM paper's own experiments, on the testbed or with --lm"),
+}
+"""Where the experiments of a paper are run, and what --list says of them; its own options stand in `reproduce`."""
 
 
 def reproduce(
@@ -50,29 +57,26 @@ def reproduce(
     --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed.
     """
     chosen = names or []
-    preset = next((name for name in (PAPER, KS_LLM) if name in chosen), None)
-    if preset is not None and (len(chosen) > 1 or listed):
-        raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
-    if preset == KS_LLM:
-        from keqa.cli.ks_llm import reproduce_ks_llm
-
+    own = dict(zip(_PRESETS, (paper, ks_llm), strict=True))
+    preset = next((name for name in _PRESETS if name in chosen), None)
+    if preset is not None:
+        if len(chosen) > 1 or listed:
+            raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
         shared = PresetOptions(**{field.name: getattr(paper, field.name) for field in fields(PresetOptions)})
-        of_paper = [flag for flag in given(paper) if flag not in given(shared)]
-        _refuse(of_paper, "is for keqa reproduce paper, not for ks-llm: leave it out")
-        reproduce_ks_llm(out or Path("runs") / KS_LLM, models, shared, ks_llm, as_json=as_json)
-    elif preset == PAPER:
-        from keqa.cli.paper import reproduce_paper
+        for other, options in own.items():
+            foreign = [flag for flag in given(options) if flag not in given(shared) and other != preset]
+            _refuse(foreign, f"is for keqa reproduce {other}, not for {preset}: leave it out")
+        run = import_module(_PRESETS[preset][0]).reproduce
+        run(out or Path("runs") / preset, models, shared, own[preset], as_json=as_json)
+        return
+    from keqa.evaluation.reproduction.cases import case_names, load_case
 
-        _refuse(given(ks_llm), "is for keqa reproduce ks-llm, not for paper: leave it out")
-        reproduce_paper(out or Path("runs") / PAPER, models, paper, as_json=as_json)
-    else:
-        from keqa.evaluation.reproduction.cases import case_names, load_case
-
-        cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
-        _refuse(given(ks_llm), "is for the preset ks-llm, keqa reproduce ks-llm: leave it out")
-        unused = given(models, paper)
-        _refuse(unused, f"is for the preset paper, keqa reproduce paper {', '.join(unused)} …")
-        _reproduce_cases(cases, out, listed=listed, as_json=as_json)
+    cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
+    for other in [name for name in own if name != PAPER]:
+        _refuse(given(own[other]), f"is for the preset {other}, keqa reproduce {other}: leave it out")
+    unused = given(models, paper)
+    _refuse(unused, f"is for the preset paper, keqa reproduce paper {', '.join(unused)} …")
+    _reproduce_cases(cases, out, listed=listed, as_json=as_json)
 
 
 def _refuse(flags: Iterable[str], why: str) -> None:
@@ -84,8 +88,8 @@ def _reproduce_cases(cases: list[Case], out: Path | None, *, listed: bool, as_js
     if listed:
         for case in cases:
             typer.echo(f"{case.name}: {case.what}")
-        typer.echo(f"{PAPER}: the KEQA paper's own experiments, with --lm and --index")
-        typer.echo(f"{KS_LLM}: the KS-LLM paper's own experiments, on the testbed or with --lm")
+        for name, (_, what) in _PRESETS.items():
+            typer.echo(f"{name}: {what}")
         return
     checked = _check(cases, out, quiet=as_json)
     if as_json:

@@ -161,7 +161,7 @@ def view(
     """
     from keqa.cli.opening import check_installed
     from keqa.page.document import check_place, write_page
-    from keqa.page.runs import Runs
+    from keqa.server.runs import Runs
 
     if html is None:
         check_installed("keqa view without --html", "starlette", "uvicorn", "prometheus_client")
@@ -175,7 +175,7 @@ def view(
             write_page(html, found.page())
         status().print(f"Wrote {what} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
         return
-    from keqa.page.runs import LIMITS, run_view
+    from keqa.server.runs import LIMITS, run_view
     from keqa.server.serving import listen, new_token, server
 
     token = None if no_token else new_token()

@@ -29,7 +29,7 @@ from keqa.evaluation.reports.grid import (
     table,
     text,
 )
-from keqa.evaluation.reports.questions import Checked
+from keqa.evaluation.reports.questions import QuizRow
 from keqa.evaluation.reports.rows import Entry, by_lm
 from keqa.metrics.accuracy import mastery
 from keqa.programs.draws import Draws
@@ -85,7 +85,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedQuizzes:
     """The quizzes that two runs asked and answered, of how many with known answers, with how many samples each."""
 
     effects: list[Effect]
@@ -93,7 +93,7 @@ class Compared:
     tries: tuple[int, ...]
 
 
-def compared(entries: Sequence[Entry]) -> Compared | None:
+def compared(entries: Sequence[Entry]) -> ComparedQuizzes | None:
     """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once."""
     nevers, alwayses = ([one for one in entries if one.method == name] for name in ("gate-never", "gate-always"))
     pairs = ((never, always) for never in nevers for always in alwayses if _setup(never) == _setup(always))
@@ -106,7 +106,9 @@ def compared(entries: Sequence[Entry]) -> Compared | None:
     found = [(quiz, searched.get((quiz.text, quiz.answer_type, quiz.choices))) for quiz in drawn]
     both = [(quiz, other) for quiz, other in found if other is not None]
     effects = [_effect(quiz, other, whole=quiz.text in questions) for quiz, other in both]
-    return Compared(effects, len(drawn), tuple(sorted({quiz.quiz.tries for quiz, _ in both}))) if effects else None
+    return (
+        ComparedQuizzes(effects, len(drawn), tuple(sorted({quiz.quiz.tries for quiz, _ in both}))) if effects else None
+    )
 
 
 def _setup(entry: Entry) -> tuple[Any, ...]:
@@ -125,7 +127,7 @@ def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
     return found
 
 
-def _effect(quiz: Checked, found: QuizRecord, *, whole: bool) -> Effect:
+def _effect(quiz: QuizRow, found: QuizRecord, *, whole: bool) -> Effect:
     drawn = quiz.quiz.samples
     answers = [None if sample.abstained else sample.text for sample in drawn]
     draws = Draws.of(answers, answer_type=quiz.answer_type, choices=quiz.choices)
@@ -217,7 +219,7 @@ def _count(part: Sequence[Effect], change: str) -> int:
     return sum(effect.change == change for effect in part)
 
 
-def _correlated(found: Compared) -> str:
+def _correlated(found: ComparedQuizzes) -> str:
     measured = correlation(found.effects)
     if measured is None:
         return "Too few quizzes, or quizzes too much alike, for a correlation of accuracy and certainty."
@@ -225,7 +227,7 @@ def _correlated(found: Compared) -> str:
     return f"Pearson's correlation of accuracy and certainty: {measures}."
 
 
-def _counted(found: Compared) -> str:
+def _counted(found: ComparedQuizzes) -> str:
     whole = sum(effect.whole for effect in found.effects)
     vain = sum(not effect.kept for effect in found.effects)
     return (

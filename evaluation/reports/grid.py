@@ -38,7 +38,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GridRow:
     """A row with one cell a column, and whether a line stands above it."""
 
     cells: tuple[Cell, ...]
@@ -52,7 +52,7 @@ class Grid:
     name: str
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -121,7 +121,7 @@ def table(name: str, title: str, rows: Iterable[Iterable[Named]], *notes: str, r
     named = [list(row) for row in rows]
     columns = tuple(_column(key, cell) for key, cell in named[0])
     cells = (tuple(cell for _, cell in row) for row in named)
-    return Grid(name, title, columns, tuple(Row(one, place in ruled) for place, one in enumerate(cells)), notes)
+    return Grid(name, title, columns, tuple(GridRow(one, place in ruled) for place, one in enumerate(cells)), notes)
 
 
 def _column(key: str | tuple[str, str] | Column, cell: Cell) -> Column:

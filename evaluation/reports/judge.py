@@ -21,7 +21,7 @@ from keqa.programs.records import QuizRecord
 PairKey = tuple[str, frozenset[str]]
 """A quiz in normal form and two answers to it."""
 
-Pairs = Mapping[PairKey, "Judged"]
+Pairs = Mapping[PairKey, "JudgedPair"]
 """Pairs by quiz and answers, so that each counts once."""
 
 Labels = Mapping[PairKey, bool]
@@ -32,7 +32,7 @@ _SAME_FROM = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedPair:
     """Two answers that Algorithm 1 compared, what the judge said of them, and what is so."""
 
     first: str
@@ -66,11 +66,11 @@ def key_of(quiz: str, first: str, second: str) -> PairKey:
 def labelled_by_group(entry: Entry, groups: Sequence[Group], labels: Labels) -> list[Pairs]:
     """The judged pairs of a row that a language model has labelled, in each group of questions."""
 
-    def of(group: Group) -> Iterator[tuple[PairKey, Judged]]:
+    def of(group: Group) -> Iterator[tuple[PairKey, JudgedPair]]:
         for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
             for first, second, same in compared_answers(quiz):
                 if (key := key_of(str(quiz.resolved), first, second)) in labels:
-                    yield key, Judged(first, second, same, labels[key])
+                    yield key, JudgedPair(first, second, same, labels[key])
 
     return [_first(of(group)) for group in groups]
 
@@ -78,17 +78,17 @@ def labelled_by_group(entry: Entry, groups: Sequence[Group], labels: Labels) -> 
 def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pairs]:
     """The judged pairs of each group of questions, each once, by the first of the runs that compared them."""
 
-    def of(group: Group) -> Iterator[tuple[PairKey, Judged]]:
+    def of(group: Group) -> Iterator[tuple[PairKey, JudgedPair]]:
         for quiz in (quiz for entry in entries for quiz in entry.checked(group)):
             for first, second, same in compared_answers(quiz.quiz):
                 if (truly := quiz.same(first, second)) is not None:
-                    yield key_of(quiz.text, first, second), Judged(first, second, same, truly)
+                    yield key_of(quiz.text, first, second), JudgedPair(first, second, same, truly)
 
     return [_first(of(group)) for group in groups]
 
 
-def _first(found: Iterable[tuple[PairKey, Judged]]) -> Pairs:
-    pairs: dict[PairKey, Judged] = {}
+def _first(found: Iterable[tuple[PairKey, JudgedPair]]) -> Pairs:
+    pairs: dict[PairKey, JudgedPair] = {}
     for key, pair in found:
         pairs.setdefault(key, pair)
     return pairs
@@ -106,7 +106,7 @@ def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
 
 def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], str]:
     """How often D_s and its rivals say what the gold answers say, by name, and what is to be said of them."""
-    judges: dict[str, Callable[[Judged], bool]] = {
+    judges: dict[str, Callable[[JudgedPair], bool]] = {
         "D_s": lambda pair: pair.same,
         "token F1": lambda pair: token_f1(pair.first, pair.second) >= _SAME_FROM,
         "ROUGE-L": lambda pair: rouge_l(pair.first, pair.second) >= _SAME_FROM,

@@ -15,9 +15,9 @@ from typing import Any
 from keqa.data.quiz_references import plain
 from keqa.evaluation.overlap import MARK
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
-from keqa.evaluation.reports.questions import Question, mean, measure
+from keqa.evaluation.reports.published import published
+from keqa.evaluation.reports.questions import QuestionRow, mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method, title_of
-from keqa.evaluation.reproduction.published import published
 
 COLUMNS = ("A/E", "Rnd", "Rat")
 """What the paper's tables have of a row on a data set."""
@@ -84,7 +84,7 @@ def kbm_tables(entries: Sequence[Entry]) -> list[Grid]:
     return [grid for grid in (*grids, *map(_frequencies, found), _masked(entries)) if grid is not None]
 
 
-def score(lines: Sequence[Question]) -> float | None:
+def score(lines: Sequence[QuestionRow]) -> float | None:
     """A/E: the share of right answers; a failed question is none."""
     return mean([line.right for line in lines])
 

@@ -9,6 +9,7 @@ from keqa.evaluation.gold_quizzes import known_on_testbed
 from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import Entry
+from keqa.evaluation.tally import count_declined
 from keqa.metrics.abstention import Declining
 from keqa.metrics.retrieval import SearchRates
 
@@ -54,13 +55,7 @@ def declining_of(entry: Entry) -> Declining:
     """What of a row was answered, and what rightly declined."""
     found = Declining()
     for line in entry.all:
-        found.add(
-            answered=line.answered,
-            right=line.right,
-            declined=line.declined,
-            found=line.unanswered,
-            unanswerable=not line.answers,
-        )
+        count_declined(found, line)
     return found
 
 

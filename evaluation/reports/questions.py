@@ -55,10 +55,11 @@ _PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
 _BULK = {"passages", "evidence", "triples"}
+_AS_IN_FULL = ("answer_type", "content", "right", "failed", "answered", "declined", "unanswered", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionRow:
     """A row of the questions: one question and what became of it in a run; see `keqa.evaluation.records.RunLine`.
 
     Its `numbers` are in the order of `NUMBERS`, and its examined quizzes are `packed` with their gold answers. Of each
@@ -117,14 +118,14 @@ class Question:
         return self._examined[0]
 
     @property
-    def checked(self) -> Iterator[Checked]:
+    def checked(self) -> Iterator[QuizRow]:
         """The quizzes whose gold answers are known; one that is the question itself has the question's."""
         quizzes, golds = self._examined
         for quiz in (quiz for quiz in quizzes if quiz.resolved is not None and quiz.samples):
             if plain(str(quiz.resolved)) == plain(self.question) and self.answers:
-                yield Checked(quiz, self.answers, self.answer_type, self.choices)
+                yield QuizRow(quiz, self.answers, self.answer_type, self.choices)
             elif found := golds.get(str(quiz.resolved)):
-                yield Checked(quiz, tuple(found))
+                yield QuizRow(quiz, tuple(found))
 
     @property
     def _examined(self) -> tuple[list[QuizRecord], dict[str, list[str]]]:
@@ -132,7 +133,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Checked(Settled):
+class QuizRow(Settled):
     """A row of the quizzes: an examined quiz with its gold answers, by which gates and judges are checked."""
 
     @property
@@ -158,40 +159,33 @@ class Checked(Settled):
         return exact_match(answer, self.golds, self.answer_type, self.choices)
 
 
-def read_brief(path: Path | str) -> Run[Question]:
+def read_brief(path: Path | str) -> Run[QuestionRow]:
     """Read a run file, finished or not, its lines in brief; no more than one is in memory in full."""
     return Run(read_header(path), list(map(brief_of, iter_lines(path))))
 
 
-def brief_of(line: RunLine) -> Question:
+def brief_of(line: RunLine) -> QuestionRow:
     """A line in brief."""
     record = line.record
     quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
     decided = [str(one.resolved) in (line.golds or ()) for one in quizzes if one.known is not None]
     examined = (quizzes, line.quiz_golds or {})
-    return Question(
+    return QuestionRow(
         # The runs of all methods have the same questions.
         id=sys.intern(line.id),
         question=sys.intern(line.question),
         answers=tuple(map(sys.intern, line.answers)),
-        answer_type=line.answer_type,
         choices=tuple(line.choices),
         kind=sys.intern(line.kind),
-        content=line.content,
         numbers=_numbers(line),
-        right=line.right,
-        failed=line.failed,
-        answered=line.answered,
-        declined=line.declined,
-        unanswered=line.unanswered,
         impaired=bool(line.impairments),
         unreadable=0 if record is None else unreadable(record),
-        seconds=line.seconds,
         searched=() if record is None else tuple(searched(record)),
         oracle=None if line.golds is None else (sum(decided), len(decided)),
         packed=_packed(examined) if quizzes else None,
         naming=_naming(line),
         masked=line.answer is not None and line.answer.strip(" .") == MASK,
+        **{name: getattr(line, name) for name in _AS_IN_FULL},
     )
 
 
@@ -219,13 +213,13 @@ def unreadable(record: QuestionRecord) -> int:
     return len(noted) + alone
 
 
-def unparsed(lines: Sequence[Question]) -> Fraction:
+def unparsed(lines: Sequence[QuestionRow]) -> Fraction:
     """The share of outputs that did not parse: a method whose format is unknown to the LM has not been compared."""
     outputs = int(sum(_known("samples", lines)))
     return Fraction(min(sum(line.unreadable for line in lines), outputs), outputs) if outputs else Fraction(0)
 
 
-def measure(name: str, lines: Sequence[Question]) -> float | None:
+def measure(name: str, lines: Sequence[QuestionRow]) -> float | None:
     """One of `MEASURES` over lines of one run; None where no line has it, such as the accuracy of open questions."""
     if name not in MEASURES:
         raise InputError(f"there is no measure {name!r}; there are {', '.join(MEASURES)}")
@@ -237,22 +231,22 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _known(name: str, lines: Sequence[Question]) -> list[float]:
+def _known(name: str, lines: Sequence[QuestionRow]) -> list[float]:
     return [found for line in lines if (found := line.number(name)) is not None]
 
 
-def _mean(name: str, lines: Sequence[Question]) -> float | None:
+def _mean(name: str, lines: Sequence[QuestionRow]) -> float | None:
     return mean(_known(name, lines))
 
 
-def _percentile(percent: int, lines: Sequence[Question]) -> float | None:
+def _percentile(percent: int, lines: Sequence[QuestionRow]) -> float | None:
     import numpy as np
 
     found = _known("seconds", lines)
     return float(np.percentile(found, percent)) if found else None
 
 
-MEASURES: dict[str, Callable[[Sequence[Question]], float | None]] = {
+MEASURES: dict[str, Callable[[Sequence[QuestionRow]], float | None]] = {
     **{name: partial(_mean, name) for name in NUMBERS},
     "seconds p50": partial(_percentile, 50),
     "seconds p95": partial(_percentile, 95),

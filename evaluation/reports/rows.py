@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, get_args
 from keqa.errors import InputError
 from keqa.evaluation.overlap import MARK
 from keqa.evaluation.records import Run, RunHeader, RunSettings
-from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, Checked, Question, brief_of, unparsed
+from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, QuestionRow, QuizRow, brief_of, unparsed
 from keqa.programs.registry import METHODS
 
 KEQA = "keqa"
@@ -41,7 +41,7 @@ class Entry:
 
     header: RunHeader
     title: str
-    lines: dict[Identity, Question] = field(default_factory=dict)
+    lines: dict[Identity, QuestionRow] = field(default_factory=dict)
     expected: set[Identity] = field(default_factory=set)
     learned: set[Identity] = field(default_factory=set)
 
@@ -99,23 +99,23 @@ class Entry:
         return unparsed(self.all) <= NOT_COMPARABLE_ABOVE
 
     @property
-    def all(self) -> list[Question]:
+    def all(self) -> list[QuestionRow]:
         """All of its lines."""
         return list(self.lines.values())
 
-    def within(self, group: Group | None) -> list[Question]:
+    def within(self, group: Group | None) -> list[QuestionRow]:
         """Its lines of a group; all of them where that is None."""
         return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
 
-    def on(self, dataset: str) -> list[Question]:
+    def on(self, dataset: str) -> list[QuestionRow]:
         """Its lines of a data set."""
         return [line for (where, _, _), line in self.lines.items() if where == dataset]
 
-    def of(self, questions: Iterable[Identity]) -> list[Question]:
+    def of(self, questions: Iterable[Identity]) -> list[QuestionRow]:
         """Its lines of some questions."""
         return [self.lines[one] for one in questions]
 
-    def checked(self, group: Group | None = None) -> Iterator[Checked]:
+    def checked(self, group: Group | None = None) -> Iterator[QuizRow]:
         """The quizzes of a group whose gold answers are known, each text once and one in memory at a time."""
         seen: set[str] = set()
         for quiz in (quiz for line in self.within(group) for quiz in line.checked):
@@ -148,7 +148,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
     if not runs:
         raise InputError("there is no run to report on")
     found: dict[tuple[str, str], list[Entry]] = {}
-    asked: dict[Identity, tuple[Question, RunHeader]] = {}
+    asked: dict[Identity, tuple[QuestionRow, RunHeader]] = {}
     for run in runs:
         header = run.header
         place = (header.dataset, header.split)
@@ -160,7 +160,7 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
             )
         entry.expected.update((*place, one) for one in header.ids)
         entry.learned.update((*place, one) for one in header.learned_from)
-        for line in (one if isinstance(one, Question) else brief_of(one) for one in run.lines):
+        for line in (one if isinstance(one, QuestionRow) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
                 raise InputError(_mixed(first, its_header, line, header))
@@ -189,7 +189,7 @@ def title_of(method: str, label: str, settings: Mapping[str, Any], *, without_re
 
 def groups_of(entries: Iterable[Entry]) -> list[Group]:
     """The groups of columns: data sets where there are several, else kinds of question, else all questions."""
-    lines: dict[Identity, Question] = {}
+    lines: dict[Identity, QuestionRow] = {}
     for entry in entries:
         lines |= {identity: line for identity, line in entry.lines.items() if identity not in lines}
     places = dict.fromkeys(identity[:2] for identity in lines)
@@ -223,7 +223,7 @@ def by_lm(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def paired(
-    one: Entry, other: Entry, of: Callable[[Question], _T], group: Group | None = None
+    one: Entry, other: Entry, of: Callable[[QuestionRow], _T], group: Group | None = None
 ) -> tuple[list[_T], list[_T]]:
     """Something of the lines of two rows, over the questions of a group that both were asked, pair by pair."""
     both = [line for line in one.lines if line in other.lines and (group is None or line in group.questions)]
@@ -306,7 +306,7 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
     return [first, *(replace(row, title=f"{row.title} ({otherwise(row)})") for row in others)]
 
 
-def _mixed(first: Question, its_header: RunHeader, line: Question, header: RunHeader) -> str:
+def _mixed(first: QuestionRow, its_header: RunHeader, line: QuestionRow, header: RunHeader) -> str:
     files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
     if first.question != line.question:
         differing = f"different questions, {first.question!r} and {line.question!r},"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from keqa.evaluation.reports.grid import Grid, Named, number, table, text
 from keqa.evaluation.reports.judge import Labels, accuracies, labelled_by_group, pairs_by_group, same_judge
 from keqa.evaluation.reports.parts import untouched_note
+from keqa.evaluation.reports.published import DATASETS, published
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, of_method
-from keqa.evaluation.reproduction.published import DATASETS, published
 
 DENSE = "dense"
 """Ends the labels of runs with a dense retriever."""

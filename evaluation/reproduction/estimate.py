@@ -14,7 +14,7 @@ from keqa.data.example import as_example
 from keqa.errors import KeqaError, StageError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, count, table, text
-from keqa.evaluation.reproduction.rehearsal import Tally, stand_in
+from keqa.evaluation.reproduction.rehearsal import CallTally, stand_in
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms.adapter import adapter
 from keqa.lms.direct import quiet_litellm
@@ -61,7 +61,7 @@ class Spent(NamedTuple):
         return Spent(*(factor * part for part in self))
 
 
-class Bounds(NamedTuple):
+class CostBounds(NamedTuple):
     """What it costs where the language model knows everything, and where it knows nothing."""
 
     known: Spent
@@ -85,14 +85,14 @@ class Estimate:
     dataset: str
     label: str
     questions: int
-    bounds: Mapping[str, Bounds]
+    bounds: Mapping[str, CostBounds]
     expected: Mapping[str, Spent] | None = None
 
     @property
-    def total(self) -> Bounds:
+    def total(self) -> CostBounds:
         """Over all language models."""
         every = self.bounds.values()
-        return Bounds(total(one.known for one in every), total(one.unknown for one in every))
+        return CostBounds(total(one.known for one in every), total(one.unknown for one in every))
 
 
 def estimate(dataset: str, spec: Spec, questions: Sequence[Any], parts: Parts, models: Mapping[str, str]) -> Estimate:
@@ -120,7 +120,7 @@ def estimate_reference(
         found = []
         for hops in dict.fromkeys(one.one_hop for one in questions):
             alike = [one for one in questions if one.one_hop == hops]
-            tally = Tally()
+            tally = CallTally()
             lm = stand_in(knows, counter(model), tally)
             labeller = Labeller(KEQA(retriever, lms=Roles(lm, lm, lm), **settings))
             with dspy.context(lm=lm, adapter=adapter()):
@@ -138,7 +138,9 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
     learned = plain.questions - held if held < plain.questions else held
     least = (learned + held) / plain.questions
     most = (learned + held * (1 + _SETS + predictors)) / plain.questions
-    bounds = {model: Bounds(found.least.times(least), found.most.times(most)) for model, found in plain.bounds.items()}
+    bounds = {
+        model: CostBounds(found.least.times(least), found.most.times(most)) for model, found in plain.bounds.items()
+    }
     return Estimate("training", label, plain.questions, bounds)
 
 
@@ -163,7 +165,7 @@ def estimate_compilation(
         options["optimizer"] = "none"
 
     def spent(knows: bool) -> dict[str, Spent]:
-        tallies = {model: Tally() for model in dict.fromkeys(models.values())}
+        tallies = {model: CallTally() for model in dict.fromkeys(models.values())}
         made = {model: stand_in(knows, _bytes_by_four, tally) for model, tally in tallies.items()}
         lms = Roles(**{role: made[model] for role, model in models.items()})
         metric = _always_right if knows else f1
@@ -176,12 +178,12 @@ def estimate_compilation(
     return Estimate("training", spec.label, len(questions.train), _bounds(spent))
 
 
-def _bounds(spent: Callable[[bool], Mapping[str, Spent]]) -> dict[str, Bounds]:
+def _bounds(spent: Callable[[bool], Mapping[str, Spent]]) -> dict[str, CostBounds]:
     known, unknown = spent(True), spent(False)
-    return {model: Bounds(known[model], unknown[model]) for model in known}
+    return {model: CostBounds(known[model], unknown[model]) for model in known}
 
 
-def _tallied(tally: Tally) -> Spent:
+def _tallied(tally: CallTally) -> Spent:
     return Spent(tally.calls, tally.read, tally.written)
 
 
@@ -344,7 +346,7 @@ def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingCost:
     """What it has cost to make a program that learned, and chose among candidates by questions held out."""
 
     by_model: Mapping[str, Spent]
@@ -363,7 +365,7 @@ class Trained:
         return questions - (held if held < questions else 0) + held * self.rounds
 
 
-def spent_on_training(folder: Path, model: str) -> Trained | None:
+def spent_on_training(folder: Path, model: str) -> TrainingCost | None:
     """What it has cost to make a saved program; None where there is none, or it does not say."""
     try:
         said = about(folder)
@@ -374,7 +376,7 @@ def spent_on_training(folder: Path, model: str) -> Trained | None:
         rounds = len(said.get("trials") or [])
     except (KeqaError, LookupError, TypeError, ValueError, AttributeError):
         return None
-    return Trained({model: spent}, learned, held, rounds)
+    return TrainingCost({model: spent}, learned, held, rounds)
 
 
 def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None) -> Estimate:

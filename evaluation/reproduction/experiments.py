@@ -12,8 +12,8 @@ from typing import Any
 from keqa.data.benchmarks import BENCHMARKS
 from keqa.errors import InputError
 from keqa.evaluation.compare import run_path
+from keqa.evaluation.reports.published import DATASETS, published
 from keqa.evaluation.reproduction.compare_with_paper import DENSE
-from keqa.evaluation.reproduction.published import DATASETS, published
 from keqa.programs.registry import METHODS, Method, Spec, compilable, parse_spec, takes
 
 SAMPLE = 500

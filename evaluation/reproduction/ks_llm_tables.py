@@ -8,7 +8,7 @@ from statistics import fmean
 
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, table, text
-from keqa.evaluation.reproduction.published import paper, published
+from keqa.evaluation.reports.published import paper, published
 from keqa.metrics.accuracy import holds_answer
 from keqa.programs.registry import METHODS
 

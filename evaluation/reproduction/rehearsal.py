@@ -23,7 +23,7 @@ import dspy
 from dspy import lm15
 
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import save
 from keqa.retrievers import Retriever
 
@@ -35,14 +35,14 @@ _SHOWN = 5
 """Training questions whose passages take the place of a utility reference."""
 
 
-class Tally:
+class CallTally:
     """What stand-ins were asked for: calls, and tokens read and written. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self.calls = self.read = self.written = 0
         self._lock = threading.Lock()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tally:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CallTally:
         return self
 
     def add(self, read: int, written: int) -> None:
@@ -53,9 +53,9 @@ class Tally:
             self.written += written
 
 
-def stand_in(knows: bool, tokens: Callable[[str], int], tally: Tally | None = None) -> dspy.LM:
+def stand_in(knows: bool, tokens: Callable[[str], int], tally: CallTally | None = None) -> dspy.LM:
     """A language model that is none, and answers every question always in the same way, or never."""
-    engine = _Engine(knows, tokens, tally or Tally())
+    engine = _Engine(knows, tokens, tally or CallTally())
     return dspy.LM(
         f"rehearsal/{'known' if knows else 'unknown'}",
         engine=engine,
@@ -70,7 +70,7 @@ def stand_in(knows: bool, tokens: Callable[[str], int], tally: Tally | None = No
 def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Path, top_k: int) -> Path:
     """A compiled KEQA that is none: its reference shows real passages with labels that nobody gave."""
     entries = [
-        Entry(one.id, one.question, hit.passage.rendered, place % 2 == 0)
+        UtilityEntry(one.id, one.question, hit.passage.rendered, place % 2 == 0)
         for one in questions[:_SHOWN]
         for place, hit in enumerate(retriever.search(one.question, top_k))
     ]
@@ -79,7 +79,7 @@ def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Pa
 
 
 class _Engine:
-    def __init__(self, knows: bool, tokens: Callable[[str], int], tally: Tally) -> None:
+    def __init__(self, knows: bool, tokens: Callable[[str], int], tally: CallTally) -> None:
         self._knows, self._tokens, self._tally = knows, tokens, tally
         self._count = itertools.count(1)
 

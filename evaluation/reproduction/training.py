@@ -13,18 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
-
 from keqa.errors import InputError, KeqaError
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reproduction.experiments import SETTINGS
 from keqa.metrics.answers import f1
-from keqa.optimize.asking import Asking, Progress
+from keqa.optimize.asking import COUNTED, Asking, Progress, Spending
 from keqa.optimize.compile import compile_program
-from keqa.optimize.metering import COUNTED, Meter
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.programs.build import Parts, make
-from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import NOTHING
 from keqa.programs.reference.embedding import HASHING, LOCAL, Embedder
@@ -109,17 +105,11 @@ def build_program(
     """Build R from the training questions of all sets, each by its set's rule, and save KEQA with it."""
     program = KEQA(retriever, lms=lms, **SETTINGS)
     labeller = Labeller(program, correctness=f1)
-    fingerprint = labeller.fingerprint()
     examples = list(training.examples)
-    place = folder.with_name(f"{folder.name}.work") / f"{digest(fingerprint)}.journal"
-    with Journal.open(place, fingerprint) as journal:
-        meter = Meter(journal)
-        with dspy.context(usage_tracker=meter):
-            try:
-                entries = build_reference(labeller, examples, Asking(journal, f1, in_flight, progress))
-            finally:
-                meter.keep()
-        spent = meter.earlier + meter.spent
+    place = folder.with_name(f"{folder.name}.work") / "calls.journal"
+    with Journal.open(place, {"task": "utility reference"}) as journal, Spending(journal).counting() as spending:
+        entries = build_reference(labeller, examples, Asking(journal, f1, in_flight, progress))
+    spent = spending.earlier + spending.spent
     problems = [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
     problems += [f"{sum(of.values())} passages have no label ({cause})" for cause, of in entries.lost.items()]
     if not entries:

@@ -10,7 +10,7 @@ import keqa
 from dspy_uses.checks import Module, expect, right, train
 from dspy_uses.scripted import QUESTION, language_model, program, search
 from keqa.data.question import question_digest
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 
 
 def optimizer(make: Callable[[dspy.LM], dspy.Module]) -> Callable[[], None]:
@@ -88,7 +88,7 @@ def knn(lm: dspy.LM) -> dspy.Module:
 def no_question_is_shown_its_own_labels() -> None:
     """No optimizer shows a question its own labels."""
     lm, (example,) = language_model(), train(1)
-    label = Entry("q", "In which country is Bergen?", "own label", True, question_digest(example.question))
+    label = UtilityEntry("q", "In which country is Bergen?", "own label", True, question_digest(example.question))
     asked = program(lm, reference=UtilityReference(least=0).fit([label]))
     dspy.BootstrapFewShot(right, max_labeled_demos=0).compile(asked, trainset=[example])
     expect(any("own label" in prompt for prompt in lm.engine.prompts), False)

@@ -7,7 +7,7 @@ import dspy
 import keqa
 from dspy_uses.checks import Module, expect, right, train
 from dspy_uses.scripted import QUESTION, program, roles, search
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 
 
 def nested_with_its_own_lms() -> None:
@@ -28,7 +28,7 @@ def parent_save_and_load() -> None:
 
 def load_keeps_the_reference() -> None:
     """program.load keeps reference and settings."""
-    saved = program(reference=UtilityReference().fit([Entry("q", "Who?", "It is Ann.", True)]), top_k=3)
+    saved = program(reference=UtilityReference().fit([UtilityEntry("q", "Who?", "It is Ann.", True)]), top_k=3)
     loaded = program()
     with tempfile.TemporaryDirectory() as folder:
         saved.save(f"{folder}/state.json")

@@ -1,9 +1,8 @@
 """Boundary models from a train split: their labels are collected, they are trained, and they are checked."""
 
-from keqa.optimize.boundary.asked import compile_prompted, train_finetuned, train_prompted
 from keqa.optimize.boundary.check import Figures, check_model
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, read_collected, write_collected
-from keqa.optimize.boundary.train import train_light
+from keqa.optimize.boundary.train import compile_prompted, train_finetuned, train_light, train_prompted
 
 __all__ = [
     "Collected",

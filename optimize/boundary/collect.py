@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,7 +39,6 @@ from keqa.programs.shared_draws import DrawStore, SharedDraws
 from keqa.storage.files import atomic_write, private_folder
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
-FORMAT, VERSION = "keqa-boundary-quizzes", 1
 TRIES = 30
 """So many answers KBM draws of a quiz."""
 _LARGEST_FILE = 512 << 20
@@ -86,8 +86,8 @@ class CollectedQuiz(Record):
 
 
 class _Header(Record):
-    format: Literal["keqa-boundary-quizzes"]
-    version: Literal[1]
+    format: Literal["keqa-boundary-quizzes"] = "keqa-boundary-quizzes"
+    version: Literal[1] = 1
     dataset: str = ""
     split: str = ""
     lm: str = ""
@@ -139,30 +139,29 @@ def collect(
     examination = Examination(tries, None, like.temperature, like.top_p, like.seed, like.bound)
     examination.quiz, examination.shared = like.quiz, NoCopy(SharedDraws(probabilities=IF_ANY, store=store))
 
-    def drawn(one: GoldQuiz) -> tuple[GoldQuiz, Draws]:
-        session = Session(like.bound, blocking=True)
+    def drawn(place: int) -> tuple[int, Draws]:
+        one, session = asked[place], Session(like.bound, blocking=True)
         made = partial(examination.every_draw, one.quiz, one.answer_type, one.choices)
-        return one, run_blocking(lambda: session.run(made()))
+        return place, run_blocking(lambda: session.run(made()))
 
-    quizzes: dict[str, CollectedQuiz] = {}
+    quizzes: dict[int, CollectedQuiz] = {}
     watch = FailureMonitor("collecting", len(asked))
-    for done, (one, found) in enumerate(in_parallel(drawn, watch.until(asked), in_flight), start=1):
+    for done, (place, found) in enumerate(in_parallel(drawn, watch.until(range(len(asked))), in_flight), start=1):
         cause = next((draw.error for draw in found.made if draw.error is not None), None)
         watch.count(cause, cause if cause is not None and is_transient(cause) else None)
         if cause is None:
-            quizzes[_key(one)] = _collected(one, found, correct)
+            quizzes[place] = _collected(asked[place], found, correct)
         progress(done, len(asked))
     watch.refuse()
-    kept = [quizzes[_key(one)] for one in asked if _key(one) in quizzes]
+    kept = [quizzes[place] for place in sorted(quizzes)]
     lm = str(lm_spec(examination.quiz.lm or dspy.settings.lm).get("model") or "")
     return Collected(kept, dataset, split, lm, tries, len(asked) - len(kept))
 
 
 def write_collected(collected: Collected, path: Path) -> None:
     """Write what was collected to a file that only its owner may read: a header, then a line a quiz."""
-    facts = {"dataset": collected.dataset, "split": collected.split, "lm": collected.lm, "tries": collected.tries}
-    header = _Header(format="keqa-boundary-quizzes", version=1, **facts)  # type: ignore[arg-type]
-    lines = [header.model_dump_json(), *(quiz.model_dump_json() for quiz in collected.quizzes)]
+    header = _Header(dataset=collected.dataset, split=collected.split, lm=collected.lm, tries=collected.tries)
+    lines = [one.model_dump_json() for one in (header, *collected.quizzes)]
     write_private(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
 
 
@@ -183,14 +182,12 @@ def read_collected(path: str | Path) -> Collected:
         raise InputError(f"{path} has more than {_LARGEST_FILE:,} bytes, the most that is read")
     lines = parse_jsonl(content, path, error=InputError)
     number, first = next(lines, (1, None))
-    if not isinstance(first, dict) or first.get("format") != FORMAT or first.get("version") != VERSION:
+    if not isinstance(first, dict) or (first.get("format"), first.get("version")) != ("keqa-boundary-quizzes", 1):
         raise InputError(f"{path} is no file of collected quizzes of this version; keqa boundary collect writes one")
     header = _read(_Header, first, path, number)
-    quizzes: list[CollectedQuiz] = []
-    for number, value in lines:
-        if len(quizzes) == _MOST_QUIZZES:
-            raise InputError(f"{path} has more than {_MOST_QUIZZES:,} quizzes, the most that are read")
-        quizzes.append(_read(CollectedQuiz, value, path, number))
+    quizzes = [_read(CollectedQuiz, value, path, number) for number, value in islice(lines, _MOST_QUIZZES)]
+    if next(lines, None) is not None:
+        raise InputError(f"{path} has more than {_MOST_QUIZZES:,} quizzes, the most that are read")
     return Collected(quizzes, header.dataset, header.split, header.lm, header.tries)
 
 
@@ -206,10 +203,6 @@ def _quizzes(example: Example) -> list[GoldQuiz]:
     return parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]
 
 
-def _key(asked: GoldQuiz) -> str:
-    return repr((asked.quiz, asked.choices))
-
-
 def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> CollectedQuiz:
     draws = []
     for draw in found.made:
@@ -217,14 +210,8 @@ def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> Collected
         right = text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
         whole, first = _share(draw.probability), _share(draw.first_token)
         draws.append(CollectedDraw(text=text, right=right, probability=whole, first_token=first))
-    return CollectedQuiz(
-        root=root_digest(asked.root),
-        quiz=asked.quiz,
-        answer_type=asked.answer_type,
-        choices=list(asked.choices),
-        golds=list(asked.golds),
-        draws=draws,
-    )
+    kind: dict[str, Any] = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
+    return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, golds=list(asked.golds), draws=draws, **kind)
 
 
 def _share(probability: float | None) -> float | None:

@@ -1,30 +1,39 @@
-"""Training light boundary models: logistic regressions with Platt's calibration, in seconds.
+"""Training boundary models: light ones in seconds, KBM's by fine-tuning (section 2.3), and prompted ones.
 
-How much the weights are kept small is chosen by folds that no question is divided by; the calibration is fitted to
-what the regressions of the other folds say, and so are the figures on held-out questions.
+A light one is a logistic regression with Platt's calibration. How much its weights are kept small is chosen by folds
+that no question is divided by; the calibration is fitted to what the regressions of the other folds say, and so are the
+figures on held-out questions. Of those that ask a language model, the figures are on a fifth of the questions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import dspy
 
 from keqa.data.example import Example
 from keqa.data.quiz_references import plain
-from keqa.errors import InputError
+from keqa.errors import ConfigurationError, InputError
+from keqa.lms.local.training import Conversation, Progress, SoftChoice, TrainingOptions, fine_tune
+from keqa.lms.local.weights import fingerprint
 from keqa.optimize.alignment import GoldQuiz
-from keqa.optimize.boundary.check import Figures, Reading, figures_of, readings
-from keqa.optimize.boundary.collect import Collected, CollectedQuiz, Progress, collect, quizzes_of
+from keqa.optimize.boundary.check import Figures, Reading, check_model, figures_of, readings
+from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, quizzes_of
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
-from keqa.programs.boundary.light import Aspect, Regression, Variant, masked, signal_values
+from keqa.programs.boundary.asked import KnownQuiz, balanced
+from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.boundary.model import Reads
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
 from keqa.programs.shared_draws import DrawStore
+from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,13 +43,24 @@ if TYPE_CHECKING:
 
 EMBEDDER = "hashing-256"
 """The embedder that ships, with vectors as short as a few hundred quizzes can bear."""
-
 FEWEST_QUIZZES = 20
 """So many quizzes are trained on at least."""
 FEWEST_QUESTIONS = FOLDS
 """So many questions they are of at least: one for each fold."""
+TAU = 0.9
+"""The share from which KBM takes a quiz for mastered, and for certain."""
+KBM_TRAINING: Mapping[str, Any] = {
+    "method": "full",
+    "epochs": 3,
+    "batch": 4,
+    "rate": 1e-5,
+    "warmup": 0.02,
+    "longest": 1580,
+}
+"""KBM's way to train; LoRA is an extension."""
 _PENALTIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _SIGNALS_PENALTY = 0.1
+_HELD_OUT = 5
 _LONGEST = 200
 
 M = TypeVar("M", LightModel, FinetunedModel, PromptedModel)
@@ -53,46 +73,21 @@ class Trained(Generic[M]):
     model: M
     held_out: Figures
 
-    @classmethod
-    def of(cls, model: M, held_out: Figures) -> Trained[M]:
-        """Write the figures into the model."""
-        about = {**model.about, "held_out": held_out.as_json()}
-        return cls(model.model_copy(update={"about": about}), held_out)
+
+def _trained(model: M, held_out: Figures) -> Trained[M]:
+    """A model with its figures written into it."""
+    about = {**model.about, "held_out": held_out.as_json()}
+    return Trained(model.model_copy(update={"about": about}), held_out)
 
 
-def train_light(
-    collected: Sequence[Collected], *, reads: Literal["quiz", "draft", "draws"] = "draft", embedder: str = EMBEDDER
-) -> Trained[LightModel]:
-    """Train a light boundary model."""
-    quizzes = checked_quizzes(collected)
-    seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
-    data = _Data.of(quizzes, seen, embedder)
-    likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
-    variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]
-    heads: dict[Aspect, dict[Variant, Regression]] = {"mastery": {}, "certainty": {}}
-    scores: dict[Aspect, Array] = {}
-    for aspect in heads:
-        for variant in variants:
-            heads[aspect][variant], scores[aspect] = _fit(data, seen, aspect, variant, reads)
-    said = {aspect: _first(seen, scores[aspect]) for aspect in heads}
-    held_out = figures_of(quizzes, [readings(quiz, reads)[0] for quiz in quizzes], said["mastery"], said["certainty"])
-    model = LightModel(
-        reads=reads,
-        embedder=embedder,
-        heads=heads,
-        roots=roots_of(quizzes),
-        about=about_training(collected, quizzes),
-    )
-    return Trained.of(model, held_out)
-
-
-def about_training(collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz]) -> dict[str, Any]:
+def _about(collected: Sequence[Collected], quizzes: Sequence[CollectedQuiz], **more: Any) -> dict[str, Any]:
     """What a boundary model says about how it came to be."""
     return {
         "keqa": version("keqa"),
         "lm": collected[0].lm[:_LONGEST],
         "datasets": sorted({f"{one.dataset} {one.split}".strip()[:_LONGEST] for one in collected}),
         "quizzes": len(quizzes),
+        **more,
     }
 
 
@@ -112,8 +107,7 @@ def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
     models = sorted({one.lm for one in collected})
     if len(models) > 1:
         raise InputError(f"a boundary model is of one language model; these are of {', '.join(models)}")
-    found = {(quiz.quiz, tuple(quiz.choices)): quiz for one in collected for quiz in one.quizzes}
-    quizzes = list(found.values())
+    quizzes = [*{(quiz.quiz, tuple(quiz.choices)): quiz for one in collected for quiz in one.quizzes}.values()]
     questions = len(roots_of(quizzes))
     if len(quizzes) < FEWEST_QUIZZES or questions < FEWEST_QUESTIONS:
         raise InputError(
@@ -128,57 +122,64 @@ def checked_quizzes(collected: Sequence[Collected]) -> list[CollectedQuiz]:
     return quizzes
 
 
-@dataclass(frozen=True)
-class _Data:
-    """The readings as arrays: what they are of, where they are held out, and how much each counts."""
+def train_light(
+    collected: Sequence[Collected], *, reads: Literal["quiz", "draft", "draws"] = "draft", embedder: str = EMBEDDER
+) -> Trained[LightModel]:
+    """Train a light boundary model."""
+    quizzes = checked_quizzes(collected)
+    seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
+    fit = _Fit(quizzes, seen, reads, embedder)
+    likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
+    variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]
+    heads: dict[Aspect, dict[Variant, Regression]] = {"mastery": {}, "certainty": {}}
+    said: dict[Aspect, list[float]] = {}
+    for aspect in heads:
+        for variant in variants:
+            heads[aspect][variant], said[aspect] = fit(aspect, variant)
+    held_out = figures_of(quizzes, [readings(quiz, reads)[0] for quiz in quizzes], said["mastery"], said["certainty"])
+    about = _about(collected, quizzes)
+    model = LightModel(reads=reads, embedder=embedder, heads=heads, roots=roots_of(quizzes), about=about)
+    return _trained(model, held_out)
 
-    words: Array
-    place: NDArray[np.int64]
-    fold: NDArray[np.int64]
-    weight: Array
 
-    @classmethod
-    def of(cls, quizzes: Sequence[CollectedQuiz], seen: Sequence[tuple[int, Reading]], embedder: str) -> _Data:
+class _Fit:
+    """Fits regressions to readings: what they are of, where they are held out, and how much each counts."""
+
+    def __init__(
+        self, quizzes: Sequence[CollectedQuiz], seen: Sequence[tuple[int, Reading]], reads: Reads, embedder: str
+    ) -> None:
         import numpy as np
 
+        self.seen, self.reads = seen, reads
         words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
         place = np.array([place for place, _ in seen])
         # The digests of questions are in no order that has to do with them.
         order = {root: number % FOLDS for number, root in enumerate(roots_of(quizzes))}
-        fold = np.array([order[quizzes[one].root] for one in place])
-        return cls(words, place, fold, 1 / np.bincount(place)[place])
+        self.words, self.weight = words[place], 1 / np.bincount(place)[place]
+        self.fold = np.array([order[quizzes[one].root] for one in place])
 
+    def __call__(self, aspect: Aspect, variant: Variant) -> tuple[Regression, list[float]]:
+        """The regression, and what regressions of the other folds say of the first reading of each quiz."""
+        import numpy as np
 
-def _fit(
-    data: _Data, seen: Sequence[tuple[int, Reading]], aspect: Aspect, variant: Variant, reads: Reads
-) -> tuple[Regression, Array]:
-    """The regression for an aspect, and what regressions like it say of the questions that they were held out from."""
-    import numpy as np
-
-    values = [signal_values(reads, reading.signals, variant == "probabilities") for _, reading in seen]
-    names = list(values[0])
-    raw = np.array([[value[name] for name in names] for value in values]).reshape(len(seen), len(names))
-    mean = np.average(raw, axis=0, weights=data.weight)
-    scale = np.maximum(np.sqrt(np.average((raw - mean) ** 2, axis=0, weights=data.weight)), 1e-3)
-    target = np.array([getattr(reading, aspect) for _, reading in seen])
-    words, weight, fold = data.words[data.place], data.weight, data.fold
-    found, scores = cross_validated(
-        (raw - mean) / scale, words, target, weight, fold, tried=_PENALTIES, signals_penalty=_SIGNALS_PENALTY
-    )
-    calibrated = np.zeros(len(seen))
-    for one in range(FOLDS):
-        slope, offset = platt(scores, target, weight, fold != one)
-        calibrated[fold == one] = slope * scores[fold == one] + offset
-    slope, offset = platt(scores, target, weight, np.full(len(seen), True))
-    return regression_of(found, names, mean, scale, slope, offset), sigmoid(calibrated)
-
-
-def _first(seen: Sequence[tuple[int, Reading]], scores: Array) -> list[float]:
-    """The score of the first reading of each quiz."""
-    found: dict[int, float] = {}
-    for (place, _), score in zip(seen, scores, strict=True):
-        found.setdefault(place, float(score))
-    return list(found.values())
+        seen, weight, fold = self.seen, self.weight, self.fold
+        values = [signal_values(self.reads, reading.signals, variant == "probabilities") for _, reading in seen]
+        names = list(values[0])
+        raw = np.array([[value[name] for name in names] for value in values]).reshape(len(seen), len(names))
+        mean = np.average(raw, axis=0, weights=weight)
+        scale = np.maximum(np.sqrt(np.average((raw - mean) ** 2, axis=0, weights=weight)), 1e-3)
+        target = np.array([getattr(reading, aspect) for _, reading in seen])
+        how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY}
+        found, scores = cross_validated((raw - mean) / scale, self.words, target, weight, fold, **how)
+        calibrated = np.zeros(len(seen))
+        for one in range(FOLDS):
+            slope, offset = platt(scores, target, weight, fold != one)
+            calibrated[fold == one] = slope * scores[fold == one] + offset
+        slope, offset = platt(scores, target, weight, np.full(len(seen), True))
+        first: dict[int, float] = {}
+        for (place, _), score in zip(seen, sigmoid(calibrated), strict=True):
+            first.setdefault(place, float(score))
+        return regression_of(found, names, mean, scale, slope, offset), list(first.values())
 
 
 def may_learn(program: Any) -> bool:
@@ -194,7 +195,7 @@ def learn(
     tries: int,
     store: DrawStore,
     in_flight: int,
-    progress: Progress,
+    progress: Callable[[int, int], None],
 ) -> Trained[LightModel]:
     """Collect draws to the quizzes of training questions, and train a light model on them.
 
@@ -202,11 +203,8 @@ def learn(
     """
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
-    left_out = {_asked(one) for one in quizzes_of(val)}
-    left_out |= {
-        (plain(str(demo.get("quiz", ""))), tuple(map(str, demo.get("choices") or ())))
-        for demo in program.examination.quiz.demos
-    }
+    shown = [(str(demo.get("quiz", "")), demo.get("choices") or ()) for demo in program.examination.quiz.demos]
+    left_out = {(plain(quiz), tuple(map(str, choices))) for quiz, choices in shown} | set(map(_asked, quizzes_of(val)))
 
     def wanted(one: GoldQuiz) -> bool:
         return _asked(one) not in left_out
@@ -214,12 +212,151 @@ def learn(
     usable = [one for one in quizzes_of(train) if wanted(one)]
     if len(usable) < FEWEST_QUIZZES or len({one.root for one in usable}) < FEWEST_QUESTIONS:
         raise InputError(f"{len(usable)} quizzes are too few to train a boundary model on")
-    collected = collect(
-        program, train, tries=tries, store=store, in_flight=in_flight, split="train", wanted=wanted, progress=progress
-    )
+    how: dict[str, Any] = {"tries": tries, "store": store, "in_flight": in_flight, "progress": progress}
+    collected = collect(program, train, split="train", wanted=wanted, **how)
     likely = all(quiz.signals().has_probabilities for quiz in collected.quizzes)
     return train_light([collected], reads="draft" if likely else "draws")
 
 
 def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
     return plain(asked.quiz), asked.choices
+
+
+# Models that ask a language model.
+
+
+def labels(quiz: CollectedQuiz, threshold: float = TAU) -> tuple[bool, bool]:
+    """Mastery and certainty of a quiz, by KBM's threshold."""
+    return float(quiz.accuracy) >= threshold, certainty(quiz.signals()) >= threshold
+
+
+def _divided(quizzes: Sequence[CollectedQuiz]) -> tuple[list[CollectedQuiz], list[CollectedQuiz]]:
+    """The quizzes to learn from, and those of the questions held out."""
+    held = {root for place, root in enumerate(roots_of(quizzes)) if place % _HELD_OUT == 0}
+    return [one for one in quizzes if one.root not in held], [one for one in quizzes if one.root in held]
+
+
+def train_finetuned(
+    collected: Sequence[Collected],
+    lm: str,
+    folder: str | Path,
+    *,
+    language: Language = "en",
+    threshold: float = TAU,
+    soft_labels: bool = False,
+    training: Mapping[str, Any] | None = None,
+    progress: Progress = lambda step, steps, loss: None,
+) -> Trained[FinetunedModel]:
+    """Fine-tune a language model to say of a quiz whether it is mastered and certain, as KBM does."""
+    if not 0 < threshold <= 1:
+        raise ConfigurationError(f"the threshold must be above 0 and at most 1, not {threshold!r}")
+    learned, rest = _divided(checked_quizzes(collected))
+    own = dict(training or {})
+    # KBM's rate is that for all weights.
+    defaults = {name: one for name, one in KBM_TRAINING.items() if name != "rate" or own.get("method") != "lora"}
+    options = TrainingOptions.of({**defaults, **own})
+    shown = [_conversation(quiz, language, threshold, soft_labels) for quiz in learned]
+    done = fine_tune(lm, shown, folder, options, progress=progress)
+    how = {"threshold": threshold, "soft_labels": soft_labels, "training": options.spec(), "minutes": done.minutes}
+    place = str(done.folder)
+    model = FinetunedModel(
+        language=language,
+        weights=fingerprint(place),
+        roots=roots_of(learned),
+        about=_about(collected, learned, base=lm[:_LONGEST], **how),
+        lm=place,
+    )
+    return _trained(model, _checked(model, rest, collected))
+
+
+def _conversation(quiz: CollectedQuiz, language: Language, threshold: float, soft: bool) -> Conversation:
+    reply = assessment_reply(*labels(quiz, threshold))
+    prompt = assessment_prompt(quiz.quiz, quiz.choices, None, language)
+    shares = {"mastery": float(quiz.accuracy), "certainty": certainty(quiz.signals())}
+    places = [
+        SoftChoice(reply.index(f'"{name}": "') + len(name) + 5, {"True": share, "False": 1 - share})
+        for name, share in shares.items()
+    ]
+    return Conversation([{"role": "user", "content": prompt}], reply, places if soft else ())
+
+
+def train_prompted(
+    collected: Sequence[Collected],
+    lm: Any,
+    *,
+    show: Literal["balanced", "nearest"] = "balanced",
+    k: int = 8,
+    embedder: str = EMBEDDER,
+    threshold: float = TAU,
+    seed: int = 0,
+    reflection_lm: Any = None,
+    budget: int = 200,
+) -> Trained[PromptedModel]:
+    """Choose examples for a prompted boundary model; a reflecting LM, where given, writes its instruction by GEPA."""
+    learned, rest = _divided(checked_quizzes(collected))
+    examples = [_known(quiz, threshold) for quiz in learned]
+    random.Random(seed).shuffle(examples)
+    model = PromptedModel(
+        show=show,
+        k=k,
+        embedder=embedder,
+        examples=balanced(examples, k) if show == "balanced" else examples,
+        roots=roots_of(learned),
+        about=_about(collected, learned, threshold=threshold),
+    )
+    with dspy.context(lm=lm):
+        if reflection_lm is not None:
+            model = compile_prompted(model, examples, reflection_lm, budget=budget, seed=seed)
+        return _trained(model, _checked(model, rest, collected))
+
+
+def _known(quiz: CollectedQuiz, threshold: float) -> KnownQuiz:
+    mastery, certain = labels(quiz, threshold)
+    kind: Any = {"answer_type": quiz.answer_type, "choices": list(quiz.choices)}
+    return KnownQuiz(quiz=quiz.quiz, mastery=mastery, certainty=certain, root=quiz.root, **kind)
+
+
+def _checked(model: Any, rest: Sequence[CollectedQuiz], collected: Sequence[Collected]) -> Figures:
+    return check_model(model, [Collected(list(rest), lm=collected[0].lm)])
+
+
+class JudgeModule(dspy.Module):
+    """A prompted boundary model as a module for DSPy's optimizers."""
+
+    def __init__(self, model: PromptedModel) -> None:
+        super().__init__()
+        self.model = model
+        self.judge = model.predictor()
+
+    def forward(self, quiz: str, answer_type: str = "short", choices: Sequence[str] = ()) -> dspy.Prediction:
+        """Judge a quiz by memory."""
+        demos = [one.shown() for one in self.model.shown_to(quiz)]
+        asked = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices), "reference": []}
+        return self.judge(demos=demos, **asked)
+
+    def compiled(self) -> PromptedModel:
+        """The model with the instruction that the predictor has by now."""
+        return self.model.model_copy(update={"instruction": self.judge.signature.instructions})
+
+
+def compile_prompted(
+    model: PromptedModel, examples: Sequence[KnownQuiz], reflection_lm: Any, *, budget: int = 200, seed: int = 0
+) -> PromptedModel:
+    """Let GEPA write the instruction of a prompted boundary model; ``dspy.settings.lm`` is asked."""
+    from keqa.optimize.dspy_optimizers import quiet
+
+    shown = [dspy.Example(**one.model_dump(exclude={"root"})) for one in examples]
+    wanted = [one.with_inputs("quiz", "answer_type", "choices") for one in shown]
+    half = len(wanted) // 2
+    with quiet():
+        optimizer = dspy.GEPA(_verdict, reflection_lm=reflection_lm, max_metric_calls=budget, num_threads=4, seed=seed)
+        best: JudgeModule = optimizer.compile(JudgeModule(model), trainset=wanted[:half], valset=wanted[half:])
+    return best.compiled()
+
+
+def _verdict(gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None) -> Any:
+    """How many of both verdicts are right, with what was wrong as feedback."""
+    right = {name: bool(getattr(pred, name, None)) == bool(gold[name]) for name in ("mastery", "certainty")}
+    wrong = [f"{name} is {gold[name]}" for name, good in right.items() if not good]
+    feedback = "Both are right." if not wrong else f"For this quiz {' and '.join(wrong)}."
+    return dspy.Prediction(score=sum(right.values()) / 2, feedback=feedback)

@@ -141,6 +141,8 @@ async def ask(
             check = partial(_all, checks) if checks else None
             prediction = await caller(predictor, attempt=tried.draws, usable=check, **known, **arguments)
         except CallError as error:
+            if copies is not None:
+                copies.hear(error)
             changed = shorter(error) if error.overflow else None
             arguments |= changed or {}
             if changed is not None or tried.alike(error):

@@ -167,6 +167,10 @@ class Copies:
         self._left_out = self._found and attempt > 0
         return list if self._left_out else None
 
+    def hear(self, error: CallError) -> None:
+        """Know of a reply that was refused for this when it came, and is told of again."""
+        self._found |= error.cause == COPIED
+
     def check(self, prediction: dspy.Prediction) -> None:
         """Raise a `CallError` where the field holds what was copied; of a list, such as quizzes, names alone count."""
         value = prediction[self._field]

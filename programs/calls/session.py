@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -29,9 +29,6 @@ from keqa.programs.arguments import Workers, checked
 from keqa.programs.calls.errors import CallError
 from keqa.programs.records import CallCost, Cost, Degradation
 from keqa.signatures.markers import is_completed
-
-if TYPE_CHECKING:
-    from keqa.programs.calls.progress import Progress
 
 T = TypeVar("T")
 
@@ -339,7 +336,7 @@ class Context:
     """What calls in this context belong to."""
 
     session: Session | None = None
-    hears: tuple[Callable[[Progress], None], ...] = ()
+    hears: tuple[Callable[[Any], None], ...] = ()
     """Who hears of the questions that are asked."""
     asked: str = ""
     """The words of the question, for a utility reference."""
@@ -393,7 +390,7 @@ def note(stage: str, cause: str, message: str, action: str, quiz: int | None = N
     )
 
 
-def report(event: Progress) -> None:
+def report(event: Any) -> None:
     """Let whoever listens hear what happened."""
     if current().provisional and hasattr(event, "provisional"):
         event = replace(event, **{"provisional": True})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Threshold, Word, checked
-from keqa.programs.draws import Draws, leader_is_fixed, smallest_wave
+from keqa.programs.draws import Draws, leader, leader_is_fixed
 from keqa.programs.gates.question import GateQuestion
 from keqa.programs.records import Degradation
 from keqa.retrievers.text import shown
@@ -78,14 +78,7 @@ class NamedGate:
 
     @classmethod
     def check_saved(cls, values: Mapping[str, Any]) -> None:
-        """Refuse arguments from a saved program, which may be a stranger's, that only a user may give.
-
-        Args:
-            values: The arguments by name.
-
-        Raises:
-            ConfigurationError: There is such a one.
-        """
+        """Refuse arguments, by name, of a saved program, which may be a stranger's, that only a user may give."""
 
 
 class LeaderGate(NamedGate):
@@ -152,6 +145,17 @@ class VoteGate(NamedGate):
         if verdict is not None:
             return Verdict(verdict)
         return smallest_wave(draws, lambda sizes, left: known(sizes, left) is not None)
+
+
+def smallest_wave(draws: Draws, settled: Callable[[Sequence[int], int], bool] = leader_is_fixed) -> int:
+    """The smallest number of draws that could settle something: if they all joined the largest cluster."""
+    sizes, left = draws.sizes or [0], draws.left
+    first = leader(sizes) or 0
+    for more in range(1, left):
+        sizes[first] += 1
+        if settled(sizes, left - more):
+            return more
+    return left
 
 
 def as_fraction(value: Fraction | float | int | str) -> Fraction:

@@ -29,7 +29,7 @@ Scored = tuple[float, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UtilityEntry:
     """A passage, as the judge reads it, whose utility to a quiz is known.
 
     Attributes:
@@ -47,21 +47,21 @@ class Entry:
     date: str = ""
 
 
-def entry_values(entry: Entry) -> dict[str, Any]:
+def entry_values(entry: UtilityEntry) -> dict[str, Any]:
     """An entry as JSON values, for `entry_from`."""
     return {name: value for name, value in asdict(entry).items() if value != "" or name not in _OPTIONAL}
 
 
-def entry_from(value: Any, where: str) -> Entry:
+def entry_from(value: Any, where: str) -> UtilityEntry:
     """An entry from its JSON value, which may come from a stranger; messages say where it is.
 
     Raises:
         ConfigurationError: It is none.
     """
-    names = Entry.__match_args__
+    names = UtilityEntry.__match_args__
     if not isinstance(value, dict) or set(value) | _OPTIONAL != set(names):
         raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(names)} only")
-    return Entry(**check(Entry, value, where))
+    return UtilityEntry(**check(UtilityEntry, value, where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ReferenceIndex:
     """
 
     def __init__(
-        self, entries: Sequence[Entry], embedder: Embedder, vectors: Vectors | None = None, form: Form = "apart"
+        self, entries: Sequence[UtilityEntry], embedder: Embedder, vectors: Vectors | None = None, form: Form = "apart"
     ) -> None:
         """Embed and index; `vectors` are what the method of that name gave for the same entries, embedder and form.
 

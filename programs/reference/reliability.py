@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 
 # As corpora of several publications write it at the end of a passage.
 _NAMED = re.compile(r"\bSource:\s*([^\n.;|]{1,80}?)\s*\.?\s*\Z", re.IGNORECASE)
@@ -54,7 +54,7 @@ class Reliability:
     so that no cut is chosen for what it shows.
     """
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[UtilityEntry]) -> None:
         entries = list(entries)
         dates = sorted(date for entry in entries if (date := _day(entry.date)))
         # Where all have one date there is no older half.
@@ -88,7 +88,7 @@ class Reliability:
 class _Counts:
     """How many labels of each name there are, and how many of them say that the passage helped."""
 
-    def __init__(self, named: Iterable[tuple[Entry, str | None]], kind: type[SourceRecord]) -> None:
+    def __init__(self, named: Iterable[tuple[UtilityEntry, str | None]], kind: type[SourceRecord]) -> None:
         self._kind = kind
         self._counts: dict[str, tuple[int, int]] = {}
         self._of_roots: dict[str, dict[str, tuple[int, int]]] = {}

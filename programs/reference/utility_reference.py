@@ -24,9 +24,9 @@ from keqa.programs.reference.embedding import (
     portable,
 )
 from keqa.programs.reference.index import (
-    Entry,
     Form,
     ReferenceIndex,
+    UtilityEntry,
     embedded_pairs,
     entry_from,
     entry_values,
@@ -34,7 +34,7 @@ from keqa.programs.reference.index import (
 )
 from keqa.programs.reference.reliability import Reliability, SourceRecord
 
-__all__ = ["Entry", "UtilityReference", "Variant"]
+__all__ = ["UtilityEntry", "UtilityReference", "Variant"]
 
 _OPTIONAL = ("question", "date")
 
@@ -84,7 +84,7 @@ class UtilityReference(Parameter):
         return self._embedder.embedder
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[UtilityEntry, ...]:
         """What it was fitted to."""
         return self._index.entries
 
@@ -92,14 +92,16 @@ class UtilityReference(Parameter):
         """Take entries in the place of all that were there.
 
         Args:
-            entries: From training questions only; each has what an `Entry` has.
+            entries: From training questions only; each has what an `UtilityEntry` has.
             vectors: What `vectors` gave for the same entries and embedder, so that they need not be embedded again.
 
         Raises:
             ConfigurationError: The vectors belong to other entries or another embedder.
         """
         taken = tuple(
-            Entry(one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, name, "") for name in _OPTIONAL))
+            UtilityEntry(
+                one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, name, "") for name in _OPTIONAL)
+            )
             for one in entries
         )
         key = (self._embedder.name, self.form)

@@ -24,7 +24,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,7 +35,7 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.learned import LearnedQuestions, learned_from_json
 from keqa.programs.predictor import Prompts, checked_states, detached, drift, prompt_of, prompts_of
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
-from keqa.programs.reference.index import Entry, entry_from, entry_values
+from keqa.programs.reference.index import UtilityEntry, entry_from, entry_values
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import arguments_of, class_of_saved, name_of
 from keqa.programs.saving.values import must_be_named, read_values, settings_of
@@ -46,6 +46,7 @@ from keqa.storage.redaction import without_secrets
 from keqa.storage.untrusted import MissingFileError, parse_json, parse_jsonl, parse_npy, read_file, read_json
 
 if TYPE_CHECKING:
+    from keqa.programs.keqa import KEQA
     from keqa.programs.program import Program
     from keqa.programs.stages.stage import RoleLMs
     from keqa.retrievers import Retriever
@@ -186,6 +187,30 @@ def check_apart(folder: str | Path, work: str | Path) -> None:
             f"{work}, where finished work is kept, is or lies in {folder}, which shall hold the program and nothing "
             "else: name another folder for one of them"
         )
+
+
+@overload
+def load(
+    folder: str | Path,
+    retriever: Retriever | None,
+    lms: RoleLMs | None = None,
+    *,
+    method: Literal["keqa"],
+    embedder: Embedder | str | None = None,
+    **settings: Any,
+) -> KEQA: ...
+
+
+@overload
+def load(
+    folder: str | Path,
+    retriever: Retriever | None,
+    lms: RoleLMs | None = None,
+    *,
+    method: str | None = None,
+    embedder: Embedder | str | None = None,
+    **settings: Any,
+) -> Program: ...
 
 
 def load(
@@ -343,7 +368,7 @@ def _reference_in(folder: Path, state: _ProgramFile, embedder: Embedder | str | 
         return None
     if _ENTRIES not in state.files:
         raise ConfigurationError(f"{folder / _PROGRAM} is damaged: it has a reference and does not name {_ENTRIES}")
-    path, entries = folder / _ENTRIES, list[Entry]()
+    path, entries = folder / _ENTRIES, list[UtilityEntry]()
     for number, value in parse_jsonl(_checked(folder, _ENTRIES, state.files), path, max_depth=1):
         if len(entries) == _MOST_ENTRIES:
             raise ConfigurationError(f"{path} has more than {_MOST_ENTRIES:,} entries, the most that are read")

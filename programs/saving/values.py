@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import check, fraction_text
@@ -15,14 +15,16 @@ from keqa.programs.reference.embedding import is_built_in, portable
 from keqa.programs.settings import Settings
 from keqa.programs.stages.selection import lexical_similarity
 
-if TYPE_CHECKING:
-    from keqa.programs.program import Program
-
 OWN = "own"
 """Stands for a part that is code of the user's: it cannot be written down and has to be given again."""
 
 
-def settings_of(program: Program) -> dict[str, Any]:
+class _WithSettings(Protocol):
+    @property
+    def settings(self) -> Settings: ...
+
+
+def settings_of(program: _WithSettings) -> dict[str, Any]:
     """The settings as JSON values; thresholds are exact, such as ``"4/5"``, and no place on this machine is in them."""
     found = {name: _written(name, value) for name, value in program.settings}
     # Any other gate than KEQA's vote has a threshold of its own.

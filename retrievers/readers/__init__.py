@@ -16,7 +16,7 @@ from keqa.retrievers.readers.common import (
     DOCUMENTS,
     MAX_DOCUMENT,
     RECORD_WORDS,
-    noticing_opened,
+    noting_opened,
     plain_suffix,
     read_whole,
     reason_of,
@@ -305,12 +305,13 @@ class ReadingProgress:
         self._report, self._since = report, 0
         self._in_all = 0 if report is None else sum(map(_size, files))
         self._before = self._size = 0
-        self._stream: BinaryIO | None = None
+        self._opened: list[BinaryIO] = []
 
     def enter(self, path: Path) -> None:
         """The files before are done, and this one is next."""
         if self._report is not None:
-            self._before, self._size, self._stream = self._before + self._size, _size(path), None
+            self._before, self._size = self._before + self._size, _size(path)
+            self._opened.clear()
             self._now(self._report)
 
     def through(self, passages: Iterator[Passage]) -> Iterator[Passage]:
@@ -319,7 +320,7 @@ class ReadingProgress:
             yield from passages
             return
         while True:
-            with noticing_opened(self._opened):
+            with noting_opened(self._opened):
                 passage = next(passages, None)
             if passage is None:
                 return
@@ -333,13 +334,10 @@ class ReadingProgress:
         if self._report is not None:
             self._report(self._in_all, self._in_all)
 
-    def _opened(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
     def _now(self, report: Progress) -> None:
         self._since = here = 0
-        if self._stream is not None:
-            here = self._size if self._stream.closed else self._stream.tell()
+        if self._opened:
+            here = self._size if self._opened[0].closed else self._opened[0].tell()
         # A file that grew while it was read counts as it was.
         report(min(self._before + min(here, self._size), self._in_all), self._in_all)
 

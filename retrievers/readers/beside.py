@@ -21,13 +21,10 @@ from typing import IO, Any, Final
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers.base import Notice, Passage, unpacked
-from keqa.retrievers.readers.common import UnreadError
+from keqa.retrievers.readers.common import MOST_TEXT, UnreadError, allow, limits
 
 MEMORY: Final = 4 << 30
 """The most bytes of address space that reading may take."""
-
-MOST_TEXT: Final = 256 << 20
-"""The most characters of the passages of a document."""
 
 SECONDS: Final = 60.0
 """The time of a processor that a document may take, and `SECONDS_PER_MB` more for each MB of it, unpacked."""
@@ -136,19 +133,6 @@ def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes = b"") -> N
     stream.flush()
 
 
-_limits: list[float] = []
-"""In the process beside: `SECONDS` and `SECONDS_PER_MB` of the one that asks."""
-
-
-def allow(unpacked: int) -> None:
-    """Say how many bytes the document that is read unpacks to: its time begins anew, and goes by that.
-
-    Nothing is done where this is not the process beside; on Windows there is no such clock, nor a bound on memory.
-    """
-    if _limits and hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, max(_limits[0] + _limits[1] * unpacked / 1e6, 0.001))
-
-
 def main() -> None:
     """Read what comes in until the input ends."""
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
@@ -156,7 +140,7 @@ def main() -> None:
     sys.stdout = sys.stderr
     _bound_memory()
     while (frame := read_frame(incoming)) is not None:
-        _limits[:] = frame[0]["limits"]
+        limits[:] = frame[0]["limits"]
         allow(len(frame[1]))
         write_frame(outgoing, _answer(outgoing, *frame))
 

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import signal
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,9 @@ MAX_LINE: Final = 16 << 20
 
 MAX_DOCUMENT: Final = 256 << 20
 """The most bytes of one document, unpacked."""
+
+MOST_TEXT: Final = 256 << 20
+"""The most characters of the passages of a document."""
 
 SMALL: Final = 32 << 20
 """What unpacks to no more bytes is no bomb."""
@@ -53,7 +57,7 @@ READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 
 _Line = TypeVar("_Line", str, bytes)
 
-_opened: ContextVar[Callable[[BinaryIO], None] | None] = ContextVar("keqa_file_opened", default=None)
+_opened: ContextVar[list[BinaryIO] | None] = ContextVar("keqa_file_opened", default=None)
 
 # A record up to this length is somebody's passage and is kept whole (the longest paragraph of the shared corpora has
 # 1,535 words); beyond it, ten retrieved ones would overflow most models.
@@ -108,6 +112,18 @@ _BEYOND_ASCII: Final = bytes(range(128, 256))
 _EVIDENCE: Final = 8
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
+limits: list[float] = []
+"""In the process that reads: seconds of a processor that a document may take, and as many more for each MB of it."""
+
+
+def allow(unpacked: int) -> None:
+    """Say how many bytes the document that is read unpacks to: its time begins anew, and goes by that.
+
+    Nothing is done where this is not the process beside; on Windows there is no such clock, nor a bound on memory.
+    """
+    if limits and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, max(limits[0] + limits[1] * unpacked / 1e6, 0.001))
+
 
 class UnreadError(InputError):
     """One file cannot be read, which is no reason to stop where it is one of many; its reason is what it counts as."""
@@ -146,9 +162,9 @@ def plain_stem(path: Path) -> str:
 
 
 @contextmanager
-def noticing_opened(notice: Callable[[BinaryIO], None]) -> Iterator[None]:
-    """Within this context each file that is opened is reported, so that somebody sees how far it was read."""
-    token = _opened.set(notice)
+def noting_opened(streams: list[BinaryIO]) -> Iterator[None]:
+    """Within this context the list holds the file that was opened last, so that somebody sees how far it was read."""
+    token = _opened.set(streams)
     try:
         yield
     finally:
@@ -161,8 +177,8 @@ def open_binary(path: Path) -> io.BufferedReader:
         stream = open_regular(path, links=True, error=InputError)
     except MissingFileError as error:
         raise InputError(f"{path} cannot be read: there is no such file") from error
-    if notice := _opened.get():
-        notice(stream)
+    if (streams := _opened.get()) is not None:
+        streams[:] = [stream]
     if path.name.lower().endswith(".gz"):
         return io.BufferedReader(_UnpackedFile(stream, path), _CHUNK)
     return cast(io.BufferedReader, stream)

@@ -13,8 +13,7 @@ from typing import Any, Final
 from xml.parsers import expat
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.beside import MOST_TEXT, allow
-from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, SMALL, RefusedError, UnreadError
+from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, MOST_TEXT, SMALL, RefusedError, UnreadError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date, markdown_sections
 from keqa.retrievers.readers.tables import table_sections
 

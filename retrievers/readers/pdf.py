@@ -11,8 +11,7 @@ from typing import Any
 
 from keqa.errors import MissingExtraError
 from keqa.retrievers.base import LONGEST_HEADING, Notice
-from keqa.retrievers.readers.beside import MOST_TEXT, allow
-from keqa.retrievers.readers.common import LONGEST_TITLE, RefusedError, UnreadError
+from keqa.retrievers.readers.common import LONGEST_TITLE, MOST_TEXT, RefusedError, UnreadError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 

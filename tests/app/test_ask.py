@@ -123,9 +123,9 @@ def compiled(tmp_path):
     import dspy
 
     import keqa
-    from keqa.programs.reference.utility_reference import Entry, UtilityReference
+    from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 
-    entry = Entry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
+    entry = UtilityEntry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
     program = keqa.KEQA(None, tries=4, threshold="1", reference=UtilityReference().fit([entry]))
     program.decomposition.decompose.demos = [dspy.Example(question="Who demonstrates?", quizzes=["A quiz"])]
     keqa.save(program, tmp_path / "compiled")

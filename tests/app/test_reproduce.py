@@ -15,7 +15,7 @@ from keqa.cli.options import LanguageModels, PaperOptions
 from keqa.errors import ConfigurationError
 from keqa.evaluation.run_file import read_run
 from keqa.programs.learned import NOTHING
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.model
@@ -208,7 +208,7 @@ def test_failed_questions_of_the_paper_are_counted_and_asked_again(paper, server
 
 
 def test_what_a_program_learned_from_is_not_in_the_sample(paper, papers, tmp_path):
-    program = keqa.KEQA(None, reference=UtilityReference().fit([Entry("1", "Who?", "Ann.", True)]))
+    program = keqa.KEQA(None, reference=UtilityReference().fit([UtilityEntry("1", "Who?", "Ann.", True)]))
     program.learned = NOTHING.and_from([SimpleNamespace(id="q", question=QUESTIONS[0]["question"], choices=())], [])
     keqa.save(program, tmp_path / "program")
     papers.remove("--no-reference")

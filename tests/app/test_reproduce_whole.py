@@ -11,7 +11,7 @@ from fixtures.reader import Reader
 from servers.openai_server import OpenAIServer
 
 from keqa.data.benchmarks import load
-from keqa.evaluation.reproduction.published import published
+from keqa.evaluation.reports.published import published
 from keqa.programs.registry import METHODS
 from keqa.retrievers import Passage, build_index
 

@@ -18,8 +18,8 @@ from servers.openai_server import markers
 import keqa
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
 from keqa.evaluation.run_file import read_run
-from keqa.page.runs import DECLINED, RIGHT, Runs
 from keqa.programs.records import QuestionRecord
+from keqa.server.runs import DECLINED, RIGHT, Runs
 
 __all__ = ["found", "serve"]
 

@@ -8,7 +8,7 @@ from keqa.evaluation.configuration import demonstrations_of
 from keqa.evaluation.records import RunHeader
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_tables_name_the_kind_of_retriever(kind, described):
 
 @pytest.mark.parametrize(("variant", "judge"), [("similar", 2), ("random", 2), ("none", 1)])
 def test_demonstrations_are_counted_by_predictor(variant, judge):
-    entries = [Entry(str(number), f"quiz {number}", f"passage {number}", True) for number in range(3)]
+    entries = [UtilityEntry(str(number), f"quiz {number}", f"passage {number}", True) for number in range(3)]
     program = KEQA(None, reference=UtilityReference(k=2, variant=variant).fit(entries))
     program.summarizing.summarize.demos = [{"question": "Who?"}] * 3
     program.picking.judge.demos = [{"quiz": "Who?"}]

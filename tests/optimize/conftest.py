@@ -22,6 +22,7 @@ from keqa.data.example import Example
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.retrievers.base import Hit, Passage
+from keqa.storage.journal import Journal
 
 # Those for documents of one's own have the fields of the papers', which are asked here.
 _FIELDS = {
@@ -153,6 +154,13 @@ class Setting:
 
         self.engine.reply = failing
         return reply
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """A journal of calls."""
+    with Journal.open(tmp_path / "journal", {}) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -10,18 +10,22 @@ from types import SimpleNamespace
 import dspy
 import pytest
 from conftest import AsyncScriptedEngine
-from dspy.lm15 import AuthError, Message, Request, Response, ServerError, Usage
+from dspy.lm15 import AuthError, BillingError, InvalidRequestError, Message, Request, Response, ServerError, Usage
+from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
 from servers.openai_server import markers
 
-from keqa.errors import ConfigurationError, MissingExtraError
+from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
-from keqa.optimize.dspy_optimizers import check_optimizer, optimize
-from keqa.optimize.failures import TooManyFailuresError
-from keqa.programs.baselines import AlwaysRetrieve
-from keqa.storage.journal import Journal
+from keqa.optimize.dspy_optimizers import _Ended, _Watching, ask_once, check_optimizer, optimize, ready_made, tunable
+from keqa.optimize.failures import Failures
+from keqa.optimize.options import Options
+from keqa.optimize.scoring import feedback_metric
+from keqa.optimize.student import Student
+from keqa.programs.baselines import AlwaysRetrieve, Rowen
+from keqa.programs.keqa import KEQA
 
 ADVICE = "Write people by their full names."
 
@@ -69,12 +73,6 @@ def reflection():
         "scripted/reflection", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, max_tokens=500
     )
     return SimpleNamespace(lm=lm, engine=engine)
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Journal.open(tmp_path / "journal.jsonl", {}) as opened:
-        yield opened
 
 
 def run(name, world, journal, reflection, budget, in_flight=1):
@@ -145,13 +143,19 @@ def test_what_gepa_is_shown_of_passages_cannot_close_a_field(setting, town, jour
 
 
 @pytest.mark.process
-def test_a_second_run_of_gepa_asks_no_question_again(setting, town, journal, reflection):
-    world = setting(town(advised=ADVICE))
-    first = run("gepa", world, journal, reflection, 40)
-    calls = world.town.count.total()
-    second = run("gepa", world, journal, reflection, 40)
-    assert world.town.count.total() == calls
-    assert instructions(second) == instructions(first)
+def test_no_question_is_asked_twice_before_while_and_after_gepa_runs(setting, town, journal, reflection):
+    world = setting(town(advised=ADVICE), train=3, val=2)
+    asking = Asking(journal, f1, in_flight=1)
+    asking.trial(world.program, "before", world.val)
+    scored = len(world.engine.calls)
+    run("gepa", world, journal, reflection, 2)
+    assert len(world.engine.calls) == scored
+    best = run("gepa", world, journal, reflection, 60)
+    assert instructions(best) != instructions(world.program)
+    calls = len(world.engine.calls)
+    asking.trial(best, "after", world.val)
+    assert instructions(run("gepa", world, journal, reflection, 60)) == instructions(best)
+    assert len(world.engine.calls) == calls
 
 
 @pytest.mark.slow
@@ -198,21 +202,6 @@ def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
     with pytest.raises(MissingExtraError, match=r"keqa\[compile\]"):
         check_optimizer("mipro", reflection.lm, "light")
     check_optimizer("simba", reflection.lm, 1)
-
-
-@pytest.mark.slow
-def test_no_question_of_the_program_itself_is_asked_twice(setting, town, journal, reflection):
-    world = setting(town(advised=ADVICE), train=3, val=2)
-    asking = Asking(journal, f1, in_flight=1)
-    asking.trial(world.program, "before", world.val, steps=True)
-    scored = len(world.engine.calls)
-    run("gepa", world, journal, reflection, 2)
-    assert len(world.engine.calls) == scored
-    best = run("gepa", world, journal, reflection, 60)
-    assert instructions(best) != instructions(world.program)
-    calls = len(world.engine.calls)
-    asking.trial(best, "after", world.val)
-    assert len(world.engine.calls) == calls
 
 
 @pytest.mark.parametrize("error", [AuthError("no"), ServerError("down")])
@@ -273,3 +262,269 @@ def test_no_question_is_shown_a_demonstration_that_its_own_calls_became(
         own = re.search(r"(?:Town|Mayor|Spouse)\d", request.messages[-1].text)
         demos = "".join(message.text for message in request.messages[:-1])
         assert own[0][-1] not in re.findall(r"(?:Town|Mayor|Spouse)(\d)", demos)
+
+
+NAMED = (("gepa", 60), ("mipro", 3), ("simba", 1))
+
+
+class FailingEngine:
+    """Answers so many requests, and fails then."""
+
+    def __init__(self, error: Exception, answers: int) -> None:
+        self.error, self.answers, self.asked = error, answers, 0
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def complete(self, request):
+        self.asked += 1
+        if self.asked > self.answers:
+            raise self.error
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant("ready"),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
+        )
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def failing():
+    """Makes a language model that fails."""
+
+    def make(error, answers=0):
+        engine = FailingEngine(error, answers)
+        both = {"engine": engine, "async_engine": AsyncScriptedEngine(engine)}
+        return SimpleNamespace(lm=dspy.LM("scripted/failing", **both, cache=False, num_retries=0), engine=engine)
+
+    return make
+
+
+def compile_with(name, world, lm, budget):
+    compile_program(
+        world.program,
+        world.train,
+        world.val,
+        optimizer=name,
+        reflection_lm=lm,
+        budget=budget,
+        reference=False,
+        tuning=False,
+    )
+
+
+@pytest.mark.parametrize(("name", "budget"), NAMED)
+def test_it_is_asked_once_before_any_question(setting, failing, name, budget):
+    world, reflection = setting(), failing(AuthError("no such key"))
+    with pytest.raises(ConfigurationError, match=r"the reflection LM .* cannot be asked: LMAuthError: .*no such key"):
+        compile_with(name, world, reflection.lm, budget)
+    assert (reflection.engine.asked, world.engine.calls) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BillingError("not paid"), ConfigurationError),
+        (InvalidRequestError("no such setting"), ConfigurationError),
+        (ServerError("down"), TooManyFailuresError),
+    ],
+)
+def test_a_server_that_may_come_back_is_told_from_a_wrong_setting(failing, error, kind):
+    with pytest.raises(kind, match="the reflection LM"):
+        ask_once(failing(error).lm)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "budget", "kind", "message", "asked"),
+    [
+        # A server that goes down ends the optimizer after a while.
+        (ServerError("down"), 500, TooManyFailuresError, r"the reflection LM: 8 of 8 .*LMServerError", {9}),
+        # Requests that all failed are not reported as having found nothing better.
+        (
+            InvalidRequestError("too long"),
+            60,
+            ConfigurationError,
+            r"answered none of \d+ requests \(LMInvalidRequestError\)",
+            range(2, 60),
+        ),
+    ],
+)
+def test_an_optimizer_without_a_reply_of_its_reflection_lm_fails(setting, failing, error, budget, kind, message, asked):
+    world, reflection = setting(), failing(error, answers=1)
+    with pytest.raises(kind, match=message):
+        compile_with("gepa", world, reflection.lm, budget)
+    assert reflection.engine.asked in asked
+
+
+def test_no_key_is_told_with_what_it_failed_with(failing):
+    """The key is in the message of whoever refuses it."""
+    with pytest.raises(dspy.LMError) as refused:
+        failing(AuthError("no such key: sk-of-reflection")).lm("first")
+    watching = _Watching(Failures().watch("reflecting"), dspy.LM("openai/x", api_key="sk-of-reflection"))
+    with pytest.raises(_Ended) as ended:
+        watching.on_lm_end("1", None, refused.value)
+    assert "no such key: " in str(ended.value.error)
+    assert "sk-of" not in str(ended.value.error)
+
+
+@pytest.mark.slow
+def test_a_model_string_is_built_and_anything_else_refused(monkeypatch, failing):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    assert Options(optimizer="gepa", reflection_lm="openai/strong").reflection_lm.model == "openai/strong"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for wrong in ("openai/strong", "nobody/strong", "", 3, dspy.Predict("question -> answer")):
+        with pytest.raises(KeqaError):
+            Options(optimizer="gepa", reflection_lm=wrong)
+
+
+DEMO = {
+    "passages": ["p"],
+    "evidence": [],
+    "triples": [],
+    "question": "q",
+    "answer_type": "short",
+    "choices": [],
+    "answer": "a",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "settings", "more"),
+    [
+        ("gepa", "medium", {"auto": "medium", "max_metric_calls": None, "use_merge": False, "seed": 7}, {}),
+        ("gepa", 40, {"auto": None, "max_metric_calls": 40}, {}),
+        (
+            "mipro",
+            "medium",
+            {"auto": "medium", "num_candidates": None, "seed": 7, "metric_threshold": 0.8},
+            {"num_trials": None, "minibatch": True, "minibatch_size": 35},
+        ),
+        (
+            "mipro",
+            5,
+            {"auto": None, "num_candidates": 3},
+            {"num_trials": 5, "minibatch": True, "minibatch_size": 35},
+        ),
+        ("simba", "light", {"bsize": 32, "num_candidates": 3, "max_steps": 2}, {"seed": 7}),
+        ("simba", "heavy", {"num_candidates": 6, "max_steps": 8}, {"seed": 7}),
+        ("simba", 7, {"num_candidates": 3, "max_steps": 7}, {"seed": 7}),
+    ],
+)
+def test_what_a_name_and_a_budget_stand_for(setting, journal, name, budget, settings, more):
+    world = setting(train=1, val=1)
+    student = Student(world.program, Asking(journal, f1), ["answering.answer"])
+    found, given = ready_made(name, student, feedback_metric(f1), world.lm, budget, 7, 40, 51, 3)
+    assert {one: getattr(found, one) for one in settings} == settings
+    assert given == more
+
+
+class Writing(Teleprompter):
+    """Writes an instruction and demonstrations, and changes what is no business of its."""
+
+    def compile(self, student, *, trainset):
+        copied = student.reset_copy()
+        for _ in copied.named_predictors():
+            student(**trainset[0].inputs())
+        answering = copied.program.answering.answer
+        answering.signature = answering.signature.with_instructions("Be brief.")
+        answering.demos = [dspy.Example(**DEMO, augmented=True, rationale="x")]
+        judged = {"passage": "p", "quiz": "q", "helpful": True}
+        copied.program.picking.judge.demos = [dspy.Example(**judged), dspy.Example(passage="No label.")]
+        copied.program.top_k = 9
+        return copied
+
+
+def test_only_what_an_optimizer_may_change_is_taken_over(setting, journal):
+    world, told = setting(train=3, val=2), []
+    asking = Asking(journal, f1, progress=lambda *step: told.append(step))
+    best = optimize(world.program, world.train, world.val, asking, Writing())
+    assert best.answering.answer.signature.instructions == "Be brief."
+    # Fields that the predictor has not are left behind, and judges stay as they are.
+    assert [dict(demo) for demo in best.answering.answer.demos] == [DEMO]
+    assert best.picking.judge.demos == []
+    assert (best.top_k, best.answering.answer.lm) == (world.program.top_k, world.lm)
+    assert world.program.answering.answer.demos == []
+    assert told[:2] == [("Writing", 1, 1), ("Writing", 2, 2)]
+
+
+PREDICTORS = {
+    "decomposition.decompose",
+    "examination.quiz",
+    "examination.same",
+    "picking.judge",
+    "answering.answer",
+    "summarizing.summarize",
+}
+JUDGES = {"examination.same", "picking.judge"}
+
+
+@pytest.mark.parametrize(
+    ("switched", "changed"),
+    [
+        ({}, PREDICTORS),
+        ({"decompose": False}, PREDICTORS - {"decomposition.decompose", "summarizing.summarize"}),
+        ({"examine": False}, PREDICTORS - {"examination.quiz", "examination.same"}),
+        ({"pick": False}, PREDICTORS - {"picking.judge"}),
+        ({"select": True}, PREDICTORS | {"selection.construct"}),
+    ],
+)
+def test_what_may_be_changed_is_what_is_switched_on(switched, changed):
+    program = KEQA(None, **switched)
+    assert set(tunable(program, "gepa")) == changed
+    assert set(tunable(program, "mipro")) == set(tunable(program, "simba")) == changed - JUDGES
+
+
+def test_of_other_methods_the_judges_stay_unless_feedback_reaches_them():
+    assert tunable(AlwaysRetrieve(None), "mipro") == ["answer"]
+    names = [name for name, _ in Rowen(None).named_predictors()]
+    assert tunable(Rowen(None), "gepa") == names
+    assert tunable(Rowen(None), "simba") == [name for name in names if name != "same"]
+
+
+@pytest.mark.parametrize("budget", ["light", "medium", "heavy", 1])
+def test_budgets(scripted, budget):
+    lm, _ = scripted(lambda *asked: {})
+    assert check_optimizer("gepa", lm, budget) is lm
+
+
+@pytest.mark.parametrize("budget", [0, -1, 1.5, "huge", None])
+def test_budgets_that_are_none(scripted, budget):
+    lm, _ = scripted(lambda *asked: {})
+    with pytest.raises(ConfigurationError, match=f"^the budget must be one of light, .* above 0, not {budget!r}$"):
+        check_optimizer("gepa", lm, budget)
+
+
+@pytest.mark.parametrize(
+    "least",
+    [{"demos": 0, "judge_demos": 0, "sets": 0}, {"in_flight": 1}, {"threshold": 0}, {"threshold": 1}]
+    + [{"cost_per_retrieval": value} for value in (0, 0.5, 1e6)],
+)
+def test_limits_may_be_reached(least):
+    assert Options(**least) == Options(**least)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        *(({name: -1}, f"{name} must be a whole number from 0") for name in ("demos", "judge_demos", "sets")),
+        ({"in_flight": 0}, "in_flight must be a whole number from 1"),
+        *(({"threshold": value}, "threshold must be a number from 0 to 1") for value in (-0.1, 1.1)),
+        *(({"cost_per_retrieval": value}, "a number from 0") for value in (-0.1, float("inf"), float("nan"))),
+        ({"grid": 3}, "grid must be"),
+        ({"training": 3}, "training must be"),
+        ({"boundary_tries": 4}, "boundary_tries must be a whole number from 5 to 1,000, not 4"),
+        ({"reflection_lm": "openai/x"}, "that of gepa, mipro, simba, and bootstrap has none"),
+        ({"optimizer": "none", "reflection_lm": "openai/x"}, "none has none"),
+        ({"budget": 5}, "that of gepa, mipro, simba, and bootstrap has none"),
+        ({"optimizer": "magic"}, "unknown optimizer 'magic'"),
+        ({"optimizer": "gepa"}, "^gepa needs a language model that is able to reflect"),
+    ],
+)
+def test_what_cannot_work_is_refused(wrong, told):
+    with pytest.raises(ConfigurationError, match=told):
+        Options(**wrong)

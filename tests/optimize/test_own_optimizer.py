@@ -51,18 +51,8 @@ def test_bootstrapping_by_dspy(setting, compiled_by, own_metric):
     assert demos["picking.judge"] == demos["examination.same"] == []
     assert (optimizer.metric, optimizer.max_labeled_demos) == (own_metric, 16)
     assert found.program.answering.answer.lm is world.lm
-
-
-@pytest.mark.slow
-def test_random_search_by_dspy_and_a_result_that_answers(setting, compiled_by):
-    world = setting()
-    optimizer = dspy.BootstrapFewShotWithRandomSearch(
-        metric=metric, max_bootstrapped_demos=1, num_candidate_programs=1, num_threads=1
-    )
-    found = compiled_by(optimizer, world)
     question = world.val[0].question
-    assert found(question).answer == found.program(question=question).answer
-    assert asyncio.run(found.acall(question=question)).answer == found(question=question).answer
+    assert asyncio.run(found.acall(question=question)).answer == found(question=question).answer == "Ann Spouse6"
 
 
 def test_the_metric_of_an_optimizer_gets_examples_as_they_were_given(setting, compiled_by):
@@ -95,15 +85,6 @@ def test_what_cannot_learn_prompts_is_refused_before_any_call(setting, compiled_
 def test_budget_and_reflection_belong_to_the_optimizer_itself(setting, compiled_by):
     with pytest.raises(ConfigurationError, match=r"give (reflection_lm|budget) to BootstrapFewShot\(\.\.\.\) itself"):
         compiled_by(dspy.BootstrapFewShot(), setting(), budget="heavy")
-
-
-@pytest.mark.slow
-def test_two_optimizers_are_two_compilations(setting, compiled_by):
-    first, second = (
-        compiled_by(dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=count), setting()).report.sources
-        for count in (1, 2)
-    )
-    assert first["how it is compiled"] != second["how it is compiled"]
 
 
 class Parent(dspy.Module):

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.asking import Trial
-from keqa.optimize.compile import compile_program, sources_of
+from keqa.optimize.compile import sources_of
 from keqa.optimize.failures import Failed
 from keqa.optimize.options import Options
-from keqa.optimize.pipeline import empty_reference
 from keqa.optimize.report import (
     Change,
     PredictorChange,
     Report,
 )
-from keqa.optimize.search_space import Point
 from keqa.optimize.split import Split
+from keqa.optimize.steps import empty_reference
+from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 
 REPORT = Report(
@@ -35,8 +36,6 @@ REPORT = Report(
     trials=[Trial("the program as it is", 0.0, (0.0, 0.0)), Trial("gepa", 1.0, (1.0, 1.0))],
     curve=[Point({"threshold": "4/5", "tries": 3, "boundary": False}, 0.5, 1.5, 0.2, (0.5, 0.5))],
     cost_per_retrieval=0.2,
-    before=(0.0, 0.0),
-    after=(1.0, 1.0),
     spent=CallCost(calls=3, samples=3, prompt_tokens=20, completion_tokens=10),
     spent_earlier=CallCost(calls=1, prompt_tokens=2, completion_tokens=3),
     problems=["one"],
@@ -93,14 +92,14 @@ def test_a_report_as_json():
 
 
 def test_one_question_has_no_interval():
-    single = replace(REPORT, before=(0.0,), after=(1.0,))
+    single = replace(REPORT, trials=[Trial(name, 0.0, (0.0,)) for name in ("the program as it is", "gepa")])
     assert (single.before_score, single.after_score, single.gain) == (None, None, None)
     assert single.about()["score"] == {}
 
 
 def test_the_unreliable_sources_of_a_reference(setting):
     entries = [
-        Entry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
+        UtilityEntry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
         for source, helpful in (("Herald", 3), ("Atlas", 30), ("Ledger", 1))
         for one in range(40)
     ]
@@ -156,7 +155,8 @@ def test_what_a_program_is_compiled_from(setting):
     # How many are in work at once changes no result.
     assert changed(options=Options(in_flight=2)) == set()
     reflecting = [Options(optimizer="gepa", reflection_lm=world.lm.copy(temperature=one)) for one in (0.1, 0.2)]
-    assert len({sources_of(program, parts, one, f1)["how it is compiled"] for one in reflecting}) == 2
+    own = [Options(optimizer=dspy.BootstrapFewShot(max_bootstrapped_demos=count)) for count in (1, 2)]
+    assert len({sources_of(program, parts, one, f1)["how it is compiled"] for one in (*reflecting, *own)}) == 4
     named = [sources_of(program, parts, Options(embedder=one), f1) for one in (HashingEmbedder(), "hashing")]
     assert named[0] == named[1]
 
@@ -182,26 +182,3 @@ def test_a_reference_is_set_up_as_the_programs_own(setting):
     assert settings(UtilityReference(Own()), Own()) == plain | {"embedder": "own"}
     with pytest.raises(ConfigurationError, match=r"^the program's reference has the embedder 'own', not 'hashing'"):
         settings(UtilityReference(Own()), "hashing")
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"tuning": False, "cost_per_retrieval": 0.3}, "tuned, and that is left out: leave it out"),
-        ({"reference": False, "embedder": "hashing"}, "in the utility reference, and none is built: leave it out"),
-        ({"demo": 3}, "^keqa.compile: .*demo"),
-        ({"grid": {"top_p": (2.0,)}}, "top_p"),
-    ],
-)
-def test_what_would_be_passed_over_is_refused_before_anything_is_begun(setting, tmp_path, options, told):
-    world, begun = setting(), []
-    with pytest.raises(ConfigurationError, match=told):
-        compile_program(
-            world.program,
-            world.train,
-            world.val,
-            folder=tmp_path / "work",
-            before_first=lambda: begun.append(1),
-            **options,
-        )
-    assert (begun, world.engine.calls, list(tmp_path.iterdir())) == ([], [], [])

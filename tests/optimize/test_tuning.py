@@ -1,56 +1,44 @@
-"""Tuning: what each setting scores, and which calls settings share."""
+"""Tuning: which values are tried, what each scores, and which calls settings share."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 
 import dspy
 import pytest
 from conftest import ScriptedRetriever
 from dspy.lm15 import ServerError
 
-from keqa.data.question import question_digest
-from keqa.errors import ConfigurationError, StorageError
+from keqa.errors import ConfigurationError, TooManyFailuresError
 from keqa.metrics.answers import f1
-from keqa.optimize.asking import Asking, Origins
-from keqa.optimize.failures import TooManyFailuresError
-from keqa.optimize.reference import UtilityEntry
-from keqa.optimize.tuning import tune
-from keqa.programs import AlwaysRetrieveGate
+from keqa.optimize.asking import Asking
+from keqa.optimize.tuning import BOUNDARY, GRID, has_tunable_threshold, own_choice, tune, values_to_try
+from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
-from keqa.programs.reference.index import Entry
+from keqa.programs.keqa import KEQA
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
-from keqa.storage.journal import Journal
 
+BOTH = (False, True)
 SWITCHES = ("listwise", "summarize_single", "summarize_known", "prefer_reliable")
 
 
-def grid_of(*drawn, switches=SWITCHES, **others):
-    """Values to try: those of how tries are drawn in their order, and which switches are tried."""
-    made = dict(zip(("threshold", "tries", "top_k", "temperature", "top_p"), drawn, strict=False))
-    return made | {name: () for name in SWITCHES if name not in switches} | others
+NOTHING = {name: () for name in GRID if name != BOUNDARY}
+
+
+def only(**values):
+    """Values to try, of these settings alone."""
+    return NOTHING | values
 
 
 def choice(threshold, tries, top_k, temperature, top_p, **others):
     own = {"threshold": threshold, "tries": tries, "top_k": top_k, "temperature": temperature, "top_p": top_p}
     off = dict.fromkeys((*SWITCHES, "boundary"), False)
     return own | off | {"on_nothing_helpful": "largest_cluster"} | others
-
-
-# The values that the first compilations had.
-plain = partial(grid_of, switches=(), on_nothing_helpful=())
-NOTHING = plain(threshold=(), tries=(), top_k=(), temperature=(), top_p=())
-
-
-@pytest.fixture
-def journal(tmp_path):
-    with Journal.open(tmp_path / "calls.jsonl", {}) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -63,7 +51,7 @@ def tuned(journal):
 
 def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tuned):
     world = setting(val=2)
-    grid = plain(threshold=("0.4", "0.6", "0.8", "1"), tries=(2, 5), top_k=(), temperature=(), top_p=())
+    grid = only(threshold=("0.4", "0.6", "0.8", "1"), tries=(2, 5))
     found = tuned(world, grid=grid)
     # α of 2/3, 2/5, 3/5, 4/5 and 1, each with N of 3, 2 and 5, over two questions of two quizzes: 5 draws a quiz.
     assert len(found.curve) == 15
@@ -76,7 +64,7 @@ def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tun
 
 def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
+    found = tuned(world, grid=only(threshold=("1",), tries=(5,), top_k=(1,)))
     for point in found.curve:
         settings = point.settings
         again = setting(
@@ -89,7 +77,7 @@ def test_each_point_is_what_the_program_itself_does_with_these_settings(setting,
 @pytest.mark.slow
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
-        grid = plain(threshold=("1/5",), tries=(), top_k=(), temperature=(), top_p=())
+        grid = only(threshold=("1/5",))
         return tuned(setting(tries=5, threshold="4/5"), grid=grid, cost_per_retrieval=cost).best
 
     # The spouse is not known: from memory a guess that is wrong, from passages the surname.
@@ -100,7 +88,7 @@ def test_lambda_decides_whether_to_retrieve(setting, tuned):
 
 def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     world = setting()
-    found = tuned(world, grid=plain(threshold=("0.6",), tries=(3,), top_k=(3,), temperature=(0.5,), top_p=()))
+    found = tuned(world, grid=only(threshold=("0.6",), tries=(3,), top_k=(3,), temperature=(0.5,)))
     assert found.best.settings == choice("2/3", 3, 2, 1.0, None)
     assert found.program.examination.gate.threshold == world.program.examination.gate.threshold
     assert type(found.program.examination) is type(world.program.examination)
@@ -137,7 +125,7 @@ class Strict(VoteGate):
 
 def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
     world = setting(gate=plain_gate("4/5"))
-    found = tuned(world, grid=plain(threshold=("0.5",), tries=(5,), top_k=(), temperature=(), top_p=()))
+    found = tuned(world, grid=only(threshold=("0.5",), tries=(5,)))
     assert [(point.settings["threshold"], point.settings["tries"]) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
 
@@ -145,12 +133,12 @@ def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting
 def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
     world = setting(gate=Strict())
     with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
-        tuned(world, grid=plain(threshold=("0.5",)))
+        tuned(world, grid=only(threshold=("0.5",)))
     assert world.engine.calls == []
     assert tuned(world, grid=NOTHING).best.settings["threshold"] == "4/5"
 
 
-ALPHAS = plain(threshold=("1/4", "1/2"), tries=(5,), top_k=(), temperature=(), top_p=())
+ALPHAS = only(threshold=("1/4", "1/2"), tries=(5,))
 
 
 def test_a_gate_that_asks_for_the_confidence_is_tuned_with_what_it_was_shown(setting, tuned):
@@ -190,11 +178,10 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
 @pytest.mark.parametrize(
     "options",
     [
-        {"cost_per_retrieval": -1.0},
-        {"grid": plain(threshold=("2",))},
-        {"grid": plain(tries=(0,))},
-        {"grid": plain(temperature=(0.0,))},
-        {"grid": plain(top_p=(1.5,))},
+        {"grid": only(threshold=("2",))},
+        {"grid": only(tries=(0,))},
+        {"grid": only(temperature=(0.0,))},
+        {"grid": only(top_p=(1.5,))},
     ],
 )
 def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
@@ -204,55 +191,11 @@ def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, opt
     assert world.engine.calls == []
 
 
-def test_a_question_that_is_learned_from_as_well_sees_nothing_of_its_own_while_it_is_tuned_on(setting, journal):
-    world = setting(train=2, val=0)
-    entries = [
-        UtilityEntry(
-            root=one.id,
-            quiz="q",
-            passage=f"passage of {one.id}",
-            passage_id="1",
-            helpful=True,
-            gain=1.0,
-            basis="question",
-            question=question_digest(one.question),
-        )
-        for one in world.train
-    ]
-    world.program.picking.reference = UtilityReference().fit(entries)
-    origins, quiz = Origins(), world.program.examination.quiz
-    demos = [{"quiz": f"demo of {one.id}", "answer_type": "short", "choices": [], "answer": "x"} for one in world.train]
-    for demo, one in zip(demos, world.train, strict=True):
-        origins.add(quiz.signature, demo, one)
-    quiz.demos = [dspy.Example(**demo) for demo in demos]
-    world.program.learned = origins.known_to(world.program)
-    tune(world.program, world.train, Asking(journal, f1, in_flight=1), grid=NOTHING)
-    judged = [prompt for prompt in world.engine.prompts if "passage of t" in prompt]
-    tried = [prompt for prompt in world.engine.prompts if "demo of t" in prompt]
-    assert (len(judged), len(tried) > 0) == (4, True)
-    for prompt in [*judged, *tried]:
-        last = prompt.rpartition("[[ ## quiz ## ]]")[2]
-        own, other = ("t0", "t1") if any(name in last for name in ("Town0", "Mayor0")) else ("t1", "t0")
-        assert f"of {other}" in prompt
-        assert f"of {own}" not in prompt
-
-
 def test_tuning_stops_where_the_server_is_down(setting, tuned):
     world = setting()
     world.fail(ServerError("down"))
     with pytest.raises(TooManyFailuresError, match=r"tuning: .*LMServerError"):
         tuned(world)
-
-
-def test_a_forged_call_is_refused(setting, journal, tuned):
-    world = setting(val=1)
-    tuned(world, grid=NOTHING)
-    path = journal.path
-    journal.close()
-    with Journal.open(path, {}) as forged:
-        forged.put(next(key for key in forged if key.startswith("draws:")), {"said": "x"})
-    with Journal.open(path, {}) as forged, pytest.raises(StorageError, match="the journal is damaged"):
-        tune(world.program, world.val, Asking(forged, f1, in_flight=1), grid=NOTHING)
 
 
 # Costs, switches and the boundary model.
@@ -261,7 +204,7 @@ def test_a_forged_call_is_refused(setting, journal, tuned):
 @pytest.mark.slow
 def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
     world = setting(val=3)
-    found = tuned(world, grid=plain(threshold=("1",), tries=(5,), top_k=(1,), temperature=(), top_p=()))
+    found = tuned(world, grid=only(threshold=("1",), tries=(5,), top_k=(1,)))
     for point in found.curve:
         chosen = point.settings
         again = setting(val=3, **{name: chosen[name] for name in ("tries", "threshold", "top_k")})
@@ -269,7 +212,7 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
         assert point.calls == sum(record.cost.samples for record in records) / 3
 
     def tries(cost):
-        grid = plain(threshold=(), tries=(5,), top_k=(), temperature=(), top_p=())
+        grid = only(tries=(5,))
         return tuned(setting(tries=3, threshold="4/5"), grid=grid, cost_per_call=cost)
 
     dear = tries(0.01)
@@ -278,7 +221,7 @@ def test_mu_weighs_what_the_program_itself_would_call(setting, tuned):
 
 
 def test_switches_are_tried_both_ways_where_a_program_uses_them(setting, tuned):
-    grid = grid_of((), (), (), (), ())
+    grid = only(**dict.fromkeys(SWITCHES, BOTH), on_nothing_helpful=("closed_book",))
     found = tuned(setting(val=1), grid=grid)
     tried = [tuple(one.settings[name] for name in SWITCHES[:3]) for one in found.curve]
     assert tried[:4] == [(False, False, False), (True, False, False), (False, True, False), (False, False, True)]
@@ -302,7 +245,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
         return reply(name, inputs, config)
 
     world.engine.reply = whole
-    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=()))
+    found = tuned(world, grid=only(**dict.fromkeys(SWITCHES, BOTH)))
     assert (found.curve[0].score, found.best.score) == (pytest.approx(2 / 3), 1.0)
     assert found.program.summarize_single
     assert not world.program.summarize_single
@@ -310,7 +253,7 @@ def test_a_single_quiz_is_summarized_where_that_scores_better(setting, tuned):
 
 def test_passages_are_judged_in_one_call_where_that_saves_some(setting, tuned):
     world = setting(val=2)
-    grid = grid_of((), (), (), (), (), switches=("listwise",), on_nothing_helpful=())
+    grid = only(listwise=BOTH)
     found = tuned(world, grid=grid, cost_per_call=0.01)
     own, listed = found.curve
     assert (listed.score, listed.retrievals, own.calls - listed.calls) == (own.score, own.retrievals, 1.0)
@@ -338,7 +281,7 @@ class TwoPapers(ScriptedRetriever):
 
 def labelled(herald, atlas):
     return UtilityReference().fit(
-        Entry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
+        UtilityEntry(f"q{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful)
         for source, helpful in (("Herald", herald), ("Atlas", atlas))
         for one in range(40)
     )
@@ -348,7 +291,7 @@ def labelled(herald, atlas):
 def test_reliable_sources_are_preferred_where_that_scores_better(setting, tuned, listwise):
     world = setting(val=2, reference=labelled(2, 30), listwise=listwise)
     world.program.bind_retriever(TwoPapers())
-    found = tuned(world, grid=grid_of((), (), (), (), (), on_nothing_helpful=(), switches=("prefer_reliable",)))
+    found = tuned(world, grid=only(prefer_reliable=BOTH))
     own, preferred = found.curve
     assert [one.settings["prefer_reliable"] for one in found.curve] == [False, True]
     assert (own.score, preferred.score) == (pytest.approx(0.0), pytest.approx(2 / 3))
@@ -378,7 +321,7 @@ class Mayors:
 def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probability):
     world = setting(val=3)
     world.engine.probability = probability
-    grid = plain((), (), (), (), (), boundary_threshold=("0.7", "0.8"))
+    grid = only(boundary_threshold=("0.7", "0.8"))
     found = tuned(world, grid=grid, cost_per_call=0.01, boundary=Mayors())
     own, known, unknown = found.curve
     assert [(one.settings["boundary"], one.settings["threshold"]) for one in found.curve] == [
@@ -397,10 +340,100 @@ def test_a_boundary_model_decides_where_it_saves_calls(setting, tuned, probabili
     assert known.calls == sum(outcome.record.cost.samples for outcome in again) / 3
 
 
-WALK = grid_of(
-    *(("1",), (5,), (4,), (0.5,), (0.9,)),
-    switches=("summarize_single",),
-    on_nothing_helpful=("closed_book",),
-    boundary_threshold=("0.5", "0.9"),
+SOME = {"threshold": ("0.5", "4/5", "1"), "tries": (2, 3), "top_k": (1, 2), "temperature": (0.5, 1.0)}
+
+
+@pytest.fixture
+def program(retriever):
+    """Makes a program that has a retriever unless told otherwise."""
+
+    def make(searching=True, **settings):
+        chosen = {"tries": 3, "top_k": 2} | ({} if "gate" in settings else {"threshold": "2/3"}) | settings
+        return KEQA(retriever("text") if searching else None, **chosen)
+
+    return make
+
+
+def test_what_is_tried_where_nothing_is_said():
+    assert {
+        "tries": (3, 5),
+        "threshold": ("0.4", "0.6", "0.8", "1"),
+        "temperature": (0.7, 1.0),
+        "top_k": (2, 3, 5, 10),
+        **dict.fromkeys(("listwise", "summarize_single", "summarize_known", "prefer_reliable"), (False, True)),
+        "top_p": (None, 0.9),
+        "on_nothing_helpful": ("largest_cluster", "closed_book"),
+        "boundary_threshold": ("0.5", "0.6", "0.7", "0.8", "0.85", "0.9"),
+    } == GRID
+
+
+def test_the_programs_own_values_come_first_and_none_twice(program):
+    found = values_to_try(program(), SOME)
+    assert [found[name] for name in ("threshold", "tries", "top_k", "temperature", "top_p")] == [
+        ("2/3", "1/2", "4/5", "1/1"),
+        (3, 2),
+        (2, 1),
+        (1.0, 0.5),
+        (None, 0.9),
+    ]
+    assert (found["listwise"], found["prefer_reliable"]) == ((False, True), (False,))
+    assert own_choice(program())["threshold"] == "2/3"
+
+
+def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
+    unexamined = values_to_try(program(examine=False, decompose=False), SOME)
+    assert (unexamined["tries"], unexamined["threshold"], unexamined["top_k"]) == ((3,), ("2/3",), (2, 1))
+    assert unexamined["summarize_single"] == (False,)
+    searchless = values_to_try(program(searching=False), SOME)
+    assert (searchless["top_k"], searchless["listwise"], searchless["tries"]) == ((2,), (False,), (3, 2))
+    assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)
+    # A gate that cannot be made again keeps its threshold.
+    assert values_to_try(program(gate=plain_gate("1/2")), SOME)["threshold"] == (None,)
+
+
+@dataclass(frozen=True)
+class Fixed(VoteGate):
+    """A gate whose threshold is not given to it."""
+
+    threshold: Fraction = field(default=Fraction(1, 2), init=False)
+
+
+def test_whose_threshold_may_be_tuned(plain_gate):
+    assert has_tunable_threshold(VoteGate())
+    assert has_tunable_threshold(CertaintyGate())
+    for gate in (AlwaysRetrieveGate(), plain_gate("1/2"), Fixed()):
+        assert not has_tunable_threshold(gate)
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ({"tries": (0,)}, "grid: tries must be a whole number from 1"),
+        ({"top_k": (0,)}, "grid: top_k must be a whole number from 1"),
+        ({"temperature": (0.0,)}, "grid: temperature must be a number above 0"),
+        ({"top_p": (1.5,)}, "grid: top_p must be a number above 0 and at most 1"),
+        ({"threshold": ("1", "3/2")}, "grid: threshold must be a number above 0 and at most 1"),
+        ({"boundary_threshold": ("2",)}, "boundary_threshold must be a number from 0 to 1"),
+        ({"pick": (True,)}, "grid must be values by setting"),
+        ((3,), "grid must be values by setting"),
+    ],
 )
-LARGEST, CLOSED = "largest_cluster", "closed_book"
+def test_values_that_cannot_work_are_refused(program, grid, told):
+    with pytest.raises(ConfigurationError, match=told):
+        values_to_try(program(), grid)
+
+
+@dataclass(frozen=True)
+class Low(VoteGate):
+    """A gate that takes low thresholds only."""
+
+    def __post_init__(self) -> None:
+        if self.threshold > Fraction(1, 2):
+            raise ValueError("too high")
+
+
+def test_a_threshold_that_a_gate_does_not_take_is_refused(program):
+    gate = Low(Fraction(1, 2))
+    assert values_to_try(program(gate=gate), {"threshold": ("0.4",)})["threshold"] == ("1/2", "2/5")
+    with pytest.raises(ConfigurationError, match=r"'votes' cannot be given the threshold 1/1 \(too high\): give grid="):
+        values_to_try(program(gate=gate), {"threshold": ("0.4", "1")})

@@ -29,7 +29,7 @@ from keqa.programs.fingerprint import (
 from keqa.programs.gates import CertaintyGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import LearnedQuestions
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity
 from keqa.retrievers import (
     CachingRetriever,
@@ -339,7 +339,7 @@ def prompted(name, value):
 
 
 def referring(k, *helpful):
-    entries = [Entry("q", "Who?", f"passage {place}", one) for place, one in enumerate(helpful)]
+    entries = [UtilityEntry("q", "Who?", f"passage {place}", one) for place, one in enumerate(helpful)]
     return KEQA(None, reference=UtilityReference(k=k).fit(entries))
 
 

@@ -21,7 +21,7 @@ from keqa.programs.learned import (
     demonstration_digest,
     learned_from_json,
 )
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import save
 from keqa.testbed.testbed import Testbed
 
@@ -124,7 +124,7 @@ def test_a_question_is_not_shown_its_own_utility_labels(scripted, retriever):
         "Summarize": {"explanation": "", "answer": "Ann"},
     }
     lm, engine = scripted(lambda name, inputs, config: replies[name])
-    entries = [Entry(f"t{n}", f"Who governs Town{n}?", f"label of t{n}", True) for n in (1, 2)]
+    entries = [UtilityEntry(f"t{n}", f"Who governs Town{n}?", f"label of t{n}", True) for n in (1, 2)]
     program = KEQA(
         retriever("Town1 is governed by Ann."),
         examine=False,

@@ -10,7 +10,7 @@ from keqa.evaluation.configuration import describe
 from keqa.evaluation.evaluate import ask
 from keqa.lms import build_lm
 from keqa.metrics.answers import f1
-from keqa.optimize.asking import Asking, Task
+from keqa.optimize.asking import Asking
 from keqa.programs import KEQA
 from keqa.programs.boundary.model import BoundaryError
 from keqa.programs.gates import BoundaryGate
@@ -60,9 +60,7 @@ def test_a_run_file_holds_no_key(program):
 
 def test_a_journal_holds_no_key(program, tmp_path):
     with Journal.open(tmp_path / "journal.jsonl", {}) as journal:
-        asking = Asking(journal, f1, in_flight=1)
-        task = Task(QUESTION, program(BoundaryGate(Refused())), "k")
-        kept = asking.keep(task, *asking.ask(task, steps=False))
+        kept = Asking(journal, f1).ask(program(BoundaryGate(Refused())), QUESTION).record
         assert KEY not in str([journal.get(key) for key in journal])
     assert "no such key" in kept.model_dump_json()
     assert KEY not in kept.model_dump_json()

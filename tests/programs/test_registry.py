@@ -12,7 +12,7 @@ from keqa.programs.build import Parts, make, own_of
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.registry import METHODS, load_class, parse_spec
 from keqa.programs.shared_draws import SharedDraws
 
@@ -30,7 +30,9 @@ def compiled(tmp_path, retriever):
     """A folder with a program that has learned demonstrations and a reference."""
     from keqa.programs.saving.folder import save
 
-    reference = UtilityReference(k=2).fit([Entry("r", "Who?", "Ann.", True), Entry("s", "Why?", "So.", False)])
+    reference = UtilityReference(k=2).fit(
+        [UtilityEntry("r", "Who?", "Ann.", True), UtilityEntry("s", "Why?", "So.", False)]
+    )
     program = KEQA(None, tries=3, reference=reference)
     program.summarizing.summarize.demos = [
         {

@@ -85,9 +85,9 @@ def test_copies_are_apart(compiled, program):
 
 def test_the_front_doors_take_it(compiled, tmp_path):
     tally = keqa.evaluate(compiled, [{"question": "Who is it?", "answer": "Ann"}], out=tmp_path / "run.jsonl")
-    assert tally.scores["em"] == 1
+    assert tally.mean("em") == 1
     (tmp_path / "own.csv").write_text("question,answer\nWho is it?,Ann\n")
-    assert keqa.evaluate(compiled, tmp_path / "own.csv", out=tmp_path / "own.jsonl").scores["em"] == 1
+    assert keqa.evaluate(compiled, tmp_path / "own.csv", out=tmp_path / "own.jsonl").mean("em") == 1
     (tmp_path / "bad.csv").write_text("question,answer\nWho is it?,Ann\nWho?\n")
     with pytest.raises(InputError, match=r"1 questions of .*bad.csv cannot be used\n  .*line 3: there are 1 cells"):
         keqa.evaluate(compiled, str(tmp_path / "bad.csv"), out=tmp_path / "bad.jsonl")

@@ -15,7 +15,7 @@ import keqa
 from keqa.errors import InputError, RetrievalError
 from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import RunFile
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers import Passage, build_index
 from keqa.storage.files import atomic_write, new_file, open_locked
 from keqa.storage.journal import SqliteStore
@@ -85,7 +85,7 @@ def test_a_cache_and_the_files_beside_it_are_private(tmp_path, umask):
 
 
 def test_a_program_is_private_also_where_it_replaces_one(tmp_path, umask):
-    entry = Entry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
+    entry = UtilityEntry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
     for _ in range(2):
         keqa.save(keqa.KEQA(None, reference=UtilityReference().fit([entry])), tmp_path / "program")
         assert mode(tmp_path / "program") == 0o700

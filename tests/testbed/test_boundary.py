@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from keqa.lms import Roles
-from keqa.testbed.boundary import Boundary, Examined, draw_boundary
+from keqa.testbed.boundary import Boundary, ExaminedFact, draw_boundary
 from keqa.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.model
@@ -17,7 +17,7 @@ def test_figures_of_tiers():
         ("never", "4/5", False),
         ("never", 0, False),
     ]
-    found = Boundary(tuple(Examined(tier, Fraction(consistency), right) for tier, consistency, right in facts))
+    found = Boundary(tuple(ExaminedFact(tier, Fraction(consistency), right) for tier, consistency, right in facts))
     assert found.tiers == ["often", "stale", "never"]
     assert found.figures("often") == {"facts": 2, "consistency": 0.7, "known": 0.5, "right": 1.0}
     # .8 is known: 4 of 5 reaches it.

@@ -1,47 +1,24 @@
-import dspy
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
 
 from keqa.testbed.check import TASKS, SkillScore, check_skills, shortfalls
 
 pytestmark = pytest.mark.model
 
-
-class Constant:
-    """An engine that always writes the same."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def complete(self, request: Request) -> Response:
-        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return Response(
-            id=None, model=request.model, message=Message.assistant(self.text), finish_reason="stop", usage=usage
-        )
-
-    def close(self) -> None:
-        pass
-
-
-def lm(text: str) -> dspy.LM:
-    return dspy.LM("test/constant", engine=Constant(text), cache=False)
-
-
 CONSISTENCY = [task for task in TASKS if task.name == "judge consistency"]
 
 
-def test_a_constant_judge_is_right_about_half_the_time():
-    [zero, eight] = check_skills(
-        lm("[[ ## same ## ]]\nTrue\n\n[[ ## completed ## ]]"), tasks=CONSISTENCY, demonstrations=(0, 8), asked=60
-    )
+def test_a_constant_judge_is_right_about_half_the_time(scripted):
+    lm, _ = scripted(lambda name, inputs, config: {"same": True})
+    [zero, eight] = check_skills(lm, tasks=CONSISTENCY, demonstrations=(0, 8), asked=60)
     assert (zero.demonstrations, eight.demonstrations) == (0, 8)
     assert zero.parsed == zero.asked == 60
     assert 0.3 < zero.share < 0.7
     assert shortfalls([zero], CONSISTENCY)[0].startswith("judge consistency with 0 demonstrations: 0.")
 
 
-def test_what_does_not_parse_is_counted_and_never_right():
-    [score] = check_skills(lm("no idea"), tasks=CONSISTENCY, demonstrations=(0,), asked=10)
+def test_what_does_not_parse_is_counted_and_never_right(scripted):
+    lm, _ = scripted(lambda name, inputs, config: "no idea")
+    [score] = check_skills(lm, tasks=CONSISTENCY, demonstrations=(0,), asked=10)
     assert (score.right, score.parsed, score.asked) == (0, 0, 10)
 
 

@@ -21,7 +21,7 @@ def tokenizer(tmp_path_factory):
 
 
 def test_loss_falls_on_what_is_written_and_on_what_repeats(tokenizer):
-    encode = train.Encoder(tokenizer)
+    encode = train.SampleEncoder(tokenizer)
     stream = Stream(Testbed(), seed=2)
     sample = next(s for s in iter(lambda: stream.draw(0.5), None) if s.skill == "JudgeUtility")
     ids, weights = encode(sample)
@@ -85,20 +85,17 @@ def test_a_training_that_is_asked_to_stop_writes_its_checkpoint_first(tmp_path, 
     assert checkpoint(tmp_path)["step"] == "3"
 
 
-def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenizer, monkeypatch):
+def test_layers_added_to_a_finished_model_do_nothing_at_first(tmp_path, tokenizer, small):
     import torch
 
-    monkeypatch.setattr(train, "WIDTH", 128)
-    monkeypatch.setattr(train, "HEADS", 2)
-    monkeypatch.setattr(train, "LAYERS", 2)
-    small = train.Trainer(tmp_path, tokenizer, "cpu")
-    small.save(tmp_path / "model")
-    monkeypatch.setattr(train, "LAYERS", 4)
+    begun = train.Trainer(tmp_path, tokenizer, "cpu")
+    begun.save(tmp_path / "model")
+    small.setattr(train, "LAYERS", 4)
     deep = train.Trainer(tmp_path, tokenizer, "cpu")
     deep.begin_from(tmp_path / "model")
     ids = torch.tensor([tokenizer("When was Alma Barlow born?")["input_ids"]])
     with torch.inference_mode():
-        before, after = (trainer.model.eval()(ids).logits for trainer in (small, deep))
+        before, after = (trainer.model.eval()(ids).logits for trainer in (begun, deep))
     assert deep.model.config.num_hidden_layers == 4
     assert (before == after).all()
 

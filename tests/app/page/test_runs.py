@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from keqa.errors import InputError
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, header_line, run_line
-from keqa.page.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
 from keqa.programs.records import CallCost, Cost, Failure, PassageVerdict, QuestionRecord, QuizRecord
+from keqa.server.runs import FAILED, LIMITS, PARTLY, RIGHT, WRONG, Runs, run_view
 from keqa.server.serving import listen, server
 
 TOKEN = "a-token-of-thirty-characters-0"

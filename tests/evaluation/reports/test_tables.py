@@ -21,8 +21,8 @@ from keqa.evaluation.reports.judge import discriminator, pairs_by_group
 from keqa.evaluation.reports.overall import overall
 from keqa.evaluation.reports.paper import cases
 from keqa.evaluation.reports.parts import search_rates, searching, untouched_note
+from keqa.evaluation.reports.published import published
 from keqa.evaluation.reports.rows import groups_of
-from keqa.evaluation.reproduction.published import published
 from keqa.evaluation.run_file import read_run
 from keqa.evaluation.tally import Tally
 from keqa.metrics.significance import mcnemar, paired_t_test

@@ -4,6 +4,7 @@ import pytest
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.evaluation.reports.judge import key_of
+from keqa.evaluation.reports.published import DATASETS, published
 from keqa.evaluation.reports.rows import entries_of
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
 from keqa.evaluation.reproduction.experiments import (
@@ -14,7 +15,6 @@ from keqa.evaluation.reproduction.experiments import (
     settings_for,
 )
 from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
-from keqa.evaluation.reproduction.published import DATASETS, published
 from keqa.evaluation.reproduction.training import embedder_of, training_sources
 from keqa.programs.records import CallCost
 from keqa.programs.registry import METHODS

@@ -3,7 +3,7 @@
 import pytest
 
 from keqa.data.example import as_examples
-from keqa.evaluation.reproduction.estimate import Bounds, Estimate, Spent, counter, estimate, estimates, price
+from keqa.evaluation.reproduction.estimate import CostBounds, Estimate, Spent, counter, estimate, estimates, price
 from keqa.programs.build import Parts
 from keqa.programs.registry import METHODS, parse_spec
 
@@ -85,7 +85,7 @@ def test_prices_are_those_of_the_map_that_comes_with_litellm():
 
 
 def test_the_table_sums_up_and_says_which_price_is_unknown():
-    one = Bounds(Spent(10, 1_000_000, 0), Spent(20, 500_000, 1_000_000))
+    one = CostBounds(Spent(10, 1_000_000, 0), Spent(20, 500_000, 1_000_000))
     rows = [Estimate("nq", name, 5, {"gpt-3.5-turbo": one}) for name in ("keqa", "rag")]
     first, _, last = ([cell.text for cell in row.cells] for row in estimates(rows).rows)
     assert first == [

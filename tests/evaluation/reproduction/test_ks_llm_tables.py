@@ -8,8 +8,8 @@ import pytest
 from fixtures.run_files import make_run
 
 from keqa.evaluation.records import RunLine
+from keqa.evaluation.reports.published import published
 from keqa.evaluation.reproduction.ks_llm_tables import ROWS, KSRun, ks_llm_tables, selection_recall
-from keqa.evaluation.reproduction.published import published
 from keqa.programs.records import (
     CallCost,
     Cost,

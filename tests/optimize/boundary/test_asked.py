@@ -18,8 +18,9 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.lms import build_lm, build_roles
 from keqa.lms.local.training import Conversation, FineTuned, TrainingOptions
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.boundary import Collected, CollectedQuiz, asked, check_model, train_finetuned, train_prompted
-from keqa.optimize.boundary.asked import JudgeModule, compile_prompted, labels
+from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
+from keqa.optimize.boundary import train as training
+from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel, balanced
@@ -77,12 +78,12 @@ def judging(**how: str) -> tuple[Judge, dspy.LM]:
     return engine, dspy.LM("scripted/judge", engine=engine, cache=False)
 
 
-def test_labels_are_kbms() -> None:
+def test_labels_are_kbms():
     assert labels(town(0, True)) == (True, True)
     assert labels(town(1, False)) == (False, False)
 
 
-def test_a_prompted_model_shows_examples_of_both_kinds() -> None:
+def test_a_prompted_model_shows_examples_of_both_kinds():
     engine, lm = judging()
     trained = train_prompted([towns()], lm, k=4)
     model = trained.model
@@ -99,7 +100,7 @@ def test_a_prompted_model_shows_examples_of_both_kinds() -> None:
         train_prompted([towns(split="test")], lm)
 
 
-def test_the_nearest_examples_are_shown_and_never_the_quiz_itself() -> None:
+def test_the_nearest_examples_are_shown_and_never_the_quiz_itself():
     _, lm = judging()
     model = train_prompted([towns()], lm, show="nearest", k=3).model
     assert isinstance(model, PromptedModel)
@@ -109,13 +110,13 @@ def test_the_nearest_examples_are_shown_and_never_the_quiz_itself() -> None:
     assert [one.mastery for one in shown] == [True] * 3
 
 
-def test_balanced_examples_are_as_many_of_each_kind() -> None:
+def test_balanced_examples_are_as_many_of_each_kind():
     some = [KnownQuiz(quiz=f"{n}", mastery=n == 0, certainty=True, root="0" * 16) for n in range(9)]
     assert [one.quiz for one in balanced(some, 8)] == ["0", "1"]
     assert balanced(some, 1) == []
 
 
-def test_a_reply_that_is_no_judgement_is_unknown() -> None:
+def test_a_reply_that_is_no_judgement_is_unknown():
     _, lm = judging(reply="who knows")
     model = PromptedModel()
     with dspy.context(lm=lm), pytest.raises(BoundaryError, match="language model failed"):
@@ -126,7 +127,7 @@ def test_a_reply_that_is_no_judgement_is_unknown() -> None:
         model.judge("Who?", Draws())
 
 
-def test_gepa_writes_the_instruction() -> None:
+def test_gepa_writes_the_instruction():
     engine, lm = judging()
     examples = [
         KnownQuiz(quiz=f"{start} Town{place}?", mastery=place % 2 == 0, certainty=True, root="0" * 16)
@@ -139,7 +140,7 @@ def test_gepa_writes_the_instruction() -> None:
     assert engine.prompts
 
 
-def test_probabilities_of_verdicts_say_how_sure_they_are(scripted: Any) -> None:
+def test_probabilities_of_verdicts_say_how_sure_they_are(scripted):
     lm, engine = scripted(lambda *asked: {"mastery": "False", "certainty": "True"})
     with dspy.context(lm=lm):
         assert PromptedModel().judge("Who?", Draws()) == Judgement(0.0, 1.0)
@@ -152,7 +153,7 @@ def test_probabilities_of_verdicts_say_how_sure_they_are(scripted: Any) -> None:
     assert "He sails." in inputs["reference"]
 
 
-def test_the_language_model_of_the_boundary_is_asked_and_counted() -> None:
+def test_the_language_model_of_the_boundary_is_asked_and_counted():
     _, task = judging(reply="[[ ## answer ## ]]\nBo\n\n[[ ## completed ## ]]")
     engine, boundary = judging()
     lms = build_roles(task, boundary_lm=boundary)
@@ -181,7 +182,7 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
         seen.update(model=model, shown=shown, place=place, options=options)
         return FineTuned(folder, steps=3, minutes=1.5, conversations=len(shown), left_out=0, loss=0.5)
 
-    monkeypatch.setattr(asked, "fine_tune", fine_tune)
+    monkeypatch.setattr(training, "fine_tune", fine_tune)
 
     def train(collected: list[Collected], model: str = "keqa/tiny", **how: Any) -> tuple[Any, dict[str, Any]]:
         return train_finetuned(collected, model, "anywhere", **how), seen
@@ -193,7 +194,7 @@ def prompt_of(conversation: Conversation) -> str:
     return conversation.messages[0]["content"]
 
 
-def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune: Any, tmp_path: Path) -> None:
+def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune, tmp_path):
     steps: list[Any] = []
     trained, seen = tune([towns()], progress=lambda *step: steps.append(step))
     assert (seen["model"], seen["place"]) == ("keqa/tiny", "anywhere")
@@ -237,7 +238,7 @@ def test_a_fine_tuned_model_learns_kbms_labels_in_kbms_way(tune: Any, tmp_path: 
     )
 
 
-def test_the_prompt_is_of_the_language_and_has_the_options(tune: Any) -> None:
+def test_the_prompt_is_of_the_language_and_has_the_options(tune):
     some = towns()
     choices = [one.model_copy(update={"answer_type": "choice", "choices": ["Bo", "Al"]}) for one in some.quizzes]
     trained, seen = tune([replace(some, quizzes=choices)], language="zh")
@@ -255,7 +256,7 @@ def with_nine_right() -> Collected:
     return replace(some, quizzes=[*some.quizzes[:2], nine, *some.quizzes[3:]])
 
 
-def test_soft_labels_are_the_shares_where_the_values_stand(tune: Any) -> None:
+def test_soft_labels_are_the_shares_where_the_values_stand(tune):
     trained, seen = tune([with_nine_right()], soft_labels=True)
     assert trained.model.about["soft_labels"] is True
     [one] = [one for one in seen["shown"] if "Town2?" in prompt_of(one)]
@@ -267,12 +268,12 @@ def test_soft_labels_are_the_shares_where_the_values_stand(tune: Any) -> None:
 
 
 @pytest.mark.parametrize("threshold", [0, -0.1, 1.01])
-def test_a_threshold_is_a_share(tune: Any, threshold: float) -> None:
+def test_a_threshold_is_a_share(tune, threshold):
     with pytest.raises(ConfigurationError, match=f"the threshold must be above 0 and at most 1, not {threshold}"):
         tune([towns()], threshold=threshold)
 
 
-def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune: Any) -> None:
+def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune):
     with pytest.raises(InputError, match="of a test split"):
         tune([towns(split="test")])
     with pytest.raises(ConfigurationError, match="no option 'epoch' of training"):
@@ -280,7 +281,7 @@ def test_a_test_split_and_unknown_options_are_refused_before_any_training(tune: 
 
 
 @pytest.mark.model
-def test_a_fine_tuned_model_is_kbms(tmp_path: Path) -> None:
+def test_a_fine_tuned_model_is_kbms(tmp_path):
     pytest.importorskip("peft")
     how = {"method": "lora", "rank": 2, "epochs": 1, "batch": 16}
     trained = train_finetuned([towns()], "keqa/tiny", tmp_path / "boundary.json.lm", training=how, soft_labels=True)

@@ -44,7 +44,7 @@ class Told:
         return Judgement(self.says[number], 0.5)
 
 
-def test_what_a_draft_a_set_of_draws_and_a_quiz_alone_are_worth() -> None:
+def test_what_a_draft_a_set_of_draws_and_a_quiz_alone_are_worth():
     quiz = quiz_of(0, "-++?+" + "?" * 5 + "---+")
     drafts, sets, (alone,) = (readings(quiz, reads) for reads in ("draft", "draws", "quiz"))
     # Each draft by itself, five at most; an abstention is not right.
@@ -68,12 +68,12 @@ def test_what_a_draft_a_set_of_draws_and_a_quiz_alone_are_worth() -> None:
         ("+-", "vw", 1),
     ],
 )
-def test_the_most_frequent_answer_is_what_would_be_given(right: str, texts: str, known: int) -> None:
+def test_the_most_frequent_answer_is_what_would_be_given(right, texts, known):
     [one] = readings(quiz_of(0, right, texts), "draws")
     assert one.mastery == known
 
 
-def test_the_figures_of_judgements() -> None:
+def test_the_figures_of_judgements():
     quizzes = [quiz_of(0, "+++++"), quiz_of(1, "-----"), quiz_of(2, "--+++"), quiz_of(3, "-?-?-", "x?y?z")]
     seen = [readings(quiz, "draft")[0] for quiz in quizzes]
     found = figures_of(quizzes, seen, [0.9, 0.2, 0.3, 0.1], [one.certainty - 0.25 for one in seen])
@@ -90,7 +90,7 @@ def test_the_figures_of_judgements() -> None:
     }
 
 
-def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unknown() -> None:
+def test_a_model_is_checked_on_other_questions_and_what_it_cannot_judge_is_unknown():
     quizzes = [quiz_of(number, mark * DRAWS) for number, mark in enumerate("+-+-")]
     choice = quizzes[2].model_copy(update={"answer_type": "choice", "choices": ["a", "b"]})
     model = Told([0.9, 0.2, None, 0.6])
@@ -115,7 +115,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     return saved
 
 
-def test_a_drawing_has_the_diagonal_and_a_point_a_tenth(drawn: list[tuple[Any, Any]]) -> None:
+def test_a_drawing_has_the_diagonal_and_a_point_a_tenth(drawn):
     marks, says = ["++++", "+++-", "----", "+---", "++++", "++--"], [0.95, 0.93, 0.12, 0.18, 0.99, None]
     quizzes = [quiz_of(number, mark) for number, mark in enumerate(marks)]
     model = Told(says, roots=[root_digest("4")])
@@ -142,7 +142,7 @@ def test_a_drawing_has_the_diagonal_and_a_point_a_tenth(drawn: list[tuple[Any, A
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("mastery, as stated", "answers from memory that are right")
 
 
-def test_a_drawing_of_what_was_learned_from_or_into_a_wrong_place_is_refused(tmp_path: Path) -> None:
+def test_a_drawing_of_what_was_learned_from_or_into_a_wrong_place_is_refused(tmp_path):
     pytest.importorskip("matplotlib")
     collected = [Collected([quiz_of(0, "+-")])]
     with pytest.raises(InputError, match="has learned from all of these questions"):
@@ -151,7 +151,7 @@ def test_a_drawing_of_what_was_learned_from_or_into_a_wrong_place_is_refused(tmp
         draw_reliability(Told([0.5]), collected, tmp_path / "plot.xyz")
 
 
-def test_a_drawing_needs_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_drawing_needs_matplotlib(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     model = Told([0.5])
     with pytest.raises(MissingExtraError, match=r"A drawing needs.*keqa\[plots\]"):

@@ -52,6 +52,7 @@ def test_a_gate_may_be_no_method():
         (made(decide=None), "OtherGate has no method decide; see keqa.programs.gates.Gate"),
         (made("VoteGate"), "there is a gate VoteGate already, in keqa.programs.gates.gate"),
         (made(method="gate-votes"), "there is a method 'gate-votes' already: KEQA's vote"),
+        (made(asks="politely"), "a gate asks 'probabilities' or a GateQuestion class, not 'politely'"),
         (made(method="Gate!"), "a method is named in small letters, digits and hyphens, not 'Gate!'"),
         (
             made(of=ConfidenceGate, asks=type("Mine", (StatedConfidence,), {})),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keqa.programs.keqa import KEQA
 from keqa.programs.learned import leaving_out
-from keqa.programs.reference.index import Entry
+from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.reliability import AgeRecord, Reliability, SourceRecord, source_of
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Passage, Place
@@ -36,7 +36,9 @@ def test_any_text_has_a_source_or_none(text):
 
 
 def entries(source, helpful, labelled, root="q"):
-    return [Entry(f"{root}{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful) for one in range(labelled)]
+    return [
+        UtilityEntry(f"{root}{one}", "Who?", f"Text {one}. Source: {source}.", one < helpful) for one in range(labelled)
+    ]
 
 
 LABELS = [*entries("Herald", 3, 41), *entries("Atlas", 12, 40), *entries("Ledger", 11, 40)]
@@ -70,7 +72,9 @@ def test_labels_of_the_question_in_work_do_not_count():
 
 def dated(year, helpful, labelled):
     """As many labels of passages that name no source, of documents changed in one year."""
-    return [Entry(f"{year}-{one}", "Who?", f"Text {one}.", one < helpful, date=str(year)) for one in range(labelled)]
+    return [
+        UtilityEntry(f"{year}-{one}", "Who?", f"Text {one}.", one < helpful, date=str(year)) for one in range(labelled)
+    ]
 
 
 AGES = [*dated("2015-03-01", 2, 40), *dated("2021-06-30T08:15", 30, 41)]

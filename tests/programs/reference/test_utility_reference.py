@@ -21,7 +21,7 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
 from keqa.programs.learned import asking_for, leaving_out
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import load, save
 
 
@@ -42,8 +42,8 @@ class Angle:
         return np.array([[np.cos(angle), np.sin(angle)] for angle in angles], np.float32)
 
 
-def entry(place: int, helpful: bool, root: str | None = None) -> Entry:
-    return Entry(root or f"q{place}", f"{place} quiz", f"{place} passage", helpful)
+def entry(place: int, helpful: bool, root: str | None = None) -> UtilityEntry:
+    return UtilityEntry(root or f"q{place}", f"{place} quiz", f"{place} passage", helpful)
 
 
 def places(demos: list[dspy.Example]) -> list[int]:
@@ -74,8 +74,8 @@ def test_where_both_labels_are_near_the_nearest_alone_decide():
 
 
 def test_quiz_and_passage_weigh_alike():
-    far = Entry("a", "0 quiz", "90 passage", True)
-    near = Entry("b", "30 quiz", "30 passage", False)
+    far = UtilityEntry("a", "0 quiz", "90 passage", True)
+    near = UtilityEntry("b", "30 quiz", "30 passage", False)
     reference = UtilityReference(Angle(), k=1).fit([far, near])
     assert reference("0 quiz", "0 passage")[0].helpful is False
     assert reference("0 quiz", "80 passage")[0].helpful is True
@@ -133,7 +133,9 @@ ENTRIES = st.lists(
 @settings(max_examples=60)
 @given(ENTRIES, st.integers(0, 90), st.integers(1, 9), st.integers(0, 3), st.sampled_from(["similar", "random"]))
 def test_what_is_found_keeps_the_rules(drawn, place, k, least, variant):
-    entries = [Entry(root, f"{quiz} quiz", f"{passage} passage", helpful) for root, quiz, passage, helpful in drawn]
+    entries = [
+        UtilityEntry(root, f"{quiz} quiz", f"{passage} passage", helpful) for root, quiz, passage, helpful in drawn
+    ]
     reference = UtilityReference(Angle(), k=k, least=least, variant=variant).fit(entries)
     with leaving_out("a"):
         found = [(d.quiz, d.passage, d.helpful) for d in reference(f"{place} quiz", f"{place} passage")]
@@ -355,8 +357,8 @@ def test_optimizers_keep_it(program):
 def test_a_training_question_that_is_asked_again_is_not_shown_its_own_labels():
     married = question_digest("To whom is Oslo's mayor married?")
     entries = [
-        Entry("q1", "Who governs Oslo?", "Ann governs Oslo.", True, married),
-        Entry("q2", "Who governs Oslo?", "Bo was born in Oslo.", False, question_digest("Who governs Oslo?")),
+        UtilityEntry("q1", "Who governs Oslo?", "Ann governs Oslo.", True, married),
+        UtilityEntry("q2", "Who governs Oslo?", "Bo was born in Oslo.", False, question_digest("Who governs Oslo?")),
     ]
     reference = UtilityReference(k=2, least=0).fit(entries)
     passage = "Ann governs Oslo."
@@ -371,7 +373,7 @@ def test_a_training_question_that_is_asked_again_is_not_shown_its_own_labels():
     again = UtilityReference(k=2, least=0).fit([replace(entry, question="") for entry in entries])
     with asking_for("Who governs Oslo?"):
         assert len(again("Who governs Oslo?", passage)) == 2
-    state = UtilityReference().fit([*entries, Entry("q2", "quiz", "other", False)]).dump_state()
+    state = UtilityReference().fit([*entries, UtilityEntry("q2", "quiz", "other", False)]).dump_state()
     assert [one.get("question") for one in state["entries"]] == [married, question_digest("Who governs Oslo?"), None]
     assert UtilityReference().load_state(state).entries[:2] == tuple(entries)
     # Entries alone do not say which questions they come from.
@@ -393,7 +395,7 @@ class _Letters:
 
 
 def test_a_pair_is_embedded_as_two_texts_or_as_one(tmp_path):
-    entries = [Entry("1", "Ann?", "Zebra.", True), Entry("2", "Bo?", "Yak.", True)]
+    entries = [UtilityEntry("1", "Ann?", "Zebra.", True), UtilityEntry("2", "Bo?", "Yak.", True)]
     apart, joint = (UtilityReference(_Letters(), k=1, least=0, form=form).fit(entries) for form in ("apart", "joint"))
     assert (apart.vectors().shape, joint.vectors().shape) == ((2, 52), (2, 26))
     # The passage speaks for the second, the quiz for the first: as one text only the quiz begins it.

@@ -20,7 +20,7 @@ from keqa.programs import KEQA
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.learned import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index
@@ -29,7 +29,9 @@ QUESTION = "To whom is the mayor of Carmouth married?"
 SECRET = "sk-very-secret-0123456789"
 
 ENTRIES = [
-    Entry(f"q{place}", f"To whom is person {place} married?", f"Person {place}: married Ann {place}.", place % 3 > 0)
+    UtilityEntry(
+        f"q{place}", f"To whom is person {place} married?", f"Person {place}: married Ann {place}.", place % 3 > 0
+    )
     for place in range(12)
 ]
 
@@ -291,7 +293,7 @@ def test_no_key_endpoint_or_header_is_in_any_file(program, tmp_path, monkeypatch
 
 
 def test_passages_keep_their_addresses(program, tmp_path):
-    entry = Entry("a", "Where?", "See https://example.org/page", True)
+    entry = UtilityEntry("a", "Where?", "See https://example.org/page", True)
     program.picking.reference.fit([entry])
     keqa.save(program, tmp_path / "program")
     assert keqa.load(tmp_path / "program", None).picking.reference.entries == (entry,)

@@ -12,10 +12,10 @@ from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.values import settings_of
 
-ENTRIES = [Entry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]
+ENTRIES = [UtilityEntry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]
 SETTINGS: dict[str, Any] = {
     "tries": 4,
     "threshold": "3/4",

@@ -26,14 +26,14 @@ from keqa.errors import ConfigurationError, KeqaError
 from keqa.programs import KEQA
 from keqa.programs.baselines.ks_llm import KSLLM
 from keqa.programs.reference.embedding import HashingEmbedder, open_embedder
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import about
 from keqa.programs.stages.answering import Decomposition
 from keqa.retrievers import Passage, build_index
 
 HUB = "stranger/embedder"
 PART = "examination.quiz"
-ENTRIES = [Entry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]
+ENTRIES = [UtilityEntry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]
 DEMO = {"quiz": "q", "answer_type": "short", "choices": [], "answer": "a"}
 ELSEWHERE = {"api_base": "http://stranger.example/v1"}
 

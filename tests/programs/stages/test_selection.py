@@ -14,7 +14,7 @@ from keqa.programs import KEQA
 from keqa.programs.baselines.ks_llm import as_text, subject_of
 from keqa.programs.reference import embedding
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import Entry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.stages import selection
 from keqa.programs.stages.picking import unjudged, with_kept
 from keqa.programs.stages.selection import (
@@ -245,7 +245,7 @@ def test_what_was_left_out_stays_whole(retriever):
 def test_the_judge_reads_whole_passages_and_the_answer_what_is_cut(scripted, retriever, pick):
     replies = {"JudgeUtility": {"helpful": True}, "AnswerWithKnowledge": {"answer": "Ann Berg"}}
     lm, engine = scripted(lambda name, inputs, config: replies[name])
-    reference = UtilityReference().fit([Entry("r", MAYOR, GARBURG, True)])
+    reference = UtilityReference().fit([UtilityEntry("r", MAYOR, GARBURG, True)])
     program = KEQA(retriever(LONG), decompose=False, examine=False, pick=pick, extract_sentences=1, reference=reference)
     program.set_lm(lm)
     record = program("Who is its mayor?").record
