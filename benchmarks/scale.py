@@ -145,16 +145,16 @@ def embedded(steps: Steps, options: argparse.Namespace, console: Console) -> boo
     source = steps.run("corpus", count, scaled.make, corpus, count)
     steps.together(count, "embedded build", "raw build")
     built = steps.run("embedded build", count, scaled.build_embedded, corpus, ours)
-    alone = steps.run("raw build", count, scaled.build_raw, corpus, theirs)
-    assert built["found"] == alone["found"] == count
+    bare = steps.run("raw build", count, scaled.build_raw, corpus, theirs)
+    assert built["found"] == bare["found"] == count
     searched = steps.run("embedded search", count, scaled.search_both, corpus, ours, theirs, options.queries)
     # The peak of a search is not that of the build.
     figures = {**built, **{key: value for key, value in searched.items() if key.startswith(("kw", "nl"))}}
-    raw = {**alone, **{key.removeprefix("raw_"): value for key, value in searched.items() if key.startswith("raw")}}
+    raw = {**bare, **{key.removeprefix("raw_"): value for key, value in searched.items() if key.startswith("raw")}}
     lines = [Line("embedded engine", count, figures), Line("raw Tantivy calls", count, raw)]
     console.print(table(lines))
     console.print(f"of each build, {source['build_s']:.1f} s are the reading of the made passages")
-    console.print(f"build time over that of the raw calls, in CPU seconds: {built['cpu_s'] / alone['cpu_s']:.2f}")
+    console.print(f"build time over that of the raw calls, in CPU seconds: {built['cpu_s'] / bare['cpu_s']:.2f}")
     met = targets(figures, raw)
     for target in met:
         console.print(str(target), highlight=False)
