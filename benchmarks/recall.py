@@ -57,11 +57,6 @@ class Benchmark:
     questions: tuple[tuple[str, str], ...]
     gold: str
 
-    @property
-    def files(self) -> list[str]:
-        """All that it reads."""
-        return [self.corpus, *(file for _, file in self.questions)]
-
 
 BENCHMARKS = (
     Benchmark(
@@ -217,7 +212,8 @@ def main(
     work: Annotated[Path, typer.Option(help="For indexes and vectors.")] = Path("runs/recall"),
 ) -> None:
     engines = ENGINES if url else engine or ENGINES
-    if missing := [file for one in BENCHMARKS for file in one.files if not (data / file).is_file()]:
+    files = [file for one in BENCHMARKS for file in (one.corpus, *(file for _, file in one.questions))]
+    if missing := [file for file in files if not (data / file).is_file()]:
         sys.stderr.write(f"not in {data}: {', '.join(missing)}\n")
         raise typer.Exit(2)
     table = Table("recall@5" + (", embedded / cluster" if url else ""), "passages", "questions", *ENGINES, "below")

@@ -102,9 +102,7 @@ def test_which_call_fails_depends_on_the_request_and_how_often_it_came(server):
     assert server.counts()["requests"] == 80
     with pytest.raises(ValueError, match="unknown faults"):
         server.plan(kinds=["rain"])
-
-
-def test_a_request_that_is_none_of_the_programs_is_answered_and_counted_apart(server):
+    # A request that is none of the program's is answered and counted apart.
     server.plan(share=1.0)
     assert asked(server, messages=[{"role": "user", "content": "hi"}])[0] == 200
     assert server.counts() == {"requests": 0, "faults": {}, "other": 1, "strayed": [0, 0]}
