@@ -94,6 +94,8 @@ def test_gates_read_the_same_draws(asking):
     known = {row.spec.label: [line.record.quizzes[0].known for line in read_run(row.path).lines] for row in rows}
     assert known["gate-votes"] == known["gate-oracle"] == [True, True, False, False]
     assert known["gate-never"] == [True] * 4
+    # Only the oracle is told gold answers.
+    assert [row.spec.label for row in rows if b'"golds"' in row.path.read_bytes().split(b"\n")[0]] == ["gate-oracle"]
 
 
 def test_the_oracle_knows_quizzes_in_the_words_of_the_language_model(asking):

@@ -10,7 +10,7 @@ from servers.openai_server import FaultPlan, OpenAIServer, markers
 from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
-from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG
+from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, SelfRAG, SlimPLM
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.gates import CertaintyGate
 from keqa.programs.keqa import KEQA
@@ -34,6 +34,8 @@ def said_of(number, fields):
     return {
         "helpful": f"Mayor{number} " in fields.get("passage", ""),
         "retrieve": number % 2 == 1,
+        "known": number % 2 == 0,
+        "queries": f'["Who governs Town{number}?"]',
         "quizzes": f'["Who governs Town{number}?"]',
         "relevant": True,
         "support": "fully",
@@ -63,6 +65,7 @@ METHODS = {
     "rag": lambda found, roles: AlwaysRetrieve(found, lms=roles),
     "ircot": lambda found, roles: IRCoT(found, lms=roles),
     "self-rag": lambda found, roles: SelfRAG(found, lms=roles),
+    "slimplm": lambda found, roles: SlimPLM(found, lms=roles),
     "gate": lambda found, roles: KEQA(found, lms=roles, decompose=False, gate=CertaintyGate()),
 }
 
@@ -126,6 +129,32 @@ def test_a_reply_that_cannot_be_used_is_in_no_cache(tmp_path):
             assert rows == (0,)
             # Once as it is, once more the same, and four draws.
             assert server.count == 6
+
+
+def test_dspys_own_cache_keeps_none_either(memory_cache):
+    said = ["no marker in sight"]
+    with OpenAIServer(reply=lambda messages, n, body: said * n) as server:
+        roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
+        program = ClosedBook(lms=roles)
+        outcome = next(iter(program.answer_many(["Who governs Town2?"])))
+        assert (outcome.answer, server.count) == (None, 6)
+        said[:] = [markers(answer="Mayor2")]
+        record = program("Who governs Town2?").record
+        assert (record.answer, record.touched, server.count) == ("Mayor2", False, 7)
+        # What can be used is kept.
+        assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 7)
+
+
+def test_a_fault_in_a_language_model_of_ones_own_surfaces(scripted, tmp_path):
+    def faulty(name, inputs, config):
+        raise AttributeError("no such attribute")
+
+    program = ClosedBook()
+    program.set_lm(scripted(faulty)[0])
+    with pytest.raises(AttributeError, match="no such attribute"):
+        program("Who governs Town1?")
+    with pytest.raises(AttributeError, match="question 1 of the batch"):
+        list(program.answer_many(["Who governs Town1?"]))
 
 
 def test_draws_that_gates_share_are_made_again_where_they_failed(retriever, tmp_path):

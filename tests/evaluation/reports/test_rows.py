@@ -16,6 +16,31 @@ def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):
     assert "under the id 'q0' of mine" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("edited", "told"),
+    [({"answers": ["another"]}, "different gold answers"), ({"choices": ["one", "two"]}, "different choices")],
+)
+def test_runs_before_and_after_gold_answers_were_edited_are_not_paired(run, line, edited, told):
+    other = line(0, 1.0).model_copy(update=edited)
+    with pytest.raises(InputError, match=told):
+        entries_of([run("keqa", [line(0, 1.0)]), run("rag", [other], label="mine")])
+
+
+@pytest.mark.parametrize(
+    ("label", "settings", "title"),
+    [
+        ("rowen", {"language": "Chinese", "cross_model": False}, "Rowen"),
+        ("rowen", {"language": None, "cross_model": False}, "Rowen (one language)"),
+        ("rowen-rephrasings=3", {"language": None, "cross_model": False}, "Rowen (one language, rephrasings=3)"),
+        ("rowen-cross_model=True", {"language": None, "cross_model": True}, "Rowen (cross_model=True)"),
+        ("mine", {"language": None, "cross_model": False}, "mine"),
+    ],
+)
+def test_a_form_with_less_than_the_paper_has_is_reported(scored, label, settings, title):
+    (entry,) = entries_of([scored("rowen", (1,), label=label, **settings)])
+    assert entry.title == title
+
+
 def test_questions_of_two_splits_are_not_paired_though_their_ids_are_the_same(run, line):
     first = [line(number, 1.0) for number in range(3)]
     second = [one.model_copy(update={"question": "Another question?"}) for one in first]

@@ -11,6 +11,7 @@ import dspy
 import pytest
 
 from keqa.programs.keqa import KEQA
+from keqa.programs.program import UnansweredError
 
 # MLflow's warnings are of MLflow and its database alone.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -96,6 +97,25 @@ def test_a_question_is_one_trace_with_its_searches(traces, program, asynchronous
     asked = ["\n".join(message["content"] for message in one.inputs["messages"][1:]) for one in found["LM.__call__"]]
     assert sorted(asked) == sorted(engine.prompts)
     assert {one.status.status_code.value for one in spans} == {"OK"}
+
+
+def test_a_search_that_failed_is_a_span_that_failed(traces, program):
+    program, _ = program
+    program._retriever.value.error = OSError("no route to the index")
+    with pytest.raises(UnansweredError, match="no route"):
+        program(question=ASKED)
+    (spans,) = traces()
+    failed = [one for one in spans if one.name == "Tool.search"]
+    assert {one.status.status_code.value for one in failed} == {"ERROR"}
+    assert "no route to the index" in str(failed[0].events[0].attributes)
+
+
+def test_questions_side_by_side_are_traces_of_their_own(traces, program):
+    program, _ = program
+    questions = [ASKED, "And Bo?"]
+    dspy.Parallel(num_threads=2, disable_progress_bar=True)([(program, {"question": one}) for one in questions])
+    wholes = [[one.inputs.get("question") for one in spans if one.name == "KEQA.forward"] for spans in traces()]
+    assert sorted(wholes) == [["And Bo?"], [ASKED]]
 
 
 def name_of(span: Any) -> str:

@@ -264,6 +264,11 @@ def test_a_similarity_is_named_by_the_user_as_well(tmp_path, opened, method):
     with pytest.raises(ConfigurationError, match="for the comparison of sentences"):
         keqa.load(tmp_path / "program", None, embedder="another/model")
     assert opened[0] == f"/models/{HUB}"
+    # No folder of this machine is in what is given away.
+    keqa.save(method(None, similarity=str(tmp_path / "minilm")), tmp_path / "portable")
+    held = (tmp_path / "portable" / "program.json").read_text()
+    assert '"minilm"' in held
+    assert str(tmp_path) not in held
 
 
 def test_the_command_line_names_it_too(program, tmp_path, keqa_command, server, opened):

@@ -86,7 +86,8 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_gives_text_title_place_and_date(tmp_path, name):
-    found = read(tmp_path / name, FORMATS[name]())
+    notices = []
+    found = read(tmp_path / name, FORMATS[name](), notices)
     places = [one for one in FOUND[name] if isinstance(one, tuple)]
     assert {one.title for one in found} == {one for one in FOUND[name] if isinstance(one, str)}
     assert [one.id for one in found] == [f"{name}#{number}" for number in range(1, len(found) + 1)]
@@ -95,6 +96,7 @@ def test_each_format_gives_text_title_place_and_date(tmp_path, name):
         assert (one.place.file, one.place.part, one.place.heading) == (name, part, heading)
         assert date is None or one.place.date == date
     assert len(places) == 2 or len(found) == 1
+    assert name != "c.csv" or any("'Beschreibung' was read as text" in one for one in notices)
     assert name != "h.docx" or "A ship pays 40 my_coins, or 3 * 4." in " ".join(one.text for one in found)
 
 

@@ -76,7 +76,9 @@ def test_what_of_a_folder_is_not_read_is_counted_and_named(folder, tmp_path, mon
     (folder / ".git").mkdir()
     (folder / ".git" / "config").write_text("token = hunter2")
     links = {"secret.txt": tmp_path / "secret.txt", "other": tmp_path / "other", "conf.txt": ".git/config"}
-    for name, target in (links | {"broken.txt": tmp_path / "nowhere", "inside.txt": "good.txt"}).items():
+    for name, target in (
+        links | {"broken.txt": tmp_path / "nowhere", "inside.txt": "good.txt", "round.txt": "round.txt"}
+    ).items():
         (folder / name).symlink_to(target)
     os.mkfifo(folder / "pipe.txt")
     (folder / "closed").mkdir()
@@ -106,11 +108,12 @@ def test_what_of_a_folder_is_not_read_is_counted_and_named(folder, tmp_path, mon
         "other is a link to a folder, which is not followed",
         "conf.txt is a link to a hidden file, which is not followed",
         "broken.txt is a link that leads nowhere",
+        "round.txt is a link that leads nowhere",
         "pipe.txt is no regular file",
         "closed cannot be opened: Permission denied",
     }
     assert any("\\udcff␛[31m.pdf cannot be read as PDF" in name for name in reported.names)
-    assert (reported.unread["with too long a path"], reported.unexpected) == (1, 8)
+    assert (reported.unread["with too long a path"], reported.unexpected) == (1, 9)
     assert read(folder / "secret.txt")[0].text == "The secret."
 
 
