@@ -11,6 +11,7 @@ ratio is above 2.5.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import json
@@ -238,10 +239,14 @@ def grown(name: str, size: int, folder: Path) -> tuple[float, list[tuple[float, 
     """How many times more than its size a pattern costs when it is eight times as large, and each cost."""
     path = folder / f"x.{name.partition(':')[0]}"
     costs = []
-    # What is imported for a format is no part of it.
-    for times in (0, *GROWTH):
-        path.write_bytes(PATTERNS[name](max(times * size, 100)))
-        costs.append(cost(path))
+    # No part of it are what is imported for a format, and the garbage of whoever measures.
+    gc.disable()
+    try:
+        for times in (0, *GROWTH):
+            path.write_bytes(PATTERNS[name](max(times * size, 100)))
+            costs.append(cost(path))
+    finally:
+        gc.enable()
     first, last = costs[1][0], costs[-1][0]
     return last / max(first, LEAST) / GROWTH[-1], costs[1:]
 

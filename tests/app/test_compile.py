@@ -13,7 +13,7 @@ from servers.openai_server import markers
 import keqa
 from keqa.cli.compile import PriceOptions
 from keqa.errors import InputError
-from keqa.evaluation.reproduction.estimate import Bounds, Estimate, Spent
+from keqa.evaluation.reproduction.estimate import CostBounds, Estimate, Spent
 from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.process
@@ -242,7 +242,7 @@ def test_a_dry_run_needs_no_key_and_says_what_it_will_cost(keqa_command, pairs, 
 def test_above_the_limit_somebody_is_asked_or_nothing_begins(
     monkeypatch, capsys, tmp_path, model, options, typed, begins
 ):
-    found = Estimate("training", "keqa", 9, {model: Bounds(Spent(10, 1e6, 0), Spent(90, 1e8, 0))})
+    found = Estimate("training", "keqa", 9, {model: CostBounds(Spent(10, 1e6, 0), Spent(90, 1e8, 0))})
     monkeypatch.setattr("keqa.evaluation.reproduction.estimate.estimate_compilation", lambda *of: found)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: typed is not None))
     monkeypatch.setattr("sys.stderr.isatty", lambda: typed is not None, raising=False)

@@ -11,7 +11,7 @@ import pytest
 
 import keqa
 from keqa.evaluation.demo import DemoResult, MethodResult
-from keqa.testbed.boundary import Boundary, Examined
+from keqa.testbed.boundary import Boundary, ExaminedFact
 from keqa.testbed.check import SkillScore
 
 pytestmark = pytest.mark.model
@@ -86,7 +86,7 @@ def test_the_tiers_that_have_facts(keqa_command, monkeypatch):
 
     def draw(roles, *, facts, tries, progress):
         asked.append((roles.task.model, facts, tries))
-        return Boundary(tuple(Examined(tier, Fraction(share), right) for tier, share, right in EXAMINED))
+        return Boundary(tuple(ExaminedFact(tier, Fraction(share), right) for tier, share, right in EXAMINED))
 
     monkeypatch.setattr("keqa.testbed.boundary.draw_boundary", draw)
     ended = keqa_command("testbed", "boundary", *NOWHERE, "--facts", 50, "--tries", 3)
