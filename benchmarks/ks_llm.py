@@ -31,7 +31,7 @@ from keqa.data.question import Question
 from keqa.lms import build_roles
 from keqa.metrics.accuracy import holds_answer
 from keqa.metrics.retrieval import share_selected
-from keqa.programs.baselines.ks_llm import KSLLM, as_text, subject_of
+from keqa.programs.baselines.reading import KSLLM, as_text, subject_of
 from keqa.programs.program import RecordBuilder
 from keqa.programs.stages.selection import DistanceMeter, nearest
 

@@ -83,12 +83,12 @@ class Spec:
 def _baseline(
     name: str,
     title: str,
-    place: str,
+    cls: str,
     learned: str | None = None,
     reduced: tuple[str, Mapping[str, Any]] | None = None,
     **fixed: Any,
 ) -> Method:
-    target = f"keqa.programs.baselines.{place}"
+    target = f"keqa.programs.baselines:{cls}"
     return Method(name, title, "baseline", target, fixed, learned=learned, reduced=reduced)
 
 
@@ -101,27 +101,27 @@ def _gate(gate: type[Any]) -> Method:
 
 
 _ALL = (
-    _baseline("closed-book", "Closed book", "one_call:ClosedBook"),
-    _baseline("cot", "CoT, zero-shot", "one_call:ClosedBook", reason=True, demonstrations=False),
-    _baseline("cot-few-shot", "CoT, few-shot", "one_call:ClosedBook", learned="summarizing.summarize", reason=True),
-    _baseline("rag", "Always retrieve", "one_call:AlwaysRetrieve"),
-    _baseline("rag-cot", "Always retrieve, CoT", "one_call:AlwaysRetrieve", reason=True),
-    Method("rag-masked", "MASK RAG", "baseline", "keqa.programs.baselines.one_call:AlwaysRetrieve", masked=True),
-    _baseline("react", "ReAct", "react:ReAct"),
-    _baseline("ircot", "IRCoT", "chains:IRCoT"),
-    _baseline("flare", "FLARE", "chains:FLARE"),
-    _baseline("self-rag", "Self-RAG", "self_rag:SelfRAG"),
-    _baseline("searchain", "SearChain", "searchain:SearChain"),
-    _baseline("rowen", "Rowen", "rowen:Rowen", reduced=("one language", {"language": None, "cross_model": False})),
-    _baseline("slimplm", "SlimPLM", "slimplm:SlimPLM"),
-    _baseline("kbm", "KBM", "kbm:KBM", reduced=("prompted", {"model": None})),
-    _baseline("standard", "Standard", "ks_llm:Standard"),
-    _baseline("standard-doc", "Standard+doc", "ks_llm:DocumentReader"),
-    _baseline("cot-doc", "CoT+doc", "ks_llm:DocumentReader", reason=True),
-    _baseline("ks-q", "KS-Q", "ks_llm:KSLLM", form="KS-Q"),
-    _baseline("ks-t", "KS-T", "ks_llm:KSLLM", form="KS-T"),
-    _baseline("ks-s", "KS-S", "ks_llm:KSLLM", form="KS-S"),
-    _baseline("ks-llm", "KS-LLM", "ks_llm:KSLLM"),
+    _baseline("closed-book", "Closed book", "ClosedBook"),
+    _baseline("cot", "CoT, zero-shot", "ClosedBook", reason=True, demonstrations=False),
+    _baseline("cot-few-shot", "CoT, few-shot", "ClosedBook", learned="summarizing.summarize", reason=True),
+    _baseline("rag", "Always retrieve", "AlwaysRetrieve"),
+    _baseline("rag-cot", "Always retrieve, CoT", "AlwaysRetrieve", reason=True),
+    Method("rag-masked", "MASK RAG", "baseline", "keqa.programs.baselines:AlwaysRetrieve", masked=True),
+    _baseline("react", "ReAct", "ReAct"),
+    _baseline("ircot", "IRCoT", "IRCoT"),
+    _baseline("flare", "FLARE", "FLARE"),
+    _baseline("self-rag", "Self-RAG", "SelfRAG"),
+    _baseline("searchain", "SearChain", "SearChain"),
+    _baseline("rowen", "Rowen", "Rowen", reduced=("one language", {"language": None, "cross_model": False})),
+    _baseline("slimplm", "SlimPLM", "SlimPLM"),
+    _baseline("kbm", "KBM", "KBM", reduced=("prompted", {"model": None})),
+    _baseline("standard", "Standard", "Standard"),
+    _baseline("standard-doc", "Standard+doc", "DocumentReader"),
+    _baseline("cot-doc", "CoT+doc", "DocumentReader", reason=True),
+    _baseline("ks-q", "KS-Q", "KSLLM", form="KS-Q"),
+    _baseline("ks-t", "KS-T", "KSLLM", form="KS-T"),
+    _baseline("ks-s", "KS-S", "KSLLM", form="KS-S"),
+    _baseline("ks-llm", "KS-LLM", "KSLLM"),
     Method("keqa", "KEQA", "keqa", KEQA),
     _ablation("keqa-no-qke", "w/o QKE", examine=False),
     _ablation("keqa-no-ukp", "w/o UKP", pick=False),
