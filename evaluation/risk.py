@@ -10,7 +10,7 @@ from keqa.errors import InputError
 from keqa.evaluation.configuration import describe, differences
 from keqa.evaluation.records import RunHeader, RunSettings
 from keqa.evaluation.run_file import iter_lines, read_header
-from keqa.optimize.abstention import Held, CalibrationAnswer, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, Held, calibrate
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within
 
