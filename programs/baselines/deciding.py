@@ -11,7 +11,7 @@ import dspy
 from keqa.data.question import Question, clean
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
-from keqa.programs.arguments import Seed, Share, Steps, Temperature, Threshold, TopK, Tries, Weight, Word, fraction_text
+from keqa.programs.arguments import Seed, Share, Steps, Temperature, Threshold, TopK, Tries, Weight, Word
 from keqa.programs.baselines.base import (
     ExaminingBaseline,
     Gathered,
@@ -26,16 +26,15 @@ from keqa.programs.baselines.base import (
 from keqa.programs.boundary import BoundaryError, Judgement, LightModel
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import text_of
 from keqa.programs.calls.session import CallLimiter, gather, note, noted
-from keqa.programs.draws import Draws
+from keqa.programs.calls.texts import text_of
 from keqa.programs.examination import Examination, draw_identity, means_the_same
+from keqa.programs.gate import Draws, reaches
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
-from keqa.programs.gates.gate import reaches
-from keqa.programs.gates.question import wants_retrieval
+from keqa.programs.gates.uncertainty import wants_retrieval
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
-from keqa.programs.records import AnswerSource
+from keqa.programs.records import AnswerSource, fraction_text
 from keqa.programs.stages.picking import unjudged, verdict_on
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit

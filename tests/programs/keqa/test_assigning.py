@@ -15,8 +15,7 @@ from keqa.lms import Roles
 from keqa.programs import KEQA, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.baselines.deciding import KBM, SelfRAG
-from keqa.programs.gates.question import RetrievalDecision
-from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate
+from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate, RetrievalDecision
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import name_of
 from keqa.programs.saving.values import settings_of
