@@ -135,7 +135,7 @@ def program_spec(program: Program) -> dict[str, Any]:
     }
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference):
-        described["reference"] = {**reference.settings(), "entries": _entries(reference)}
+        described["reference"] = {**reference.settings(), "entries": reference.signature_of_entries}
     elif reference is not None:
         described["reference"] = function_fingerprint(reference)
     if program.learned.demonstrations or program.learned.train:
@@ -243,18 +243,6 @@ def _shown(predictor: dspy.Predict) -> dict[str, Any]:
     fields = predictor.signature.fields
     whole["demos"] = [{name: demo[name] for name in fields if name in demo} for demo in whole["demos"]]
     return whole
-
-
-_last_entries: list[tuple[Any, str]] = []
-
-
-def _entries(reference: UtilityReference) -> str:
-    """The signature of the entries; that of a large reference is not computed for every question."""
-    for entries, signature in _last_entries:
-        if entries is reference.entries:
-            return signature
-    _last_entries[:] = [(reference.entries, reference.signature_of_entries())]
-    return _last_entries[0][1]
 
 
 def _name(thing: Any) -> str:
