@@ -177,8 +177,6 @@ class SearchingBaseline(Baseline):
     """A method that searches a retriever, its first argument, for `top_k` passages."""
 
     class Settings(Baseline.Settings):
-        """Those of every method that searches."""
-
         top_k: TopK = 10
 
     def __init__(self, retriever: Any, *, lms: Any = None, **settings: Any) -> None:
@@ -199,8 +197,6 @@ class ExaminingBaseline(SearchingBaseline):
     """
 
     class Settings(SearchingBaseline.Settings):
-        """Those of every method that examines."""
-
         reason: bool = True
 
     def set_up(self) -> None:

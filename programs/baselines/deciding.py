@@ -60,23 +60,15 @@ class KBM(ExaminingBaseline):
     Any `keqa.programs.boundary.BoundaryModel` judges; one that reads draws is given draws of its own, made as KEQA's
     are. Without one a language model is asked (`JudgeKnowledge`), that of role ``consistency``: another one than the
     one that answers, where that is set up, as the paper's plug-in is. The question is never decomposed, and every
-    passage found is read.
-
-    Attributes:
-        model: A boundary model, or its file; None asks the language model of role ``consistency``.
-        of: Which of the two judgements counts: ``mastery`` is KBM-Acc, ``certainty`` KBM-Cer.
-        threshold: What that is compared with; the paper's model says True or False, which a half divides.
-        rejudge: Whether a question that is searched for is judged again with the passages as Reference (double
-            judgement): where they do not settle it, it is answered from memory.
-        tries: Draws, at the temperature, for a model that reads them all.
+    passage found is read. Of the two judgements `of` says which counts: ``mastery`` is KBM-Acc, ``certainty`` KBM-Cer;
+    the paper's model says True or False, which a half divides. With `rejudge` a question that is searched for is judged
+    again with the passages as Reference (double judgement): where they do not settle it, it is answered from memory.
     """
 
     method: ClassVar[str] = "kbm"
     roles: ClassVar[Mapping[str, str]] = {"judge": "consistency", "recall": "task", "read": "task"}
 
     class Settings(ExaminingBaseline.Settings):
-        """Those that it adds."""
-
         model: Annotated[Any, MODEL] | None = None
         of: Literal["mastery", "certainty"] = "mastery"
         threshold: Annotated[Fraction, Share] = Fraction(1, 2)
@@ -182,16 +174,10 @@ class Rowen(ExaminingBaseline):
     The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
     the question and with each of its other wordings, and the best that each search found come first. An answer that
     says that it is not known is repaired without a check, with the question as the only search. Number of rephrasings,
-    their temperature and the least consistency are those of the authors' code.
-
-    Attributes:
-        top_k: Passages to search for with each wording, and to answer from in all.
-        language: That of the cross-language check, other than that of the questions; None leaves it out.
-        cross_model: Whether a verifier answers too.
-        cross_model_weight: Where both checks are made, the weight of the cross-model score beside 1 for the
-            cross-language score (the paper's α); the score is their weighted mean.
-        rephrasings: k, how often to rephrase, at the temperature. Equal ones count once; another seed draws others.
-        min_consistency: A lower consistency score leads to retrieval.
+    their temperature and the least consistency are those of the authors' code. `top_k` passages are searched for with each
+    wording, and answered from in all. Without a `language` there is no cross-language check; where both checks are made
+    `cross_model_weight` is the weight of the cross-model score beside 1 for the other (the paper's α), and the score is
+    their weighted mean. Equal rephrasings count once; another seed draws others.
     """
 
     method: ClassVar[str] = "rowen"
@@ -201,8 +187,6 @@ class Rowen(ExaminingBaseline):
     }
 
     class Settings(ExaminingBaseline.Settings):
-        """Those that it adds."""
-
         language: Word | None = "Chinese"
         cross_model: bool = False
         cross_model_weight: Annotated[Fraction, Threshold] = Fraction(1)
@@ -345,19 +329,13 @@ class SelfRAG(ExaminingBaseline):
     reflection tokens, each a question of its own. A prompt gives a verdict and no probabilities, so a token counts 1
     where it was said, the probability of the answer is left out of the score, and retrieval has no threshold. Reasoning
     and answer are one segment, so there is no beam over segments. An answer from memory has no rivals and is not
-    criticised.
-
-    Attributes:
-        top_k: Passages to search for; each takes up to four calls.
-        relevance_weight: w of ISREL in the score of section 3.3; the others are those of ISSUP and ISUSE.
+    criticised. Each passage takes up to four calls. The weights are those of ISREL, ISSUP and ISUSE in the score.
     """
 
     method: ClassVar[str] = "self-rag"
     roles: ClassVar[Mapping[str, str]] = dict.fromkeys(("retrieve", "recall", "read"), "task")
 
     class Settings(ExaminingBaseline.Settings):
-        """Those that it adds."""
-
         top_k: TopK = 5
         relevance_weight: Weight = 1.0
         support_weight: Weight = 1.0
@@ -408,10 +386,7 @@ class SlimPLM(ExaminingBaseline):
     2024, section 3): heuristic answer, retrieval necessity judgement, query rewriting, a filter by which a query is
     judged by the heuristic answer as the question is and left out where its answer is known, and the answer, from
     memory or from passages. The proxy is the language model of role ``consistency``, and always reasons step by step.
-
-    Attributes:
-        top_k: Passages to search for with each query, and to answer from in all.
-        max_queries: Further queries are left out.
+    `top_k` passages are searched for with each query, and answered from in all.
     """
 
     method: ClassVar[str] = "slimplm"
@@ -421,8 +396,6 @@ class SlimPLM(ExaminingBaseline):
     }
 
     class Settings(ExaminingBaseline.Settings):
-        """Those that it adds."""
-
         max_queries: Steps = 5
 
     def set_up(self) -> None:

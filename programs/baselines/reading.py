@@ -54,8 +54,6 @@ class OneCallBaseline(Baseline):
     asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]] = (AnswerWithKnowledge, ReasonWithKnowledge)
 
     class Settings(Baseline.Settings):
-        """Those that it adds."""
-
         reason: bool = False
 
     def set_up(self) -> None:
@@ -107,8 +105,6 @@ class DocumentReader(OneCallBaseline, SearchingBaseline):
     method: ClassVar[str] = "standard-doc"
 
     class Settings(OneCallBaseline.Settings, SearchingBaseline.Settings):
-        """Those that it adds."""
-
         document_tokens: Annotated[int, whole(1, 100_000)] = 300
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -148,21 +144,15 @@ class KSLLM(SearchingBaseline):
     The defaults are the paper's, but for the embeddings, which need a model.
 
     Where the language model gives no triple, which is a degradation, the question selects. Without a retriever there is
-    no document.
-
-    Attributes:
-        evidence_sentences: How many sentences to select, the paper's k.
-        similarity: The embedding model by which they are compared; see `DistanceMeter` for it, distance and pooling.
-        form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and writes no triples; ``KS-S`` answers from the
-            sentences alone; ``KS-T`` from the triples alone, and searches for nothing (section 4.1).
+    no document. `evidence_sentences` is the paper's k; for similarity, distance and pooling see `DistanceMeter`. Of the
+    forms of section 4.1 ``KS-Q`` selects sentences by the question and writes no triples, ``KS-S`` answers from the
+    sentences alone, and ``KS-T`` from the triples alone, and searches for nothing.
     """
 
     method: ClassVar[str] = "ks-llm"
     roles: ClassVar[Mapping[str, str]] = {"expand": "task", "answer": "task"}
 
     class Settings(SearchingBaseline.Settings):
-        """Those that it adds."""
-
         evidence_sentences: Count = 2
         similarity: Word | None = None
         distance: Distance = "euclidean"

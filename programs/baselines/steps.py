@@ -82,8 +82,6 @@ class ChainBaseline(SearchingBaseline):
     roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
 
     class Settings(SearchingBaseline.Settings):
-        """Those of every chain."""
-
         max_steps: Steps = 8
 
     def set_up(self) -> None:
@@ -103,18 +101,13 @@ class IRCoT(ChainBaseline):
 
     "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step Questions" (Trivedi et
     al., 2023): the chain guides the searches only, and a reader with a chain of thought of its own answers from the
-    collected passages (section 3.2); the limits are those of section 4.
-
-    Attributes:
-        top_k: Passages to search for with each sentence; the paper chooses among 2, 4, 6 and 8 on its dev sets.
-        max_passages: Passages to collect at most.
+    collected passages (section 3.2); the limits are those of section 4. How many passages to search for with each
+    sentence the paper chooses among 2, 4, 6 and 8 on its dev sets.
     """
 
     method: ClassVar[str] = "ircot"
 
     class Settings(ChainBaseline.Settings):
-        """Those that it adds."""
-
         top_k: TopK = 4
         max_passages: Count = 15
 
@@ -153,19 +146,13 @@ class FLARE(ChainBaseline):
     question, and the first sentence is written from what it finds (section 3.1). From then on a tentative sentence with
     a token less likely than θ becomes a query, and what is found replaces what was found before (section 3.2). Defaults
     are the paper's for questions of several hops. The answer is the one that the last sentence states, and where none
-    does, a prompt of its own answers from all that was found. The LM of the task has to give token probabilities.
-
-    Attributes:
-        theta: θ, the probability of a token under which its sentence is unsure; at 0 nothing more is retrieved.
-        beta: β, the probability of a token under which its word is left out of the query.
-        first_retrieval: Whether to search for the question before the first sentence.
+    does, a prompt of its own answers from all that was found. The LM of the task has to give token probabilities. At a θ
+    of 0 nothing more is retrieved; the words of tokens less likely than β are left out of the query.
     """
 
     method: ClassVar[str] = "flare"
 
     class Settings(ChainBaseline.Settings):
-        """Those that it adds."""
-
         theta: Probability = 0.8
         beta: Probability = 0.4
         top_k: TopK = 2
@@ -244,18 +231,13 @@ class ReAct(SearchingBaseline):
 
     "ReAct" (Yao et al., 2023) with the prompts and the loop of `dspy.ReAct`: thoughts and actions by turns, with a few
     written trajectories in the prompt (section 3.2), which are the fixed demonstrations here; like DSPy's, it also
-    works without. Searches find passages instead of opening a page.
-
-    Attributes:
-        max_steps: Turns at most; 7 in the paper for questions of several hops (section 3.2).
+    works without. Searches find passages instead of opening a page. The paper takes 7 turns for questions of several hops.
     """
 
     method: ClassVar[str] = "react"
     roles: ClassVar[Mapping[str, str]] = {"act": "task", "answer": "task"}
 
     class Settings(SearchingBaseline.Settings):
-        """Those that it adds."""
-
         top_k: TopK = 3
         max_steps: Steps = 7
 
@@ -348,19 +330,14 @@ class SearChain(SearchingBaseline):
     node: an unsolved query is completed from passages, an answer that the passages contradict is corrected (section
     3.2), and the language model then plans again from there, which grows another branch of the tree (section 3.3). A
     plan that stands as it is ends the search. The task LM reads, and plans from memory; a judge, the consistency LM,
-    compares the two answers. The answer is concluded from the chain by KEQA's summary.
-
-    Attributes:
-        max_rounds: r, plans at most.
-        max_queries: Queries of one plan that are gone through at most.
+    compares the two answers. The answer is concluded from the chain by KEQA's summary. The rounds are the paper's r; of
+    one plan `max_queries` are gone through at most.
     """
 
     method: ClassVar[str] = "searchain"
     roles: ClassVar[Mapping[str, str]] = {"plan": "task", "same": "consistency", "answer": "task"}
 
     class Settings(SearchingBaseline.Settings):
-        """Those that it adds."""
-
         top_k: TopK = 3
         max_rounds: Steps = 5
         max_queries: Steps = 8
