@@ -174,7 +174,7 @@ class Rowen(ExaminingBaseline):
     The consistency score is the share of rephrased questions whose two answers mean the same. Repairing searches with
     the question and with each of its other wordings, and the best that each search found come first. An answer that
     says that it is not known is repaired without a check, with the question as the only search. Number of rephrasings,
-    their temperature and the least consistency are those of the authors' code. `top_k` passages are searched for with each
+    their temperature and the least consistency are those of the authors' code. `top_k` passages are sought with each
     wording, and answered from in all. Without a `language` there is no cross-language check; where both checks are made
     `cross_model_weight` is the weight of the cross-model score beside 1 for the other (the paper's α), and the score is
     their weighted mean. Equal rephrasings count once; another seed draws others.

@@ -146,7 +146,7 @@ class FLARE(ChainBaseline):
     question, and the first sentence is written from what it finds (section 3.1). From then on a tentative sentence with
     a token less likely than θ becomes a query, and what is found replaces what was found before (section 3.2). Defaults
     are the paper's for questions of several hops. The answer is the one that the last sentence states, and where none
-    does, a prompt of its own answers from all that was found. The LM of the task has to give token probabilities. At a θ
+    does, a prompt of its own answers from all that was found. The LM of the task has to give probabilities. At a θ
     of 0 nothing more is retrieved; the words of tokens less likely than β are left out of the query.
     """
 
@@ -231,7 +231,7 @@ class ReAct(SearchingBaseline):
 
     "ReAct" (Yao et al., 2023) with the prompts and the loop of `dspy.ReAct`: thoughts and actions by turns, with a few
     written trajectories in the prompt (section 3.2), which are the fixed demonstrations here; like DSPy's, it also
-    works without. Searches find passages instead of opening a page. The paper takes 7 turns for questions of several hops.
+    works without. Searches find passages instead of opening a page. In the paper it has 7 turns for several hops.
     """
 
     method: ClassVar[str] = "react"
