@@ -19,9 +19,9 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
+from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallLimiter, Ledger, NoCopy, current, gather, note, within
+from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, note, within
 from keqa.programs.calls.texts import says_nothing, text_of
 from keqa.programs.gate import (
     IF_ANY,
@@ -312,14 +312,14 @@ class Examination(Stage):
         """Some of the draws that are shared, charged by themselves."""
         session, shared = current(), self.shared.value
         if not found.ready:
-            # In a ledger of its own: what all draws take is not what these take.
+            # What all draws take is not what these take.
             making = copy.copy(session)
-            making.ledger, making.degradations = Ledger(), []
+            making.calls, making.degradations = [], []
             with within(caller=shared.predict):
                 found.ready = await making.run(self._drawn(found, 0, max(found.tries, shared.largest)))
             session.degradations += making.degradations
         for _ in range(count):
-            with predicted_by(found.predictor or self.quiz):
+            with session.meter(found.predictor or self.quiz):
                 pass
         return found.ready[start : start + count]
 

@@ -325,7 +325,7 @@ class Program(Stage):
             method=self.method,
             degradations=list(current().degradations),
             failure=failed,
-            cost=current().ledger.cost(),
+            cost=current().cost(),
             **told,
         )
         return with_supporting_sentences(record)
