@@ -15,7 +15,7 @@ from keqa.cli.options import LanguageModels
 from keqa.cli.reproduce import PaperOptions
 from keqa.errors import ConfigurationError
 from keqa.evaluation.run_file import read_run
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers import Passage, build_index
 
