@@ -115,7 +115,7 @@ class Labeller:
         session = Session(self.program.bound, blocking=True)
         session.hides = partial(self._hides, target.asked.question, example)
         labels = await session.run(self._label(target, example))
-        labels.calls = session.ledger.cost().calls
+        labels.calls = session.cost().calls
         return labels
 
     def _hides(self, asked: str, example: Example, demo: Any, signature: Any) -> bool:

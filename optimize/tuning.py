@@ -140,7 +140,7 @@ def own_threshold(gate: Any) -> str | None:
 def _used(program: KEQA) -> dict[str, bool]:
     """Which settings make a difference to a program."""
     examined = program.examine and program.gate.threshold is not None
-    retrieves = program.given_retriever is not None
+    retrieves = program.retriever is not None
     judged = program.pick and retrieves
     reference = program.reference
     # Where a reference calls no source of passages unreliable, nothing is left out.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keqa.programs.records import FoundQuiz, MissingQuiz, QuestionRecord, QuizRecord, Unanswered, UnansweredKind
-from keqa.programs.subjects import language_of
+from keqa.programs.sentences import language_of
 
 GUESS = "(a guess)"
 """What stands behind an answer that is one."""

@@ -34,8 +34,9 @@ from keqa.programs.gate import Draws
 from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
-from keqa.programs.shared_draws import DrawStore, SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.files import atomic_write, private_folder
+from keqa.storage.journal import SqliteStore
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 TRIES = 30
@@ -122,7 +123,7 @@ def collect(
     examples: Iterable[Any],
     *,
     tries: int = TRIES,
-    store: DrawStore | None = None,
+    store: SqliteStore | None = None,
     correct: Correctness = exact_match,
     in_flight: int = 8,
     dataset: str = "",

@@ -31,8 +31,8 @@ from keqa.programs.boundary.light import Aspect, Reads, Regression, Variant, cer
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
-from keqa.programs.shared_draws import DrawStore
 from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
+from keqa.storage.journal import SqliteStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,7 +192,7 @@ def learn(
     val: Sequence[Example],
     *,
     tries: int,
-    store: DrawStore,
+    store: SqliteStore,
     in_flight: int,
     progress: Callable[[int, int], None],
 ) -> Trained[LightModel]:

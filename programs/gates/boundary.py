@@ -41,11 +41,6 @@ class BoundaryGate(NamedGate):
     then the answer of a known quiz, of ``draws`` all. Its draws are its own, and not those that other gates of a
     comparison share. They are made with the probabilities of their tokens; where the LM gives none the model judges by
     the texts, and a note says so. Where the model cannot judge, the quiz is unknown.
-
-    Attributes:
-        model: A boundary model, or its file.
-        of: Which of its two judgements counts.
-        threshold: What that is compared with.
     """
 
     method = "gate-boundary"

@@ -384,7 +384,7 @@ def _reference_in(folder: Path, state: _ProgramFile, embedder: Embedder | str | 
     settings["embedder"] = _embedder(folder, state.reference.embedder, state.files, embedder)
     vectors = None
     if _VECTORS in state.files:
-        vectors = parse_npy(_checked(folder, _VECTORS, state.files), folder / _VECTORS, (None, None))
+        vectors = parse_npy(_checked(folder, _VECTORS, state.files), folder / _VECTORS)
     return UtilityReference(**settings).fit(entries, vectors)
 
 

@@ -472,7 +472,7 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     model = found.program.examination.gate.model
     assert set(model.roots) <= {root_digest(one.id) for one in world.train}
     found.save(tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", world.program.given_retriever)
+    loaded = keqa.load(tmp_path / "program", world.program.retriever)
     loaded.set_lm(world.lm)
     assert loaded.examination.gate == found.program.examination.gate
     assert program_fingerprint(loaded) == program_fingerprint(found.program)

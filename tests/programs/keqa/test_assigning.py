@@ -113,7 +113,7 @@ def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_re
     other = retriever("Cars is a film.")
     program.retriever = other
     program.lms = Roles(task=lm, consistency=lm, utility=lm)
-    assert program.given_retriever is other
+    assert program.retriever is other
     assert program.get_lm() is lm
     with pytest.raises(AttributeError, match="given to the constructor"):
         program.workers = 3
