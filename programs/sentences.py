@@ -52,8 +52,8 @@ _QUESTION_WORDS = {
     "pt": "quem qual quais onde quando quanto quantos quantas",
 }
 _ASKED_IN: dict[str, list[str]] = {}
-for _code, _words in _QUESTION_WORDS.items():
-    for _word in _words.split():
+for _code, _listed in _QUESTION_WORDS.items():
+    for _word in _listed.split():
         _ASKED_IN.setdefault(_word, []).append(_code)
 # Two forms of a word share so many letters at the beginning, and so much of the longer one.
 _STEM, _SHARE = 4, 0.6
