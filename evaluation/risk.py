@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.evaluation.configuration import describe, differences
-from keqa.evaluation.records import RunHeader, RunSettings
+from keqa.evaluation.evaluate import describe
+from keqa.evaluation.records import RunHeader, RunSettings, differences
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.optimize.abstention import CalibrationAnswer, Held, calibrate
 from keqa.programs.program import Program

@@ -101,7 +101,7 @@ def compared(entries: Sequence[Entry]) -> ComparedQuizzes | None:
     if never is None or always is None:
         return None
     searched = _searched(always)
-    questions = {plain(line.question) for line in never.all}
+    questions = {plain(line.question) for line in never.within()}
     drawn = [quiz for quiz in never.checked() if quiz.quiz.complete]
     found = [(quiz, searched.get((quiz.text, quiz.answer_type, quiz.choices))) for quiz in drawn]
     both = [(quiz, other) for quiz, other in found if other is not None]
@@ -118,7 +118,7 @@ def _setup(entry: Entry) -> tuple[Any, ...]:
 def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
     """The quizzes of a run that were searched for and answered; those of one text with other choices are two."""
     found: dict[_Asked, QuizRecord] = {}
-    for line in (line for line in always.all if not line.impaired):
+    for line in (line for line in always.within() if not line.impaired):
         for quiz in line.quizzes:
             if quiz.resolved is not None and quiz.answer is not None and quiz.retrieved:
                 name = plain(quiz.resolved)

@@ -80,7 +80,7 @@ def ranked(entry: Entry) -> _Ranked:
 def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
     """The same of a gate that made not all draws, or none: the truth is that of another row's draws."""
     found: dict[str, float] = {}
-    for quiz in (quiz for line in entry.all for quiz in line.quizzes):
+    for quiz in (quiz for line in entry.within() for quiz in line.quizzes):
         name = plain(quiz.resolved or "")
         if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
             found.setdefault(name, quiz.certainty)
@@ -91,12 +91,12 @@ def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) 
     scores, quality = ranks
     ranked = list(zip(scores, quality, strict=True))
     apart = ([score for score, right in ranked if right], [score for score, right in ranked if not right])
-    ratio = measure("quiz retrieval ratio", entry.all)
+    ratio = measure("quiz retrieval ratio", entry.within())
     yield "gate", text(entry.title)
     yield "threshold", number(entry.settings.gate_threshold)
     yield "ratio", number(ratio)
-    yield "F1", number(measure("f1", entry.all))
-    yield "EM", number(measure("em", entry.all))
+    yield "F1", number(measure("f1", entry.within()))
+    yield "EM", number(measure("em", entry.within()))
     if bounds:
         yield "F1 by chance", number(None if entry.method in _BOUNDS else _by_chance(ratio, bounds))
     yield "quizzes", count(len(scores))
@@ -156,7 +156,7 @@ def _default(entry: Entry) -> float | None:
 def _known_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
     """Of how many quizzes an oracle had the gold answer, without which it searches as it does for what is unknown."""
     for entry in compared:
-        counts = [line.oracle for line in entry.all if line.oracle is not None]
+        counts = [line.oracle for line in entry.within() if line.oracle is not None]
         known, decided = sum(one for one, _ in counts), sum(one for _, one in counts)
         if decided:
             yield (
@@ -210,7 +210,7 @@ def abstention(entries: Sequence[Entry]) -> Grid | None:
         return None
     rows: list[list[Named]] = []
     for entry in entries:
-        found = Selective.of([line.right if line.answered else None for line in entry.all])
+        found = Selective.of([line.right if line.answered else None for line in entry.within()])
         credits = [((f"{target:g}", "credit by target"), number(found.credit(target))) for target in TARGETS]
         shares = [("coverage", number(found.coverage)), ("risk", number(found.risk))]
         rows.append([("method", text(entry.title)), ("questions", count(found.questions)), *shares, *credits])

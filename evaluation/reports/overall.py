@@ -108,9 +108,9 @@ def overall(entries: Sequence[Entry]) -> Grid:
             *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
             *(declining(fares[entry]) if declined else ()),
             *(untouched(entry) if touched else ()),
-            *((head, number(measure(name, entry.all), digits)) for head, name, digits in _COSTS),
-            ("not parsed", share(float(unparsed(entry.all)))),
-            ("failed", count(sum(line.failed for line in entry.all))),
+            *((head, number(measure(name, entry.within()), digits)) for head, name, digits in _COSTS),
+            ("not parsed", share(float(unparsed(entry.within())))),
+            ("failed", count(sum(line.failed for line in entry.within()))),
             *rates[entry],
             *_lead(entry, ranking),
         ]
@@ -192,7 +192,7 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
     # No demonstrations are kept that make nothing better.
     if same := [one.title for one in compiled if (one.method, one.settings.prompts) in plain]:
         yield f"Compiled, and as they were, for nothing that they learned made them better: {', '.join(same)}."
-    impaired = [(entry, sum(line.impaired for line in entry.all)) for entry in entries]
+    impaired = [(entry, sum(line.impaired for line in entry.within())) for entry in entries]
     if counts := ", ".join(f"{entry.title} {some} of {len(entry.lines)}" for entry, some in impaired if some):
         yield (
             f"Impaired: {counts}. These questions were answered although a call failed or gave a reply that could not "

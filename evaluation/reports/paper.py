@@ -93,7 +93,7 @@ def costs_by_role(entries: Sequence[Entry]) -> Grid:
 
 def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
     """Seconds and LM calls of a question by step (section 4.2, efficiency analysis), of KEQA and what is made of it."""
-    timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.all) is not None]
+    timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.within()) is not None]
     if not timed:
         return None
     kinds = (("seconds", "seconds"), ("LM calls", "samples"))
@@ -118,7 +118,7 @@ def _row(name: str, entry: Entry, columns: Sequence[_Measured]) -> list[Named]:
 
 def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
     """Which rows have a time of some of their questions only, or none."""
-    counted = ((entry, sum(line.timed for line in entry.all)) for entry in entries)
+    counted = ((entry, sum(line.timed for line in entry.within())) for entry in entries)
     partly = [f"{entry.title} {timed} of {len(entry.lines)}" for entry, timed in counted if timed < len(entry.lines)]
     if partly:
         yield (

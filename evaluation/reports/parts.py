@@ -34,7 +34,7 @@ def any_touched(entries: Iterable[Entry]) -> bool:
 
 def untouched(entry: Entry) -> list[Named]:
     """How many of a row's questions no failure touched, and its scores over them."""
-    lines = [line for line in entry.all if not line.touched]
+    lines = [line for line in entry.within() if not line.touched]
     cells = {"questions": Cell(len(lines), f"{len(lines)}/{len(entry.lines)}")}
     cells |= {name: number(measure(of, lines)) for name, of in (("F1", "f1"), ("EM", "em"))}
     return [((name, "untouched by failures"), cell) for name, cell in cells.items()]
@@ -54,7 +54,7 @@ def untouched_note(entries: Sequence[Entry]) -> str:
 def declining_of(entry: Entry) -> Declining:
     """What of a row was answered, and what rightly declined."""
     found = Declining()
-    for line in entry.all:
+    for line in entry.within():
         count_declined(found, line)
     return found
 

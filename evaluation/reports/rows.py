@@ -96,14 +96,9 @@ class Entry:
     @cached_property
     def comparable(self) -> bool:
         """Whether so many outputs parsed that the method was measured, and not its prompts."""
-        return unparsed(self.all) <= NOT_COMPARABLE_ABOVE
+        return unparsed(self.within()) <= NOT_COMPARABLE_ABOVE
 
-    @property
-    def all(self) -> list[QuestionRow]:
-        """All of its lines."""
-        return list(self.lines.values())
-
-    def within(self, group: Group | None) -> list[QuestionRow]:
+    def within(self, group: Group | None = None) -> list[QuestionRow]:
         """Its lines of a group; all of them where that is None."""
         return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
 
@@ -222,11 +217,17 @@ def by_lm(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     return found
 
 
+def shared(rows: Sequence[Entry], group: Group | None = None) -> list[Identity]:
+    """The questions of a group that all of some rows were asked, in the order of the first."""
+    first, *others = (row.lines for row in rows)
+    return [one for one in first if (group is None or one in group.questions) and all(one in row for row in others)]
+
+
 def paired(
     one: Entry, other: Entry, of: Callable[[QuestionRow], _T], group: Group | None = None
 ) -> tuple[list[_T], list[_T]]:
     """Something of the lines of two rows, over the questions of a group that both were asked, pair by pair."""
-    both = [line for line in one.lines if line in other.lines and (group is None or line in group.questions)]
+    both = shared([one, other], group)
     return list(map(of, one.of(both))), list(map(of, other.of(both)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keqa.evaluation.configuration import demonstrations_of
+from keqa.evaluation.evaluate import demonstrations_of
 from keqa.evaluation.records import RunHeader
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
