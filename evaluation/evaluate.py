@@ -16,10 +16,9 @@ from keqa.data.example import Example, as_example
 from keqa.data.question import refuse_table
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError, TooManyFailuresError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log, with_golds
-from keqa.evaluation.overlap import learned_from, refuse_overlap
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
-from keqa.evaluation.tally import Tally
+from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
 from keqa.metrics import hotpotqa
 from keqa.metrics.accuracy import accuracy, contains_answer
 from keqa.metrics.answers import exact_match, f1

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
-from keqa.evaluation.overlap import MARK
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.published import published
 from keqa.evaluation.reports.questions import QuestionRow, mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method, shared, title_of
+from keqa.evaluation.tally import MARK
 
 COLUMNS = ("A/E", "Rnd", "Rat")
 """What the paper's tables have of a row on a data set."""

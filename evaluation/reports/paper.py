@@ -1,14 +1,17 @@
-"""Tables 3 to 6 of the KEQA paper: other retrievers and language models, what a question costs, and its steps."""
+"""Tables 3 to 6 and Figures 3 to 5 of the KEQA paper: other retrievers, language models and settings, costs, steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
+from keqa.data.quiz_references import plain
 from keqa.evaluation.records import RunLine
-from keqa.evaluation.reports.grid import Grid, Named, number, table, text
+from keqa.evaluation.reports.grid import Figure, Grid, Named, Panel, Series, number, table, text
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.questions import ROLES, STEPS, measure
-from keqa.evaluation.reports.rows import Entry, Facet, Group, groups_of, sweep
+from keqa.evaluation.reports.rows import KEQA, Entry, Facet, Group, groups_of, sweep
+from keqa.programs.draws import leader
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 _COSTS = (
@@ -175,3 +178,67 @@ def _quiz(name: str, quiz: QuizRecord) -> Iterator[tuple[str, str]]:
         yield f"{name}: retrieval", f"none of {len(quiz.passages)} passages was judged helpful"
     answer = "no answer" if quiz.answer is None else quiz.answer
     yield f"{name}: answer", f"{answer} ({_SOURCES.get(quiz.source, quiz.source)})"
+
+
+def probabilities(entries: Sequence[Entry]) -> Figure | None:
+    """Figure 3: the mean probability of the answer to a quiz, over its consistency T_c.
+
+    The probability is the mean over the members of the largest cluster, each normalised by its length. A quiz whose
+    drawing was stopped early is left out: its T_c is a bound only. Each text counts once. It is of the method that drew
+    the most quizzes to the end; of several the first.
+    """
+    source = max(entries, key=lambda entry: sum(1 for _ in _probable(entry, None)), default=None)
+    if source is None:
+        return None
+    panels = []
+    for group in groups_of([source]):
+        pairs = groupby(sorted(_probable(source, group)), key=lambda pair: pair[0])
+        means = {place: [probability for _, probability in same] for place, same in pairs}
+        if means:
+            y = tuple(sum(some) / len(some) for some in means.values())
+            panels.append(Panel(group.name, "mean probability of the answer", (Series("quizzes", tuple(means), y),)))
+    title = "Average probabilities over consistency scores"
+    return Figure("figure3", title, "consistency T_c", tuple(panels)) if panels else None
+
+
+def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]]:
+    seen = set()
+    for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
+        first = leader([cluster.size for cluster in quiz.clusters])
+        name = plain(str(quiz.resolved))
+        if first is None or quiz.consistency is None or not quiz.complete or name in seen:
+            continue
+        members = (quiz.samples[member].probability for member in quiz.clusters[first].members)
+        if known := [probability for probability in members if probability is not None]:
+            seen.add(name)
+            yield quiz.consistency, sum(known) / len(known)
+
+
+def scores_over_alpha(entries: Sequence[Entry]) -> Figure | None:
+    """Figure 4: KEQA's score over the threshold α of its gate."""
+    title = "Performances over consistency score threshold \u03b1"
+    return _scores_over("threshold", entries, ("figure4", title, "threshold \u03b1"), (KEQA,))
+
+
+def scores_over_top_k(entries: Sequence[Entry]) -> Figure | None:
+    """Figure 5: the scores of KEQA, and of Full, which retrieves for all quizzes and uses all passages, over top-k."""
+    about = ("figure5", "Performances over top-k knowledge", "top-k knowledge")
+    return _scores_over("top_k", entries, about, (KEQA, "keqa-full"))
+
+
+def _scores_over(
+    facet: Facet, entries: Sequence[Entry], about: tuple[str, str, str], methods: Sequence[str]
+) -> Figure | None:
+    curves = [points for method in methods if (points := sweep(entries, method, facet))]
+    panels = []
+    for group in groups_of(entry for points in curves for entry in points):
+        title, name = group.scores[0]
+        series = []
+        for points in curves:
+            scored = {float(getattr(one.settings, facet)): measure(name, one.within(group)) for one in points}
+            known = {place: score for place, score in scored.items() if score is not None}
+            # KEQA is named for what ran: with a utility reference, or without.
+            called = points[0].name if points[0].method == KEQA else "Full"
+            series.append(Series(called, tuple(known), tuple(known.values())))
+        panels.append(Panel(group.name, title, tuple(series)))
+    return Figure(*about, tuple(panels)) if curves else None

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from keqa.errors import InputError
-from keqa.evaluation.overlap import MARK
 from keqa.evaluation.records import Run, RunHeader, RunSettings
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, QuestionRow, QuizRow, brief_of, unparsed
+from keqa.evaluation.tally import MARK
 from keqa.programs.registry import METHODS
 
 KEQA = "keqa"

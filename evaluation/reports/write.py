@@ -6,17 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
-from keqa.evaluation.overlap import overlap_notes
-from keqa.evaluation.reports.effect import retrieval_effect
-from keqa.evaluation.reports.figures import can_draw, draw, figures
-from keqa.evaluation.reports.gates import abstention, gates
-from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.effect import effect_figure, retrieval_effect
+from keqa.evaluation.reports.gates import abstention, gate_figure, gates, risk
+from keqa.evaluation.reports.grid import Figure, Grid
 from keqa.evaluation.reports.judge import discriminator
 from keqa.evaluation.reports.kbm import kbm_tables
 from keqa.evaluation.reports.overall import overall
-from keqa.evaluation.reports.paper import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
-from keqa.evaluation.reports.render import FORMATS, Rendered, to_csv
+from keqa.evaluation.reports.paper import (
+    by_language_model,
+    by_retriever,
+    costs,
+    costs_by_role,
+    costs_by_step,
+    probabilities,
+    scores_over_alpha,
+    scores_over_top_k,
+)
+from keqa.evaluation.reports.render import FORMATS, Rendered, can_draw, draw, to_csv
 from keqa.evaluation.reports.rows import Entry, main_rows
+from keqa.evaluation.tally import overlap_notes
 
 
 def table(entries: Sequence[Entry]) -> Rendered:
@@ -43,6 +51,12 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
         *kbm_tables(entries),
     )
     return [_noted(grid, entries) for grid in found if grid is not None]
+
+
+def figures(entries: Sequence[Entry]) -> list[Figure]:
+    """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have points."""
+    makers = (probabilities, scores_over_alpha, scores_over_top_k, gate_figure, risk, effect_figure)
+    return [figure for make in makers if (figure := make(entries)) is not None]
 
 
 def write(
