@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from keqa.data.quiz_references import plain
 from keqa.evaluation.gold_quizzes import known_on_testbed
@@ -74,15 +74,10 @@ def search_rates(entry: Entry) -> SearchRates | None:
     # The weights follow the name, as in keqa/tiny@344cc3aebc1a.
     if (entry.settings.lm or "").partition("@")[0] != _TINY:
         return None
-    found = SearchRates.of(_decisions(entry))
-    return found if found.known or found.unknown else None
-
-
-def _decisions(entry: Entry) -> Iterator[tuple[bool, bool]]:
     truth = known_on_testbed()
-    for text, searched in (one for line in entry.on(_TESTBED) for one in line.searched):
-        if (known := truth.get(plain(text))) is not None:
-            yield known, searched
+    asked = [(truth.get(plain(text)), searched) for line in entry.on(_TESTBED) for text, searched in line.searched]
+    found = SearchRates.of((known, searched) for known, searched in asked if known is not None)
+    return found if found.known or found.unknown else None
 
 
 def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[str]]:
@@ -90,9 +85,8 @@ def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[
     rates = {entry: search_rates(entry) for entry in entries}
     if not any(rates.values()):
         return {entry: [] for entry in entries}, []
-    cells = {entry: (None, None) if found is None else (found.over, found.under) for entry, found in rates.items()}
-    named: dict[Entry, list[Named]] = {
-        entry: [("over-search", number(over)), ("under-search", number(under))]
-        for entry, (over, under) in cells.items()
+    cells: dict[Entry, list[Named]] = {
+        entry: [(f"{name}-search", number(found and getattr(found, name))) for name in ("over", "under")]
+        for entry, found in rates.items()
     }
-    return named, [_SEARCHING_NOTE]
+    return cells, [_SEARCHING_NOTE]
