@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from keqa.data.quiz_references import plain
 from keqa.errors import ConfigurationError, MissingExtraError
-from keqa.evaluation.reports.grid import Grid, count, number, table, text
+from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
 from keqa.metrics.samples import bert_score, rouge_l, token_f1
@@ -152,7 +152,9 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     lines["pairs"] = [count(len(some)) for some in pairs]
     lines["the same"] = [count(sum(pair.truly for pair in some.values())) for some in pairs]
     heads = [("accuracy", name) for name in names]
-    rows = [[("judge", text(name)), *zip(heads, cells, strict=True)] for name, cells in lines.items()]
+    rows: list[list[Named]] = [
+        [("judge", text(name)), *zip(heads, cells, strict=True)] for name, cells in lines.items()
+    ]
     note = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
         f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}"

@@ -22,6 +22,11 @@ _COSTS = (
     ("p50", "seconds p50", 2),
     ("p95", "seconds p95", 2),
 )
+_FACETS = {"retriever": "retriever", "lm": "language model"}
+_SWEPT = {
+    "threshold": ("consistency score threshold \u03b1", "threshold \u03b1", (KEQA,)),
+    "top_k": ("top-k knowledge", "top-k knowledge", (KEQA, "keqa-full")),
+}
 _EXCERPT = 200
 _SOURCES = {
     "memory": "known",
@@ -37,17 +42,9 @@ _Measured = tuple[tuple[str, str], str, int, Group | None]
 """A column with the measure in it, its digits, and the questions that it is over: all where there is no group."""
 
 
-def by_retriever(entries: Sequence[Entry]) -> Grid | None:
-    """Table 3: KEQA and vanilla RAG with each retriever; None where there is one retriever only."""
-    return _by("retriever", "table3", "Performances of KEQA and RAG with other retrievers", entries)
-
-
-def by_language_model(entries: Sequence[Entry]) -> Grid | None:
-    """Table 4: KEQA and vanilla RAG with each language model; None where there is one only."""
-    return _by("lm", "table4", "Performances of KEQA and RAG with other language models", entries)
-
-
-def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid | None:
+def by_facet(name: str, facet: Facet, entries: Sequence[Entry]) -> Grid | None:
+    """Tables 3 and 4: KEQA and vanilla RAG with each retriever, or language model; None where there is one only."""
+    title = f"Performances of KEQA and RAG with other {_FACETS[facet]}s"
     kept = [entry for method in ("keqa", "rag") for entry in sweep(entries, method, facet)]
     if not kept:
         return None
@@ -214,31 +211,22 @@ def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]
             yield quiz.consistency, sum(known) / len(known)
 
 
-def scores_over_alpha(entries: Sequence[Entry]) -> Figure | None:
-    """Figure 4: KEQA's score over the threshold α of its gate."""
-    title = "Performances over consistency score threshold \u03b1"
-    return _scores_over("threshold", entries, ("figure4", title, "threshold \u03b1"), (KEQA,))
+def scores_over(name: str, facet: Facet, entries: Sequence[Entry]) -> Figure | None:
+    """Figures 4 and 5: the scores of KEQA over α of its gate, or over top-k; beside it over top-k those of Full.
 
-
-def scores_over_top_k(entries: Sequence[Entry]) -> Figure | None:
-    """Figure 5: the scores of KEQA, and of Full, which retrieves for all quizzes and uses all passages, over top-k."""
-    about = ("figure5", "Performances over top-k knowledge", "top-k knowledge")
-    return _scores_over("top_k", entries, about, (KEQA, "keqa-full"))
-
-
-def _scores_over(
-    facet: Facet, entries: Sequence[Entry], about: tuple[str, str, str], methods: Sequence[str]
-) -> Figure | None:
+    Full retrieves for all quizzes and uses all passages.
+    """
+    what, x, methods = _SWEPT[facet]
     curves = [points for method in methods if (points := sweep(entries, method, facet))]
     panels = []
     for group in groups_of(entry for points in curves for entry in points):
-        title, name = group.scores[0]
+        title, of = group.scores[0]
         series = []
         for points in curves:
-            scored = {float(getattr(one.settings, facet)): measure(name, one.within(group)) for one in points}
+            scored = {float(getattr(one.settings, facet)): measure(of, one.within(group)) for one in points}
             known = {place: score for place, score in scored.items() if score is not None}
             # KEQA is named for what ran: with a utility reference, or without.
             called = points[0].name if points[0].method == KEQA else "Full"
             series.append(Series(called, tuple(known), tuple(known.values())))
         panels.append(Panel(group.name, title, tuple(series)))
-    return Figure(*about, tuple(panels)) if curves else None
+    return Figure(name, f"Performances over {what}", x, tuple(panels)) if curves else None

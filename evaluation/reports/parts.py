@@ -85,8 +85,8 @@ def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[
     rates = {entry: search_rates(entry) for entry in entries}
     if not any(rates.values()):
         return {entry: [] for entry in entries}, []
-    cells: dict[Entry, list[Named]] = {
-        entry: [(f"{name}-search", number(found and getattr(found, name))) for name in ("over", "under")]
-        for entry, found in rates.items()
-    }
+    cells: dict[Entry, list[Named]] = {}
+    for entry, found in rates.items():
+        over, under = (None, None) if found is None else (found.over, found.under)
+        cells[entry] = [("over-search", number(over)), ("under-search", number(under))]
     return cells, [_SEARCHING_NOTE]

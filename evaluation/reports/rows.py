@@ -158,7 +158,17 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         for line in (one if isinstance(one, QuestionRow) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
-                raise InputError(_mixed(first, its_header, line, header))
+                files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
+                differing = f"different choices for {line.question!r}"
+                if first.question != line.question:
+                    differing = f"different questions, {first.question!r} and {line.question!r},"
+                elif first.answers != line.answers:
+                    differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
+                raise InputError(
+                    f"{files} hold {differing} under the id {line.id!r} of {' '.join(filter(None, place))}: they were "
+                    "run on different data, or the data were changed in between. Report on them apart, or run one of "
+                    "them again"
+                )
             entry.lines[(*place, line.id)] = line
     rows = [
         replace(entry, title=f"{entry.title}{MARK}") if entry.learned else entry
@@ -305,18 +315,3 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
         return ", ".join([*means, *([program] if row.program != first.program else [])])
 
     return [first, *(replace(row, title=f"{row.title} ({otherwise(row)})") for row in others)]
-
-
-def _mixed(first: QuestionRow, its_header: RunHeader, line: QuestionRow, header: RunHeader) -> str:
-    files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
-    if first.question != line.question:
-        differing = f"different questions, {first.question!r} and {line.question!r},"
-    elif first.answers == line.answers:
-        differing = f"different choices for {line.question!r}"
-    else:
-        differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
-    place = f"{header.dataset} {header.split}".strip()
-    return (
-        f"{files} hold {differing} under the id {line.id!r} of {place}: they were run on different data, or the data "
-        "were changed in between. Report on them apart, or run one of them again"
-    )

@@ -12,16 +12,7 @@ from keqa.evaluation.reports.grid import Figure, Grid
 from keqa.evaluation.reports.judge import discriminator
 from keqa.evaluation.reports.kbm import kbm_tables
 from keqa.evaluation.reports.overall import overall
-from keqa.evaluation.reports.paper import (
-    by_language_model,
-    by_retriever,
-    costs,
-    costs_by_role,
-    costs_by_step,
-    probabilities,
-    scores_over_alpha,
-    scores_over_top_k,
-)
+from keqa.evaluation.reports.paper import by_facet, costs, costs_by_role, costs_by_step, probabilities, scores_over
 from keqa.evaluation.reports.render import FORMATS, Rendered, can_draw, draw, to_csv
 from keqa.evaluation.reports.rows import Entry, main_rows
 from keqa.evaluation.tally import overlap_notes
@@ -43,7 +34,9 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
     rows = main_rows(entries)
     found = (
         overall(rows),
-        *(make(entries) for make in (discriminator, by_retriever, by_language_model)),
+        discriminator(entries),
+        by_facet("table3", "retriever", entries),
+        by_facet("table4", "lm", entries),
         *(make(rows) for make in (costs, costs_by_role, costs_by_step)),
         gates(entries),
         abstention(rows),
@@ -55,8 +48,9 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
 
 def figures(entries: Sequence[Entry]) -> list[Figure]:
     """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have points."""
-    makers = (probabilities, scores_over_alpha, scores_over_top_k, gate_figure, risk, effect_figure)
-    return [figure for make in makers if (figure := make(entries)) is not None]
+    swept = (scores_over("figure4", "threshold", entries), scores_over("figure5", "top_k", entries))
+    found = (probabilities(entries), *swept, gate_figure(entries), risk(entries), effect_figure(entries))
+    return [figure for figure in found if figure is not None]
 
 
 def write(

@@ -336,7 +336,7 @@ def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
     """What everything has cost, a row a run."""
     shown = [*((dataset, label, [spent]) for dataset, label, (_, spent) in rows)]
     shown.append(("all", "", [spent for _, _, (_, spent) in rows]))
-    lines = []
+    lines: list[list[Named]] = []
     for dataset, label, found in shown:
         parts = [part for by_model in found for part in by_model.items()]
         counts = zip(_QUANTITIES, (count(round(value)) for value in total(part for _, part in parts)), strict=False)
