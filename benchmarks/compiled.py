@@ -16,7 +16,7 @@ import common
 from common import interval, show
 
 import keqa
-from keqa.data.quiz_references import parse, resolve
+from keqa.data.question import numbered_quizzes, resolved_text
 from keqa.evaluation.demo import COMPILED, ask_all
 from keqa.evaluation.questions import Questions
 from keqa.metrics.answers import tokens
@@ -78,8 +78,8 @@ def _cases(
     cases: dict[tuple[str, str], Case] = {}
     for question in questions:
         golds: dict[int, str | None] = dict(enumerate(question.quiz_answers, start=1))
-        for parsed in parse(question.quizzes):
-            quiz, gold = resolve(parsed, golds) or "", question.quiz_answers[parsed.index - 1]
+        for parsed in numbered_quizzes(question.quizzes):
+            quiz, gold = resolved_text(parsed, golds) or "", question.quiz_answers[parsed.index - 1]
             for hit in retriever.search(quiz, 10):
                 if (quiz, hit.passage.rendered) not in held:
                     cases[quiz, hit.passage.id] = (quiz, hit, _kind(quiz, gold, hit, once))

@@ -34,7 +34,7 @@ from keqa.errors import KeqaError
 from keqa.lms import adapter
 from keqa.programs import KEQA, baselines
 from keqa.programs.calls.errors import CallError
-from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
+from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
 
 SLOWEST = 0.1
 LONGEST = 100_000

@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 from keqa.evaluation.risk import outcomes_of
 from keqa.metrics.abstention import Selective
-from keqa.optimize.abstention import Outcome, UnheldRiskError, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, UnheldRiskError, calibrate
 
 _REFUTED = 0.05
 
@@ -34,7 +34,7 @@ class Division(NamedTuple):
     seen: Selective
 
 
-def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -> Division:
+def divided(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float, seed: int) -> Division:
     order = random.Random(f"risk {seed}").sample(list(outcomes), len(outcomes))
     calibration, others = order[: len(order) // 2], order[len(order) // 2 :]
     try:

@@ -28,8 +28,8 @@ from keqa.programs.calls.batch import ask, in_parallel
 from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
-from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
+from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost, QuestionRecord, Record, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws

@@ -89,11 +89,6 @@ def exact(value: object) -> Fraction:
         raise ValueError from None
 
 
-def fraction_text(value: Fraction) -> str:
-    """A fraction as records and saved settings hold it, such as ``"4/5"``, which `exact` reads."""
-    return f"{value.numerator}/{value.denominator}"
-
-
 def _fraction(allowed: str, holds: Callable[[Fraction], bool]) -> Kind:
     def read(value: object) -> Fraction:
         found = exact(value)

@@ -21,11 +21,20 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import says_nothing, text_of
 from keqa.programs.calls.session import CallLimiter, Ledger, NoCopy, current, gather, note, within
-from keqa.programs.draws import Draw, Draws
-from keqa.programs.gates.gate import IF_ANY, Gate, Verdict, VoteGate, asks, question_of, smallest_wave
-from keqa.programs.gates.question import GateQuestion
+from keqa.programs.calls.texts import says_nothing, text_of
+from keqa.programs.gate import (
+    IF_ANY,
+    Draw,
+    Draws,
+    Gate,
+    GateQuestion,
+    Verdict,
+    VoteGate,
+    asks,
+    question_of,
+    smallest_wave,
+)
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import Degradation
 from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities

@@ -21,11 +21,11 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.arguments import fraction_text
 from keqa.programs.gates import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program
+from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity

@@ -26,14 +26,19 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
 from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
-from keqa.programs.learned import NOTHING, LearnedQuestions, asking_for, leaving_out
-from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of
-from keqa.programs.predictor import Predictor, checked_states, named_values
+from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of, with_supporting_sentences
+from keqa.programs.predictor import (
+    NOTHING,
+    LearnedQuestions,
+    Predictor,
+    asking_for,
+    checked_states,
+    leaving_out,
+    named_values,
+)
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
 from keqa.programs.saving.values import OWN, read_values, settings_of
-from keqa.programs.sources import with_supporting_sentences
-from keqa.programs.stages.answering import FollowUp
-from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
+from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import question_asked
 

@@ -6,6 +6,7 @@ All records are frozen and turn into JSON with ``record.model_dump_json()`` and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -46,6 +47,11 @@ _NO_FAILURES = frozenset(
 
 # What an index, the user or this program wrote, and no server that was given a key.
 _OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
+
+
+def fraction_text(value: Fraction) -> str:
+    """A fraction as records and saved settings hold it, such as ``"4/5"``, which `arguments.exact` reads."""
+    return f"{value.numerator}/{value.denominator}"
 
 
 class Record(BaseModel):

@@ -85,7 +85,7 @@ def source_of(
         return from_index(retriever, top_k), f"{before}found in an index, top {top_k} ({described})"
     from keqa.cli.opening import check_roles
     from keqa.programs.fingerprint import digest, lm_spec
-    from keqa.programs.stages.answering import Generation
+    from keqa.programs.stages.stage import Generation
 
     roles = model.roles()
     check_roles(roles)

@@ -67,7 +67,7 @@ from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, address_for, build_lm, check_model
 from keqa.programs.build import Parts, make, own_of
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import METHODS, Spec
 from keqa.programs.saving.folder import check_place, learned_of
 from keqa.programs.stages.probabilities import tells_no_probabilities

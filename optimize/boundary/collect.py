@@ -18,8 +18,7 @@ import dspy
 from pydantic import Field, ValidationError
 
 from keqa.data.example import Example, as_examples
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import plain
+from keqa.data.question import AnswerType, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
@@ -29,9 +28,9 @@ from keqa.programs.boundary.model import root_digest
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
-from keqa.programs.draws import Draws
 from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
+from keqa.programs.gate import Draws
 from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
@@ -114,7 +113,7 @@ def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
     found: dict[tuple[str, tuple[str, ...]], GoldQuiz] = {}
     for example in as_examples(examples):
         for asked in _quizzes(example):
-            found.setdefault((plain(asked.quiz), asked.choices), asked)
+            found.setdefault((quiz_key(asked.quiz), asked.choices), asked)
     return list(found.values())
 
 

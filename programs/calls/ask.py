@@ -30,7 +30,7 @@ plans, reasoning        as a judgement         marked: the method continues with
                                                question fails
 ======================  =====================  ======================================================================
 
-An answer is unusable where it says nothing as well (`keqa.programs.calls.replies`).
+An answer is unusable where it says nothing as well (`keqa.programs.calls.texts`).
 
 Marked is a question with a degradation that `touches` it (`keqa.programs.records`). An attempt with the same request
 that succeeds leaves no mark, for nothing came out otherwise.
@@ -62,10 +62,9 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.outside import Guarded
 from keqa.programs.calls.progress import Searching
-from keqa.programs.calls.replies import COPIED, Copies, first_line, only_line, refusing_empty
 from keqa.programs.calls.session import CallMeter, Event, Listener, context, current, listened, note, report, within
+from keqa.programs.calls.texts import COPIED, Copies, Guarded, first_line, only_line, refusing_empty
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits

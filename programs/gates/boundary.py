@@ -9,12 +9,11 @@ from os import PathLike
 from typing import Annotated, Any, Literal
 
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Kind, Share, Word, checked, fraction_text
+from keqa.programs.arguments import Kind, Share, Word, checked
 from keqa.programs.boundary.files import model_from, read_model
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel
-from keqa.programs.draws import Draws
-from keqa.programs.gates.gate import IF_ANY, NamedGate, Verdict, reaches
-from keqa.programs.records import Degradation
+from keqa.programs.gate import IF_ANY, Draws, NamedGate, Verdict, reaches
+from keqa.programs.records import Degradation, fraction_text
 
 
 def _model(value: Any) -> BoundaryModel:

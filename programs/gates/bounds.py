@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.programs.arguments import CORRECTNESS, GOLDS, Seed, Share, Word, checked
-from keqa.programs.draws import Draws
-from keqa.programs.gates.gate import LeaderGate, Verdict, reaches
+from keqa.programs.gate import Draws, LeaderGate, Verdict, reaches
 
 Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 """From the resolved text of a quiz to its gold answers."""
@@ -117,7 +116,7 @@ class OracleGate(LeaderGate):
 
     def __post_init__(self) -> None:
         if isinstance(self.golds, Mapping):
-            object.__setattr__(self, "golds", {plain(quiz): answers for quiz, answers in self.golds.items()})
+            object.__setattr__(self, "golds", {quiz_key(quiz): answers for quiz, answers in self.golds.items()})
 
     def on_leader(self, draws: Draws) -> Verdict:
         """By how right the leading answer is; without one it is not.
@@ -126,7 +125,7 @@ class OracleGate(LeaderGate):
             ConfigurationError: There is no gold answer for the quiz.
         """
         known = self.golds
-        golds = known.get(plain(draws.quiz)) if isinstance(known, Mapping) else known(draws.quiz)
+        golds = known.get(quiz_key(draws.quiz)) if isinstance(known, Mapping) else known(draws.quiz)
         if not golds:
             raise ConfigurationError(f"the oracle gate has no gold answer for the quiz {draws.quiz!r}")
         measure = float(self.correctness(draws.leading, list(golds), draws.answer_type, draws.choices))

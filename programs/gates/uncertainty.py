@@ -1,17 +1,110 @@
-"""Gates that measure how uncertain a language model is of a quiz, by other means than KEQA's vote."""
+"""Gates that measure how uncertain a language model is of a quiz, by other means than a vote, and what they ask."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import dspy
+
+from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.samples import CERTAINTIES, CertaintyForm, SimilarityForm, answer_type_sizes, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
-from keqa.programs.draws import Draws
-from keqa.programs.gates.gate import AllSamplesGate, LeaderGate, Verdict, reaches
-from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
+from keqa.programs.calls.texts import text_of
+from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, Verdict, reaches
+from keqa.signatures import DecideRetrieval, StateConfidence
+
+_NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
+
+
+async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
+    """Ask once, at temperature 0 or whatever the LM is set to; without a usable reply passages are wanted."""
+    try:
+        prediction = await ask(decide, "decide_retrieval", number, question=question)
+    except CallError as error:
+        note("decide_retrieval", error.cause, error.message, "retrieved", number)
+        return True
+    return bool(prediction.retrieve)
+
+
+class RetrievalDecision(GateQuestion):
+    """Asks whether a quiz calls for retrieval, before anything is drawn."""
+
+    attribute = "decision"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decide": DecideRetrieval}
+    roles: ClassVar[Mapping[str, str]] = {"decide": "task"}
+
+    decide: dspy.Predict
+
+    async def run(self, quiz: str, *, number: int | None = None) -> bool:
+        """Whether passages are wanted."""
+        return await wants_retrieval(self.decide, quiz, number)
+
+
+def read_confidence(text: str) -> float | None:
+    """The confidence that a text states, from 0 to 1; None where there is no number, or one out of bounds.
+
+    The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that
+    is what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
+    """
+    found = _NUMBER.search(text)
+    if found is None:
+        return None
+    number, unit = float(found[1]), found[2] or ""
+    probability = "." in found[1] and abs(number) <= 1 and not unit
+    confidence = number if probability else number / (10 if unit.endswith("10") else 100)
+    return confidence if 0 <= confidence <= 1 else None
+
+
+class StatedConfidence(GateQuestion):
+    """Asks for the confidence in an answer; one that cannot be had is 0, so that a failure never passes for knowing."""
+
+    attribute = "confidence"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"state": StateConfidence}
+    roles: ClassVar[Mapping[str, str]] = {"state": "task"}
+    before_samples = False
+
+    state: dspy.Predict
+
+    @staticmethod
+    def inputs(draws: Draws) -> dict[str, Any]:
+        """The quiz and its leading answer."""
+        asked = {"answer_type": draws.answer_type, "choices": draws.choices}
+        return {"quiz": draws.quiz, "answer": draws.leading, **asked}
+
+    async def run(
+        self,
+        quiz: str,
+        answer: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        *,
+        number: int | None = None,
+    ) -> float:
+        """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
+        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+        try:
+            said = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
+        except CallError as error:
+            note("state_confidence", error.cause, error.message, "taken for no confidence", number)
+            return 0.0
+        return _stated(said)
+
+
+def _stated(prediction: dspy.Prediction) -> float:
+    """The confidence that a reply states."""
+    text = text_of(prediction.confidence)
+    confidence = read_confidence(text)
+    if confidence is None:
+        raise CallError("UnreadableConfidenceError", f"{text!r} states no confidence", unusable=True)
+    return confidence
 
 
 @checked

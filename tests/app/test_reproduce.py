@@ -14,7 +14,7 @@ from keqa.cli import paper as preset
 from keqa.cli.options import LanguageModels, PaperOptions
 from keqa.errors import ConfigurationError
 from keqa.evaluation.run_file import read_run
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers import Passage, build_index
 

@@ -21,7 +21,7 @@ from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
 from keqa.programs.boundary.model import root_digest
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.learned import NOTHING, demonstration_digest
+from keqa.programs.predictor import NOTHING, demonstration_digest
 
 SMALL = {name: () for name in GRID if name != BOUNDARY} | {"threshold": ("1",), "top_k": (1,)}
 BASELINES = {

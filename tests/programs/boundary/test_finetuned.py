@@ -17,7 +17,7 @@ from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, rea
 from keqa.programs.boundary import asked as module
 from keqa.programs.boundary.asked import MASTERY, _probability
 from keqa.programs.calls.session import CallLimiter, Session, within
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 
 CERTAIN_IF_TRUE = '{"mastery": "True", "certainty": "'
 CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'
