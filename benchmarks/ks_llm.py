@@ -27,7 +27,7 @@ from common import DATA, recorded, show
 from keqa.data.question import Question
 from keqa.lms import build_roles
 from keqa.metrics.accuracy import holds_answer
-from keqa.programs.baselines.ks_llm import KSLLM, as_text, subject_of
+from keqa.programs.baselines.reading import KSLLM, as_text, subject_of
 from keqa.programs.program import RecordBuilder
 from keqa.programs.stages.selection import DistanceMeter, nearest
 
