@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.published import published
 from keqa.evaluation.reports.questions import QuestionRow, mean, measure
@@ -181,7 +181,7 @@ def _intervals(found: Compared) -> Grid | None:
     memory, *others = found.rows
     members: dict[int, list[Identity]] = {}
     for identity in shared(found.rows):
-        accuracy = drawn.get(plain(memory.lines[identity].question))
+        accuracy = drawn.get(quiz_key(memory.lines[identity].question))
         if accuracy is not None:
             members.setdefault(sum(accuracy >= bound for bound in _BOUNDS), []).append(identity)
     rows = []

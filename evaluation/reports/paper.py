@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.records import RunLine
 from keqa.evaluation.reports.grid import Figure, Grid, Named, Panel, Series, number, table, text
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.questions import ROLES, STEPS, measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Facet, Group, groups_of, sweep
-from keqa.programs.draws import leader
+from keqa.programs.gate import leader
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 _COSTS = (
@@ -202,7 +202,7 @@ def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]
     seen = set()
     for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
         first = leader([cluster.size for cluster in quiz.clusters])
-        name = plain(str(quiz.resolved))
+        name = quiz_key(str(quiz.resolved))
         if first is None or quiz.consistency is None or not quiz.complete or name in seen:
             continue
         members = (quiz.samples[member].probability for member in quiz.clusters[first].members)

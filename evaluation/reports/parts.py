@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.gold_quizzes import known_on_testbed
 from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import Entry
 from keqa.evaluation.tally import count_declined
-from keqa.metrics.abstention import Declining
-from keqa.metrics.retrieval import SearchRates
+from keqa.metrics.abstention import Declining, SearchRates
 
 DECLINING_NOTE = (
     "Answered: the share of the questions that were given an answer; right of answered: the share of these answers "
@@ -75,7 +74,7 @@ def search_rates(entry: Entry) -> SearchRates | None:
     if (entry.settings.lm or "").partition("@")[0] != _TINY:
         return None
     truth = known_on_testbed()
-    asked = [(truth.get(plain(text)), searched) for line in entry.on(_TESTBED) for text, searched in line.searched]
+    asked = [(truth.get(quiz_key(text)), searched) for line in entry.on(_TESTBED) for text, searched in line.searched]
     found = SearchRates.of((known, searched) for known, searched in asked if known is not None)
     return found if found.known or found.unknown else None
 

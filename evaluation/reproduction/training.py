@@ -33,8 +33,7 @@ from keqa.programs.calls.session import CallLimiter, Session, run_blocking
 from keqa.programs.examination import means_the_same
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import NOTHING
-from keqa.programs.predictor import Predictor, whole_prompt
+from keqa.programs.predictor import NOTHING, Predictor, whole_prompt
 from keqa.programs.reference.embedding import HASHING, LOCAL, Embedder
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import Spec
