@@ -1,4 +1,4 @@
-"""Possible demonstrations for every predictor, and draws of a few of them with mixed kinds.
+"""Bootstrapped demonstrations for every predictor, and the search for the set of them that serves best.
 
 KEQA's come from records of training questions, and say which calls there should have been:
 
@@ -9,7 +9,7 @@ summarize            the final answer is right: it passes the metric's threshold
 quiz                 a try agrees with the quiz's gold answer; written in the gold answer's form
 answer               with passages the answer is right, and better than the closed-book one (section 3.4's utility);
                      the gold answer where the passages contain it and another one was taken
-same                 DESIGN.md, rule 9: both tries right are the same, exactly one right differ, both wrong is dropped
+same                 both tries right are the same, exactly one right differ, both wrong is dropped
 construct            the answer drawn from the evidence that the triples found is right
 ===================  ==========================================================================================
 
@@ -24,8 +24,10 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_origin
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import dspy
 
 from keqa.data.example import Answered
 from keqa.data.quiz_references import check, parse
@@ -34,15 +36,21 @@ from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
 from keqa.metrics.utility import Correctness, gain
 from keqa.optimize.alignment import GoldQuiz, Settled, settled_quizzes
-from keqa.optimize.asking import Trace
+from keqa.optimize.asking import Asking, Origins, Trace, Trial
 from keqa.optimize.failures import FailureMonitor, Failures
-from keqa.optimize.judged import judged, teaching
+from keqa.optimize.judged import is_verdict, judged, judges, teaching
+from keqa.optimize.options import Options
 from keqa.programs.build import complete
+from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.session import Session, run_blocking, within
 from keqa.programs.draws import leader
 from keqa.programs.fingerprint import digest
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 
+P = TypeVar("P", bound=Program)
+
+AS_IT_IS = "the program as it is"
 _LONGEST = 6000
 """Characters of one demonstration; longer ones would leave a small context window no room for the question."""
 _ENOUGH = 32
@@ -54,13 +62,107 @@ ClosedBook = Callable[[Settled], float | None]
 """Correctness of the answer without passages, for a quiz that was not examined; None where the call failed."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A possible demonstration: its fields, what kind of example it is, and the id of the question it comes from."""
 
     demo: Mapping[str, Any]
     kind: str
     root: str
+
+
+def bootstrap(
+    program: Program, trainset: Sequence[Answered], valset: Sequence[Answered], asking: Asking, options: Options
+) -> tuple[Program, list[Trial], bool]:
+    """Find demonstrations in what the program gets right on training questions, and whether there are any.
+
+    A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
+    set is half as large, since a small language model may do better with less to read. Other programs than KEQA may
+    show all the passages that they found, so every third set of theirs is smaller still. The best is kept, and none
+    that is not better than the program as it was. Unless every question is right by then, each predictor is tried
+    without its demonstrations as well, or with them where the best has none: those of one predictor may help while
+    those of another do harm.
+    """
+    best, trials = program, [asking.trial(program, AS_IT_IS, valset)]
+    pools = possible(program, asking.traces(program, trainset, "answering training questions"), asking, options)
+    signatures = {name: predictor.signature for name, predictor in program.named_predictors()}
+    examples = {one.id: one for one in trainset}
+    for name, pool in pools.items():
+        for one in pool:
+            asking.origins.add(signatures[name], one.demo, examples[one.root])
+
+    def scored(chosen: Mapping[str, Sequence[Candidate]], name: str) -> bool:
+        """Whether a set is the best so far."""
+        nonlocal best
+        candidate, most = with_demos(program, chosen, asking.origins), max(trial.score for trial in trials)
+        trials.append(asking.trial(candidate, name, valset))
+        if trials[-1].score > most:
+            best = candidate
+        return best is candidate
+
+    tried: list[dict[str, list[Candidate]]] = []
+    for number in range(options.sets if any(pools.values()) else 0):
+        chosen = _drawn(program, pools, options, number)
+        if chosen not in tried:
+            tried.append(chosen)
+            scored(chosen, f"demonstrations {number + 1}")
+    if tried and max(trial.score for trial in trials) < 1:
+        # The first trial is that of the program as it was.
+        leading, _ = max(zip(tried, trials[1:], strict=True), key=lambda pair: pair[1].score)
+        leading = {name: some for name, some in leading.items() if some}
+        kept = {} if best is program else leading
+        for name in leading if len(leading) > 1 else ():
+            wanted = {other: some for other, some in leading.items() if (other in kept) != (other == name)}
+            if scored(wanted, f"{'without' if name in kept else 'with'} those of {name}"):
+                kept = wanted
+    return best, trials, any(pools.values())
+
+
+def _drawn(
+    program: Program, pools: Mapping[str, list[Candidate]], options: Options, number: int
+) -> dict[str, list[Candidate]]:
+    """A set of demonstrations, by the name of the predictor."""
+    judging, halved = judges(program), number % (2 if isinstance(program, KEQA) else 3)
+    chosen = {}
+    for name, pool in pools.items():
+        most = options.judge_demos if name in judging else options.demos
+        rng = random.Random(f"{options.seed} {number} {name}")
+        chosen[name] = choose(pool, max(1, most >> halved) if most else 0, rng, balanced=name in judging)
+    return chosen
+
+
+def possible(program: Program, traces: Sequence[Trace], asking: Asking, options: Options) -> dict[str, list[Candidate]]:
+    """All possible demonstrations, by the name of the predictor; what they lack is asked for."""
+    if not isinstance(program, KEQA):
+        return from_calls(program, traces, threshold=options.threshold)
+    watch = asking.failures.watch("answering closed book")
+    how: dict[str, Any] = {"threshold": options.threshold, "failures": asking.failures, "metric": asking.metric}
+    return from_records(program, traces, closed_book=partial(closed_book, program, asking, watch), **how)
+
+
+def closed_book(program: KEQA, asking: Asking, watch: FailureMonitor, one: Settled) -> float | None:
+    """How right the closed-book answer to a quiz is that was not examined; None where there is none."""
+    from keqa.lms.adapter import adapter
+
+    session, recall = Session(program.bound, blocking=True), program.examination.recall
+    asked = (one.quiz.resolved or "", one.answer_type, one.choices)
+    try:
+        with within(caller=asking.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter()):
+            answer = run_blocking(lambda: session.run(recall(*asked)))
+    except CallError as error:
+        watch.outcome(error.cause, str(error) if is_transient(error.cause) and not error.unusable else None)
+        return None
+    watch.outcome(None)
+    return asking.metric(answer, one.golds, one.answer_type, one.choices)
+
+
+def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]], origins: Origins) -> P:
+    """A copy of a program with demonstrations; predictors without any keep theirs."""
+    copied: P = program.deepcopy()
+    for name, predictor in copied.named_predictors():
+        if chosen.get(name):
+            predictor.demos = [dspy.Example(**one.demo) for one in chosen[name]]
+    copied.learned = origins.known_to(copied)
+    return copied
 
 
 def choose(pool: Sequence[Candidate], count: int, rng: random.Random, *, balanced: bool = False) -> list[Candidate]:
@@ -100,12 +202,6 @@ def kind_of(answer: str, answer_type: str) -> str:
     return f"{form}, {'one word' if len(answer.split()) == 1 else 'words'}"
 
 
-def judges(program: Program) -> frozenset[str]:
-    """The predictors that say a verdict and nothing else, of which demonstrations must show each equally often."""
-    outputs = {name: predictor.signature.output_fields for name, predictor in program.named_predictors()}
-    return frozenset(name for name, fields in outputs.items() if all(map(_is_verdict, fields.values())))
-
-
 def from_calls(program: Program, traces: Sequence[Trace], *, threshold: float) -> dict[str, list[Candidate]]:
     """All possible demonstrations of a program of whose parts nothing is known, by the name of the predictor."""
     calls = dict(program.named_predictors())
@@ -138,7 +234,7 @@ def from_records(
     right = [trace for trace in traces if is_right(trace, threshold)]
     found: dict[str, list[Candidate]] = {}
     if program.decompose:
-        found["decomposition.decompose"] = [*_decompositions(right), *_gold_decompositions(traces, right)]
+        found["decomposition.decompose"] = _decompositions(traces, right)
         found["summarizing.summarize"] = list(_summaries(right))
     settled = [(t, s) for t in traces if t.record is not None for s in settled_quizzes(t.example, t.record)]
     if program.examine:
@@ -171,32 +267,26 @@ def is_right(trace: Trace, threshold: float) -> bool:
     return agrees(record.answer, trace.example.answers, record.answer_type, record.choices)
 
 
-def _decompositions(right: Sequence[Trace]) -> Iterator[Candidate]:
-    for trace in right:
-        record, gold = trace.record, trace.example.quizzes
-        assert record is not None, "a question that came out right has a record"
+def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Candidate]:
+    """The program's own, and gold ones of the shapes that it never got right."""
+
+    def candidate(example: Answered, texts: list[str]) -> Candidate:
+        kind = f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
+        return Candidate({"question": example.question, "quizzes": texts}, kind, example.id)
+
+    own = []
+    for example, record in ((trace.example, trace.record) for trace in right if trace.record is not None):
         harmed = any(one.stage in ("decompose", "references") and not one.harmless for one in record.degradations)
         texts = [quiz.text for quiz in record.quizzes]
         in_order = [quiz.index for quiz in record.quizzes] == [*range(1, len(texts) + 1)]
         # With a gold decomposition, an answer that is right by luck does not make another number of quizzes right.
-        if in_order and not harmed and len(gold or texts) == len(texts):
-            yield _decomposition(trace.example, texts)
-
-
-def _gold_decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> Iterator[Candidate]:
-    """Gold decompositions of the shapes that the program itself never got right."""
-    own = {one.kind for one in _decompositions(right)}
-    for trace in traces:
-        texts = list(trace.example.quizzes)
-        if texts and not any(problem.fatal for problem in check(parse(texts))):
-            candidate = _decomposition(trace.example, texts)
-            if candidate.kind not in own:
-                yield candidate
-
-
-def _decomposition(example: Answered, texts: list[str]) -> Candidate:
-    kind = f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
-    return Candidate({"question": example.question, "quizzes": texts}, kind, example.id)
+        if in_order and not harmed and len(example.quizzes or texts) == len(texts):
+            own.append(candidate(example, texts))
+    written = [(trace.example, list(trace.example.quizzes)) for trace in traces]
+    sound = [(example, texts) for example, texts in written if not any(one.fatal for one in check(parse(texts)))]
+    gold = [candidate(example, texts) for example, texts in sound if texts]
+    kinds = {one.kind for one in own}
+    return own + [one for one in gold if one.kind not in kinds]
 
 
 def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
@@ -378,12 +468,8 @@ def _says_something(outputs: Mapping[str, Any]) -> bool:
 
 
 def _kind(signature: Any, demo: Mapping[str, Any]) -> str:
-    parts = [str(demo[name]) for name, field in signature.output_fields.items() if _is_verdict(field)]
+    parts = [str(demo[name]) for name, field in signature.output_fields.items() if is_verdict(field)]
     parts += [f"{len(demo[name])} {name}" for name in _SO_FAR if name in demo]
     if "answer" in signature.output_fields:
         parts.append(kind_of(str(demo["answer"]), str(demo.get("answer_type", "short"))))
     return ", ".join(parts)
-
-
-def _is_verdict(field: Any) -> bool:
-    return field.annotation is bool or get_origin(field.annotation) is Literal

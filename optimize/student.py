@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Event
+from itertools import count
 from typing import Any
 
 import dspy
@@ -41,14 +41,14 @@ class Student(dspy.Module):
         asking: Asking,
         predictors: Collection[str],
         name: str = "optimizing",
-        asked: Callable[[], None] = lambda: None,
+        most: int = 0,
     ) -> None:
+        """Get a program ready; where it is known how many questions will be asked, they are `most`."""
         super().__init__()
         self.program: Program = program.deepcopy()
-        self._asking, self._asked = NoCopy(asking), NoCopy(asked)
-        self._watch = NoCopy(asking.failures.watch(name))
+        self._asking, self._watch = NoCopy(asking), NoCopy(asking.failures.watch(name))
         self._ended: NoCopy[list[Exception]] = NoCopy([])
-        self._reached = NoCopy(Event())
+        self._name, self._most, self._number = name, most, NoCopy(count(1))
         self._shown = frozenset(PREFIX + name for name in predictors)
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
@@ -59,7 +59,6 @@ class Student(dspy.Module):
         self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
     ) -> AnswerPrediction:
         """Answer, with the calls that were made for it in the optimizer's trace."""
-        self._reached.value.set()
         if self._ended.value:
             raise self._ended.value[0]
         asking, example = self._asking.value, Example(root, question, (), answer_type, tuple(choices))
@@ -71,7 +70,8 @@ class Student(dspy.Module):
         except (ConfigurationError, MissingExtraError, TooManyFailuresError) as error:
             self._ended.value.append(error)
             raise
-        self._asked.value()
+        asked = next(self._number.value)
+        asking.progress(self._name, asked, max(asked, self._most))
         signatures = {name: predictor.signature for name, predictor in self.program.named_predictors()}
         for name, inputs, outputs in trace.steps:
             asking.origins.add(signatures[name], {**inputs, **outputs}, example)
@@ -83,26 +83,22 @@ class Student(dspy.Module):
     @contextmanager
     def surfacing(self) -> Iterator[None]:
         """Raise what ended the optimizer, which itself takes any error for a wrong answer."""
+        error: Exception | None = None
         try:
             yield
-        except Exception as error:
-            if not self._reached.value.is_set():
-                raise self._unreached(f" ({type(error).__name__}: {error})") from error
-            if self._ended.value and error is not self._ended.value[0]:
-                raise self._ended.value[0] from error
-            raise
-        if not self._reached.value.is_set():
-            raise self._unreached()
+        except Exception as raised:
+            error = raised
         if self._ended.value:
-            raise self._ended.value[0]
-
-    @staticmethod
-    def _unreached(how: str = "") -> ConfigurationError:
-        return ConfigurationError(
-            f"the optimizer ended{how}, and not one question had reached the program, so it learned nothing. DSPy "
-            "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
-            "copied, in_flight=1 does without threads"
-        )
+            raise self._ended.value[0] from (None if error is self._ended.value[0] else error)
+        if not self._watch.value.summary.asked:
+            how = "" if error is None else f" ({type(error).__name__}: {error})"
+            raise ConfigurationError(
+                f"the optimizer ended{how}, and not one question had reached the program, so it learned nothing. DSPy "
+                "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
+                "copied, in_flight=1 does without threads"
+            ) from error
+        if error is not None:
+            raise error
 
     def _show(self, steps: Sequence[Step]) -> None:
         trace, predictors = dspy.settings.trace, dict(self.named_predictors())

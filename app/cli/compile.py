@@ -306,7 +306,8 @@ def _compile(
 ) -> Any:
     """Compile, with a bar for each step.
 
-    A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
+    A question that a kill interrupts is asked again from its start; its finished calls are answered from the journal,
+    so that no other cache has to keep them.
     """
     from keqa.cli.progress import Bars
     from keqa.lms import check_reachable
@@ -319,7 +320,7 @@ def _compile(
     with (
         Bars() as bars,
         CachingRetriever(retriever, work / "retrievals.sqlite") as searched,
-        CallCache(work / "calls.sqlite") as cache,
+        CallCache(None) as cache,
         cache.installed(),
     ):
         program = make(spec, replace(parts, retriever=searched))

@@ -6,10 +6,9 @@ resumes after a kill and asks nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,9 +23,9 @@ from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.asking import Progress, silent
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.model import root_digest
-from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
 from keqa.programs.draws import Draws
@@ -44,7 +43,7 @@ TRIES = 30
 _LARGEST_FILE = 512 << 20
 _MOST_QUIZZES = 200_000
 
-Progress = Callable[[int, int], None]
+
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -120,7 +119,8 @@ def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
 
 def collect(
     program: KEQA,
-    examples: Iterable[Any],
+    examples: Iterable[Any] = (),
+    quizzes: Sequence[GoldQuiz] | None = None,
     *,
     tries: int = TRIES,
     store: DrawStore | None = None,
@@ -128,32 +128,28 @@ def collect(
     in_flight: int = 8,
     dataset: str = "",
     split: str = "",
-    wanted: Callable[[GoldQuiz], bool] = lambda asked: True,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Collected:
-    """Draw answers to the quizzes of questions from memory."""
-    asked = [one for one in quizzes_of(examples) if wanted(one)]
+    """Draw answers from memory to the quizzes of questions."""
+    asked = quizzes_of(examples) if quizzes is None else quizzes
     if not asked:
         raise InputError("there is no question to collect answers to")
     like = program.examination
     examination = Examination(tries, None, like.temperature, like.top_p, like.seed, like.bound)
     examination.quiz, examination.shared = like.quiz, NoCopy(SharedDraws(probabilities=IF_ANY, store=store))
 
-    def drawn(place: int) -> tuple[int, Draws]:
-        one, session = asked[place], Session(like.bound, blocking=True)
-        made = partial(examination.every_draw, one.quiz, one.answer_type, one.choices)
-        return place, run_blocking(lambda: session.run(made()))
-
-    quizzes: dict[int, CollectedQuiz] = {}
     watch = FailureMonitor("collecting", len(asked))
-    for done, (place, found) in enumerate(in_parallel(drawn, watch.until(range(len(asked))), in_flight), start=1):
-        cause = next((draw.error for draw in found.made if draw.error is not None), None)
+
+    def drawn(one: GoldQuiz) -> Draws:
+        session = Session(like.bound, blocking=True)
+        return run_blocking(lambda: session.run(examination.every_draw(one.quiz, one.answer_type, one.choices)))
+
+    def count(found: Draws) -> None:
+        cause = _failure(found)
         watch.count(cause, cause if cause is not None and is_transient(cause) else None)
-        if cause is None:
-            quizzes[place] = _collected(asked[place], found, correct)
-        progress(done, len(asked))
-    watch.refuse()
-    kept = [quizzes[place] for place in sorted(quizzes)]
+
+    made = watch.each(asked, drawn, count, in_flight, progress)
+    kept = [_collected(*one, correct) for one in zip(asked, made, strict=True) if _failure(one[1]) is None]
     lm = str(lm_spec(examination.quiz.lm or dspy.settings.lm).get("model") or "")
     return Collected(kept, dataset, split, lm, tries, len(asked) - len(kept))
 
@@ -212,6 +208,10 @@ def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> Collected
         draws.append(CollectedDraw(text=text, right=right, probability=whole, first_token=first))
     kind: dict[str, Any] = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
     return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, golds=list(asked.golds), draws=draws, **kind)
+
+
+def _failure(found: Draws) -> str | None:
+    return next((draw.error for draw in found.made if draw.error is not None), None)
 
 
 def _share(probability: float | None) -> float | None:

@@ -17,7 +17,7 @@ from keqa.optimize.alignment import Settled, gold_answers, gold_quizzes, settled
 from keqa.optimize.judged import judged, teaching
 from keqa.optimize.scoring import example_for_metrics, feedback_metric
 from keqa.programs.keqa import KEQA
-from keqa.programs.records import Degradation, Failure, QuestionRecord, QuizRecord
+from keqa.programs.records import Failure, QuestionRecord, QuizRecord
 
 PREDICTORS = dict(KEQA(None).named_predictors())
 
@@ -86,17 +86,6 @@ def test_feedback_tells_what_the_call_should_have_given(name, inputs, said, told
     assert bool(told) == bool(found)
 
 
-def test_a_summary_that_does_not_follow_is_told_the_facts():
-    quizzes = [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]
-    right = RECORD.model_copy(update={"quizzes": quizzes})
-    form = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1926"})
-    assert "must be written '1 September 1926'" in form
-    told = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1915"})
-    assert told.endswith(
-        "The facts are: Who governs Marton? Robert Torman; When was Robert Torman born? 1 September 1926."
-    )
-
-
 def test_a_yes_from_wrong_answers_is_not_praised():
     parts = ("Where is A?", "Where is B?"), ("Oslo", "Oslo")
     example = Example("y", "Are A and B of one town?", ("yes",), "yes/no", (), *parts)
@@ -130,13 +119,6 @@ def test_nothing_is_said_of_a_passage_that_need_not_hold_the_answer(gold, answer
     assert told == f"'wrong' is wrong, the answer is {gold!r}."
 
 
-def test_broken_references_are_told_to_the_decomposition():
-    broken = Degradation(stage="references", cause="x", message="refers to #4, which is not there", action="blocked")
-    blocked = RECORD.model_copy(update={"degradations": [broken]})
-    told = feedback_on("decomposition.decompose", MARTON, blocked, {}, {"quizzes": list(MARTON.quizzes)})
-    assert told.startswith("Refers to #4, which is not there.")
-
-
 def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about_and_a_failure_says_why():
     metric = feedback_metric(f1)
     gold = example_for_metrics(MARTON)
@@ -154,41 +136,6 @@ def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about_and_
     )
     told = feedback_metric(f1)(example_for_metrics(MARTON), SimpleNamespace(answer=None, record=failed))
     assert (told.score, told.feedback) == (0.0, "The question has no answer, since summarize failed: no reply")
-
-
-def test_a_decomposition_is_told_of_quizzes_without_an_answer_and_how_many_there_are():
-    quizzes = [
-        RECORD.quizzes[0].model_copy(update={"answer": None}),
-        RECORD.quizzes[1].model_copy(update={"abstained": True, "resolved": None}),
-        RECORD.quizzes[0],
-    ]
-    record = RECORD.model_copy(update={"quizzes": quizzes})
-    one = Example("o", "Who governs Marton?", ("Torman",), quizzes=("Who governs Marton?",), quiz_answers=("Torman",))
-    assert feedback_on("decomposition.decompose", one, record, {}, {"quizzes": ["a", "b"]}) == (
-        "This question takes 1 quiz, not 2. A good decomposition is: 1. Who governs Marton? "
-        "These quizzes could not be answered: Who governs Marton?; When was #1 born?"
-    )
-    ungiven = Example("u", "Who governs Marton?", ("Torman",))
-    assert feedback_on("decomposition.decompose", ungiven, RECORD, {}, {"quizzes": ["a", "b"]}) == ""
-
-
-def test_a_summary_of_a_choice_is_compared_as_a_choice():
-    example, record = one_quiz("Rome", "choice", ("Oslo", "Rome"))
-    assert feedback_on("summarizing.summarize", example, record, {}, {"answer": "B"}) == (
-        "'B' is right by luck: it was concluded from wrong answers to quizzes: Which is it? wrong (it is Rome)"
-    )
-    unanswered = record.model_copy(update={"quizzes": [record.quizzes[0].model_copy(update={"answer": None})]})
-    assert feedback_on("summarizing.summarize", example, unanswered, {}, {"answer": "B"}) == "'B' is right."
-    for answer in ("A", ""):
-        told = feedback_on("summarizing.summarize", example, unanswered, {}, {"answer": answer} if answer else {})
-        assert told == f"{answer!r} does not follow: the answer is 'Rome'."
-
-
-def test_an_option_that_reads_like_an_abstention_is_an_answer():
-    example, record = one_quiz("Unknown", "choice", ("Known", "Unknown"))
-    assert feedback_on("examination.quiz", example, record, {"quiz": "Which is it?"}, {"answer": "unknown"}) == (
-        "'unknown' is right."
-    )
 
 
 def bootstrapped(program, trainset, metric):

@@ -22,7 +22,6 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.dspy_optimizers import _Ended, _Watching, ask_once, check_optimizer, optimize, ready_made, tunable
 from keqa.optimize.failures import Failures
 from keqa.optimize.options import Options
-from keqa.optimize.scoring import feedback_metric
 from keqa.optimize.student import Student
 from keqa.programs.baselines import AlwaysRetrieve, Rowen
 from keqa.programs.keqa import KEQA
@@ -158,16 +157,6 @@ def test_no_question_is_asked_twice_before_while_and_after_gepa_runs(setting, to
     assert len(world.engine.calls) == calls
 
 
-@pytest.mark.slow
-def test_mipro_finds_instructions_and_demonstrations_but_none_for_judges(setting, town, journal, reflection):
-    world = setting(town(advised=ADVICE), train=6, val=3)
-    best = run("mipro", world, journal, reflection, 6)
-    demos = {name: len(p.demos) for name, p in best.named_predictors()}
-    assert demos["picking.judge"] == demos["examination.same"] == 0
-    assert best(question=world.val[0].question).answer == "Ann Spouse6"
-    assert best.picking.judge.lm is world.lm
-
-
 @pytest.mark.parametrize(("name", "budget"), [("gepa", 30), ("mipro", 3)])
 def test_other_methods_are_optimized_as_well(setting, town, journal, reflection, name, budget):
     world = setting(town(advised=ADVICE), train=4, val=2)
@@ -178,17 +167,6 @@ def test_other_methods_are_optimized_as_well(setting, town, journal, reflection,
     assert best.answer.lm is world.lm
     assert best(question=world.val[0].question).answer == "Ann Spouse4"
     assert world.program(question=world.val[0].question).answer == "Spouse4"
-
-
-@pytest.mark.slow
-def test_simba_runs_with_a_language_model_for_each_role(setting, town, journal, reflection):
-    world = setting(town(advised=ADVICE))
-    roles = SimpleNamespace(task=world.lm, consistency=world.lm.copy(), utility=world.lm.copy())
-    world.program.bind_lms(roles)
-    best = run("simba", world, journal, reflection, 1)
-    assert best.picking.judge.lm is roles.utility
-    assert best.examination.same.lm is roles.consistency
-    assert best.picking.judge.demos == []
 
 
 def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
@@ -417,8 +395,10 @@ DEMO = {
 )
 def test_what_a_name_and_a_budget_stand_for(setting, journal, name, budget, settings, more):
     world = setting(train=1, val=1)
-    student = Student(world.program, Asking(journal, f1), ["answering.answer"])
-    found, given = ready_made(name, student, feedback_metric(f1), world.lm, budget, 7, 40, 51, 3)
+    asking = Asking(journal, f1, in_flight=3)
+    student = Student(world.program, asking, ["answering.answer"])
+    how = {"lm": world.lm, "budget": budget, "seed": 7, "train": 40, "val": 51}
+    found, given = ready_made(name, student, f1, asking, **how)
     assert {one: getattr(found, one) for one in settings} == settings
     assert given == more
 
@@ -484,28 +464,6 @@ def test_of_other_methods_the_judges_stay_unless_feedback_reaches_them():
     names = [name for name, _ in Rowen(None).named_predictors()]
     assert tunable(Rowen(None), "gepa") == names
     assert tunable(Rowen(None), "simba") == [name for name in names if name != "same"]
-
-
-@pytest.mark.parametrize("budget", ["light", "medium", "heavy", 1])
-def test_budgets(scripted, budget):
-    lm, _ = scripted(lambda *asked: {})
-    assert check_optimizer("gepa", lm, budget) is lm
-
-
-@pytest.mark.parametrize("budget", [0, -1, 1.5, "huge", None])
-def test_budgets_that_are_none(scripted, budget):
-    lm, _ = scripted(lambda *asked: {})
-    with pytest.raises(ConfigurationError, match=f"^the budget must be one of light, .* above 0, not {budget!r}$"):
-        check_optimizer("gepa", lm, budget)
-
-
-@pytest.mark.parametrize(
-    "least",
-    [{"demos": 0, "judge_demos": 0, "sets": 0}, {"in_flight": 1}, {"threshold": 0}, {"threshold": 1}]
-    + [{"cost_per_retrieval": value} for value in (0, 0.5, 1e6)],
-)
-def test_limits_may_be_reached(least):
-    assert Options(**least) == Options(**least)
 
 
 @pytest.mark.parametrize(

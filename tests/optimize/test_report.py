@@ -10,7 +10,7 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.asking import Trial
-from keqa.optimize.compile import sources_of
+from keqa.optimize.compile import empty_reference, sources_of
 from keqa.optimize.failures import Failed
 from keqa.optimize.options import Options
 from keqa.optimize.report import (
@@ -19,7 +19,6 @@ from keqa.optimize.report import (
     Report,
 )
 from keqa.optimize.split import Split
-from keqa.optimize.steps import empty_reference
 from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder

@@ -100,20 +100,8 @@ def test_a_prompted_model_shows_examples_of_both_kinds():
         train_prompted([towns(split="test")], lm)
 
 
-def test_the_nearest_examples_are_shown_and_never_the_quiz_itself():
-    _, lm = judging()
-    model = train_prompted([towns()], lm, show="nearest", k=3).model
-    assert isinstance(model, PromptedModel)
-    quiz = next(one.quiz for one in model.examples if one.mastery)
-    shown = model.shown_to(quiz)
-    assert quiz not in {one.quiz for one in shown}
-    assert [one.mastery for one in shown] == [True] * 3
 
 
-def test_balanced_examples_are_as_many_of_each_kind():
-    some = [KnownQuiz(quiz=f"{n}", mastery=n == 0, certainty=True, root="0" * 16) for n in range(9)]
-    assert [one.quiz for one in balanced(some, 8)] == ["0", "1"]
-    assert balanced(some, 1) == []
 
 
 def test_a_reply_that_is_no_judgement_is_unknown():
