@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
     values, answered = [record_signals(one.record) for one in learned], [not abstained(one.record) for one in learned]
     words = np.asarray(open_built_in(EMBEDDER).embed([words_of(one.record) for one in learned]), np.float64)
     target, weight = np.array([float(one.right) for one in learned]), np.ones(len(learned))
-    how = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": 1e-2}
+    how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": 1e-2}
     fit = Fit(values, words, target, weight, np.arange(len(learned)) % FOLDS, **how)
     slope, offset = fit.platt(np.full(len(learned), True))
     # A slope of 0 would make all alike: what ranks no better than chance still has an order.

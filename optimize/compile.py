@@ -35,11 +35,10 @@ from keqa.optimize.boundary.train import Trained, learn, may_learn
 from keqa.optimize.demos import AS_IT_IS, bootstrap
 from keqa.optimize.dspy_optimizers import ask_once, optimize, optimizer_settings
 from keqa.optimize.finetuning import check_finetunable, finetune, places_beside, save_lms
-from keqa.optimize.options import Options
+from keqa.optimize.options import Options, Questions, Split, split
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
-from keqa.optimize.split import Questions, Split, split
 from keqa.optimize.tuning import has_tunable_threshold, tune, values_to_try
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
@@ -172,7 +171,7 @@ def compile_program(
         chosen = Options(**options)
     except TypeError as error:
         raise ConfigurationError(f"keqa.compile: {error}") from error
-    trainset, valset = (list(some) if isinstance(some, Iterator) else some for some in (trainset, valset))
+    trainset, valset = _listed(trainset), _listed(valset)
     metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
@@ -202,6 +201,11 @@ def compile_program(
 
 # Under this name the package exports it.
 compile = compile_program
+
+
+def _listed(questions: Any) -> Any:
+    """Questions that can be read more than once."""
+    return list(questions) if isinstance(questions, Iterator) else questions
 
 
 def _nested(module: Any) -> Program:

@@ -10,7 +10,7 @@ name       what it changes                 what it needs
 =========  ==============================  =====================================================================
 
 A name stands for a teleprompter made ready; from there all take one path, over a journaled program that never shows a
-question what was learned from it (`keqa.optimize.student.Student`). MIPROv2 and SIMBA take demonstrations from whatever
+question what was learned from it (`Student`). MIPROv2 and SIMBA take demonstrations from whatever
 run ended well, which says nothing about a judge; the judges stay as they are.
 
 The language model that reflects is asked once before any question is, and watched from then on: DSPy's optimizers take
@@ -25,10 +25,11 @@ import importlib
 import importlib.util
 import inspect
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from io import StringIO
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -37,19 +38,24 @@ from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
-from keqa.data.example import Answered
+from keqa.data.example import Answered, Example
+from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
-from keqa.lms.factory import build_lm
-from keqa.optimize.asking import Asking
+from keqa.lms.factory import Roles, build_lm
+from keqa.optimize.asking import ROLES, Asking, Step, lms_of
 from keqa.optimize.failures import FailureMonitor
 from keqa.optimize.judged import judges
 from keqa.optimize.scoring import DspyMetric, as_example_of, feedback_metric, score_of
-from keqa.optimize.student import Student
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.outside import Guarded
+from keqa.programs.calls.session import NoCopy
 from keqa.programs.keqa import KEQA
+from keqa.programs.learned import LearnedQuestions
+from keqa.programs.prediction import AnswerPrediction, prediction_of
 from keqa.programs.program import Program
 
+PREFIX = "program."
+"""What stands before the name of a predictor in the student."""
 Budget = Literal["light", "medium", "heavy"]
 BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")
 OPTIMIZERS = ("gepa", "mipro", "simba")
@@ -162,10 +168,121 @@ def optimize(
     more: dict[str, Any] = {}
     with nullcontext() if reflection_lm is None else watched(reflection_lm) as lm, student.surfacing(), quiet():
         if isinstance(optimizer, str):
-            how = {"lm": lm, "budget": budget, "seed": seed, "train": len(train), "val": len(val)}
+            how: dict[str, Any] = {"lm": lm, "budget": budget, "seed": seed, "train": len(train), "val": len(val)}
             optimizer, more = ready_made(name, student, metric, asking, **how)
         best = run_optimizer(optimizer, student, train, val, metric, asking.in_flight, more)
     return _transferred(program, best, shown)
+
+
+class Student(dspy.Module):
+    """Wraps a program for an optimizer.
+
+    * A question without an answer is a prediction without one, so that it scores 0 and does not end the optimizer.
+    * What no other question would escape ends it: DSPy's optimizers score errors, so each further question is refused
+      without a call, and `surfacing` raises the error in the end.
+    * A demonstration that a question's own calls became is not shown to that question.
+    * Only the predictors that may change are shown, under their names in the program with `PREFIX` before them.
+    * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to sample
+      again, its temperature and rollout are taken over by the model of each role.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        asking: Asking,
+        predictors: Collection[str],
+        name: str = "optimizing",
+        most: int = 0,
+    ) -> None:
+        """Get a program ready; where it is known how many questions will be asked, they are `most`."""
+        super().__init__()
+        self.program: Program = program.deepcopy()
+        self._asking, self._watch = NoCopy(asking), NoCopy(asking.failures.watch(name))
+        self._ended: NoCopy[list[Exception]] = NoCopy([])
+        self._name, self._most, self._number = name, most, NoCopy(count(1))
+        self._shown = frozenset(PREFIX + name for name in predictors)
+
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        """The predictors that may change."""
+        return [(name, predictor) for name, predictor in super().named_predictors() if name in self._shown]
+
+    def forward(
+        self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> AnswerPrediction:
+        """Answer, with the calls that were made for it in the optimizer's trace."""
+        if self._ended.value:
+            raise self._ended.value[0]
+        asking, example = self._asking.value, Example(root, question, (), answer_type, tuple(choices))
+        self.program.learned = self.known_to(self.program)
+        try:
+            trace = asking.ask(self.program, example)
+            self._watch.value.add(trace.record, trace.error)
+            self._watch.value.refuse()
+        except (ConfigurationError, MissingExtraError, TooManyFailuresError) as error:
+            self._ended.value.append(error)
+            raise
+        asked = next(self._number.value)
+        asking.progress(self._name, asked, max(asked, self._most))
+        signatures = {name: predictor.signature for name, predictor in self.program.named_predictors()}
+        for name, inputs, outputs in trace.steps:
+            asking.origins.add(signatures[name], {**inputs, **outputs}, example)
+        self._show(trace.steps)
+        if trace.record is None:
+            return AnswerPrediction(explanation="", sources=[], answer=None)
+        return prediction_of(trace.record)
+
+    @contextmanager
+    def surfacing(self) -> Iterator[None]:
+        """Raise what ended the optimizer, which itself takes any error for a wrong answer."""
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as raised:
+            error = raised
+        if self._ended.value:
+            raise self._ended.value[0] from (None if error is self._ended.value[0] else error)
+        if not self._watch.value.summary.asked:
+            how = "" if error is None else f" ({type(error).__name__}: {error})"
+            raise ConfigurationError(
+                f"the optimizer ended{how}, and not one question had reached the program, so it learned nothing. DSPy "
+                "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
+                "copied, in_flight=1 does without threads"
+            ) from error
+        if error is not None:
+            raise error
+
+    def _show(self, steps: Sequence[Step]) -> None:
+        trace, predictors = dspy.settings.trace, dict(self.named_predictors())
+        for name, inputs, outputs in steps if trace is not None else ():
+            if PREFIX + name in predictors:
+                trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
+
+    def known_to(self, program: Program) -> LearnedQuestions:
+        """What a program has learned from, where it may show calls that were made here."""
+        return self._asking.value.origins.known_to(program)
+
+    def get_lm(self) -> Any:
+        """The language model of the task, from which optimizers make theirs."""
+        lms = lms_of(self.program)
+        return dspy.settings.lm if lms is None else lms.task
+
+    def set_lm(self, lm: Any) -> None:
+        """Draw as this language model does, each role on its own."""
+        lms = lms_of(self.program)
+        if lms is None:
+            self.program.set_lm(lm)
+            return
+        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
+        roles = {role: getattr(lms, role) for role in ROLES}
+        copies = {id(one): one.copy(**settings) for one in roles.values()}
+        drawing = {role: copies[id(one)] for role, one in roles.items()}
+        self.program.bind_lms(Roles(**drawing, boundary=getattr(lms, "boundary", None)))
+
+    def reset_copy(self) -> Student:
+        """A copy without demonstrations, on the same language models."""
+        new: Student = super().reset_copy()
+        new.program.bind_lms(lms_of(self.program))
+        return new
 
 
 def ready_made(
@@ -308,8 +425,9 @@ def quiet() -> Iterator[None]:
     DSPy starts the last, slow questions of a batch a second time; meanwhile each is asked once.
     """
     names = ("gepa.core.engine", "dspy.teleprompt.bootstrap", "dspy.evaluate.evaluate", "dspy.predict.parallel")
-    engine, bootstrapping, evaluating, parallel = modules = [importlib.import_module(name) for name in names]
-    own: list[tuple[Any, str]] = list(zip(modules, ("tqdm", "tqdm", *["ParallelExecutor"] * 2), strict=True))
+    modules: list[Any] = [importlib.import_module(name) for name in names]
+    engine, bootstrapping, evaluating, parallel = modules
+    own = list(zip(modules, ("tqdm", "tqdm", *["ParallelExecutor"] * 2), strict=True))
     before, logger = [getattr(*one) for one in own], logging.getLogger("dspy")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -205,6 +205,6 @@ def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path
 
 def places_beside(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
     """Where `save_lms` puts fine-tuned language models, by role."""
-    place, first = Path(program), {source: role for role, source in reversed(folders.items())}
+    place, first = Path(program), {source: role for role, source in reversed([*folders.items()])}
     ends = {source: ".lm" if len(first) == 1 else f".lm-{role}" for source, role in first.items()}
     return {role: place.with_name(place.name + ends[source]) for role, source in folders.items()}

@@ -166,8 +166,8 @@ def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
 
 def as_example_of(gold: Any) -> Example:
     """The example behind one that DSPy's optimizers carry about; see `example_for_metrics`."""
-    parts = (tuple(getattr(gold, name)) for name in ("choices", "quizzes", "quiz_answers"))
-    return Example(gold.root, gold.question, tuple(gold.answers), gold.answer_type, *parts)
+    answers, choices, *parts = (tuple(gold[name]) for name in ("answers", "choices", "quizzes", "quiz_answers"))
+    return Example(gold.root, gold.question, answers, gold.answer_type, choices, parts[0], parts[1])
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import Field, ValidationError
 
-from keqa.data.example import Example, as_examples
+from keqa.data.example import as_examples
 from keqa.data.question import AnswerType
 from keqa.data.quiz_references import plain
 from keqa.errors import InputError
@@ -112,7 +112,8 @@ def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
     """
     found: dict[tuple[str, tuple[str, ...]], GoldQuiz] = {}
     for example in as_examples(examples):
-        for asked in _quizzes(example):
+        parts, whole = GoldQuiz.parts(example), GoldQuiz.whole(example)
+        for asked in parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]:
             found.setdefault((plain(asked.quiz), asked.choices), asked)
     return list(found.values())
 
@@ -140,16 +141,18 @@ def collect(
 
     watch = FailureMonitor("collecting", len(asked))
 
-    def drawn(one: GoldQuiz) -> Draws:
+    def drawn(one: GoldQuiz) -> CollectedQuiz | str:
         session = Session(like.bound, blocking=True)
-        return run_blocking(lambda: session.run(examination.every_draw(one.quiz, one.answer_type, one.choices)))
+        found = run_blocking(lambda: session.run(examination.every_draw(one.quiz, one.answer_type, one.choices)))
+        failed = next((draw.error for draw in found.made if draw.error is not None), None)
+        return _collected(one, found, correct) if failed is None else failed
 
-    def count(found: Draws) -> None:
-        cause = _failure(found)
+    def count(made: CollectedQuiz | str) -> None:
+        cause = made if isinstance(made, str) else None
         watch.count(cause, cause if cause is not None and is_transient(cause) else None)
 
     made = watch.each(asked, drawn, count, in_flight, progress)
-    kept = [_collected(*one, correct) for one in zip(asked, made, strict=True) if _failure(one[1]) is None]
+    kept = [one for one in made if isinstance(one, CollectedQuiz)]
     lm = str(lm_spec(examination.quiz.lm or dspy.settings.lm).get("model") or "")
     return Collected(kept, dataset, split, lm, tries, len(asked) - len(kept))
 
@@ -194,24 +197,21 @@ def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
         raise InputError(f"{path}, line {number}: {reasons(error)}") from None
 
 
-def _quizzes(example: Example) -> list[GoldQuiz]:
-    parts, whole = GoldQuiz.parts(example), GoldQuiz.whole(example)
-    return parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]
-
-
 def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> CollectedQuiz:
-    draws = []
-    for draw in found.made:
-        text = draw.answer
-        right = text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
-        whole, first = _share(draw.probability), _share(draw.first_token)
-        draws.append(CollectedDraw(text=text, right=right, probability=whole, first_token=first))
+    def right(text: str | None) -> bool:
+        return text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
+
+    draws = [
+        CollectedDraw(
+            text=draw.answer,
+            right=right(draw.answer),
+            probability=_share(draw.probability),
+            first_token=_share(draw.first_token),
+        )
+        for draw in found.made
+    ]
     kind: dict[str, Any] = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
     return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, golds=list(asked.golds), draws=draws, **kind)
-
-
-def _failure(found: Draws) -> str | None:
-    return next((draw.error for draw in found.made if draw.error is not None), None)
 
 
 def _share(probability: float | None) -> float | None:

@@ -7,20 +7,18 @@ from types import SimpleNamespace
 
 import dspy
 import pytest
-from dspy.lm15 import AuthError, InvalidRequestError, ServerError
+from dspy.lm15 import AuthError, ServerError
 
 from keqa.data.example import Example
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, InputError, StageError, StorageError, TooManyFailuresError
 from keqa.metrics.answers import f1
-from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking, Origins, Spending, silent
-from keqa.optimize.demos import closed_book
+from keqa.optimize.dspy_optimizers import Student
 from keqa.optimize.failures import Failed, Failures, passing_cause
 from keqa.optimize.scoring import example_for_metrics
-from keqa.optimize.student import Student
 from keqa.programs.keqa import KEQA
-from keqa.programs.records import CallCost, Degradation, Failure, QuestionRecord, QuizRecord
+from keqa.programs.records import CallCost, Degradation, Failure, QuestionRecord
 from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
@@ -155,33 +153,6 @@ def test_a_forged_call_is_refused(setting, journal, tmp_path):
     journal.close()
     with Journal.open(tmp_path / "journal", {}) as forged, pytest.raises(StorageError, match="the journal is damaged"):
         asked(world, forged)
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected", "failed"),
-    [
-        ({"answer": "B"}, 1.0, []),
-        ({"answer": "Oslo"}, 0.0, []),
-        (InvalidRequestError("no"), None, [Failed("closed", 2, 2, "LMInvalidRequestError")]),
-        (ServerError("down"), None, [Failed("closed", 2, 2, DOWN)]),
-    ],
-)
-def test_a_closed_book_answer_is_asked_for_once_and_scored_by_its_type(scripted, journal, reply, expected, failed):
-    def answer(*asked):
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-    lm, engine = scripted(answer)
-    program, asking = KEQA(None, examine=False), Asking(journal, f1)
-    program.set_lm(lm)
-    quiz = QuizRecord(index=1, text=CHOICE.question, resolved=CHOICE.question)
-    watch = asking.failures.watch("closed")
-    one = Settled(quiz, CHOICE.answers, CHOICE.answer_type, CHOICE.choices)
-    assert [closed_book(program, asking, watch, one) for _ in range(2)] == [expected, expected]
-    assert asking.failures.found == failed
-    assert {asked["quiz"] for asked in engine.asked("AnswerQuiz")} == {CHOICE.question}
-    assert failed or len(engine.calls) == 1
 
 
 def test_a_kill_loses_no_more_than_the_last_requests_of_what_was_spent(journal, tmp_path):

@@ -19,10 +19,18 @@ from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooMan
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.compile import compile_program
-from keqa.optimize.dspy_optimizers import _Ended, _Watching, ask_once, check_optimizer, optimize, ready_made, tunable
+from keqa.optimize.dspy_optimizers import (
+    Student,
+    _Ended,
+    _Watching,
+    ask_once,
+    check_optimizer,
+    optimize,
+    ready_made,
+    tunable,
+)
 from keqa.optimize.failures import Failures
 from keqa.optimize.options import Options
-from keqa.optimize.student import Student
 from keqa.programs.baselines import AlwaysRetrieve, Rowen
 from keqa.programs.keqa import KEQA
 
@@ -30,10 +38,11 @@ ADVICE = "Write people by their full names."
 
 
 class ReflectingEngine:
-    """Whatever it is asked to write, it writes the same advice, in the fields that it is asked for."""
+    """Whatever it is asked to write, it writes the same advice; or fails, after some replies."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None, answers: int = 0) -> None:
         self.prompts: list[str] = []
+        self.error, self.answers = error, answers
 
     def __deepcopy__(self, memo):
         return self
@@ -41,37 +50,38 @@ class ReflectingEngine:
     def complete(self, request: Request) -> Response:
         prompt = "\n".join([str(request.system), *(m.text or "" for m in request.messages)])
         self.prompts.append(prompt)
-        if "Respond with a JSON object" in prompt:
-            fields = re.findall(r"`(\w+)`", prompt.split("Respond with a JSON object")[-1])
-            return self._reply(request, json.dumps(dict.fromkeys(fields, ADVICE)))
-        fields = re.findall(r"\[\[ ## (\w+) ## \]\]", (request.messages[-1].text or "").split("Respond with")[-1])
-        wanted = [name for name in fields if name != "completed"]
-        text = markers(**{name: ADVICE for name in wanted}) if wanted else f"```\n{ADVICE}\n```"
-        if "module_advice" in wanted:
-            text = markers(discussion="so", module_advice='{"program.answering.answer": "' + ADVICE + '"}')
-        return self._reply(request, text)
+        if self.error is not None and len(self.prompts) > self.answers:
+            raise self.error
+        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
+        text = Message.assistant(self.written(prompt, request.messages[-1].text or ""))
+        return Response(id=None, model=request.model, message=text, finish_reason="stop", usage=usage)
 
     @staticmethod
-    def _reply(request: Request, text: str) -> Response:
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(text),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
-        )
+    def written(prompt: str, last: str) -> str:
+        if "Respond with a JSON object" in prompt:
+            return json.dumps(
+                dict.fromkeys(re.findall(r"`(\w+)`", prompt.split("Respond with a JSON object")[-1]), ADVICE)
+            )
+        fields = re.findall(r"\[\[ ## (\w+) ## \]\]", last.split("Respond with")[-1])
+        wanted = [name for name in fields if name != "completed"]
+        if "module_advice" in wanted:
+            return markers(discussion="so", module_advice='{"program.answering.answer": "' + ADVICE + '"}')
+        return markers(**dict.fromkeys(wanted, ADVICE)) if wanted else f"```\n{ADVICE}\n```"
 
     def close(self) -> None:
         """Nothing to close."""
 
 
+def reflecting(error=None, answers=0):
+    engine = ReflectingEngine(error, answers)
+    both = {"engine": engine, "async_engine": AsyncScriptedEngine(engine)}
+    lm = dspy.LM("scripted/reflection", **both, cache=False, max_tokens=500, num_retries=0)
+    return SimpleNamespace(lm=lm, engine=engine)
+
+
 @pytest.fixture
 def reflection():
-    engine = ReflectingEngine()
-    lm = dspy.LM(
-        "scripted/reflection", engine=engine, async_engine=AsyncScriptedEngine(engine), cache=False, max_tokens=500
-    )
-    return SimpleNamespace(lm=lm, engine=engine)
+    return reflecting()
 
 
 def run(name, world, journal, reflection, budget, in_flight=1):
@@ -245,62 +255,12 @@ def test_no_question_is_shown_a_demonstration_that_its_own_calls_became(
 NAMED = (("gepa", 60), ("mipro", 3), ("simba", 1))
 
 
-class FailingEngine:
-    """Answers so many requests, and fails then."""
-
-    def __init__(self, error: Exception, answers: int) -> None:
-        self.error, self.answers, self.asked = error, answers, 0
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def complete(self, request):
-        self.asked += 1
-        if self.asked > self.answers:
-            raise self.error
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant("ready"),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
-        )
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-@pytest.fixture
-def failing():
-    """Makes a language model that fails."""
-
-    def make(error, answers=0):
-        engine = FailingEngine(error, answers)
-        both = {"engine": engine, "async_engine": AsyncScriptedEngine(engine)}
-        return SimpleNamespace(lm=dspy.LM("scripted/failing", **both, cache=False, num_retries=0), engine=engine)
-
-    return make
-
-
-def compile_with(name, world, lm, budget):
-    compile_program(
-        world.program,
-        world.train,
-        world.val,
-        optimizer=name,
-        reflection_lm=lm,
-        budget=budget,
-        reference=False,
-        tuning=False,
-    )
-
-
 @pytest.mark.parametrize(("name", "budget"), NAMED)
-def test_it_is_asked_once_before_any_question(setting, failing, name, budget):
-    world, reflection = setting(), failing(AuthError("no such key"))
+def test_it_is_asked_once_before_any_question(setting, name, budget):
+    world, reflection = setting(), reflecting(AuthError("no such key"))
     with pytest.raises(ConfigurationError, match=r"the reflection LM .* cannot be asked: LMAuthError: .*no such key"):
-        compile_with(name, world, reflection.lm, budget)
-    assert (reflection.engine.asked, world.engine.calls) == (1, [])
+        compile_by(name, world, reflection, budget)
+    assert (len(reflection.engine.prompts), world.engine.calls) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -311,9 +271,9 @@ def test_it_is_asked_once_before_any_question(setting, failing, name, budget):
         (ServerError("down"), TooManyFailuresError),
     ],
 )
-def test_a_server_that_may_come_back_is_told_from_a_wrong_setting(failing, error, kind):
+def test_a_server_that_may_come_back_is_told_from_a_wrong_setting(error, kind):
     with pytest.raises(kind, match="the reflection LM"):
-        ask_once(failing(error).lm)
+        ask_once(reflecting(error).lm)
 
 
 @pytest.mark.slow
@@ -332,17 +292,17 @@ def test_a_server_that_may_come_back_is_told_from_a_wrong_setting(failing, error
         ),
     ],
 )
-def test_an_optimizer_without_a_reply_of_its_reflection_lm_fails(setting, failing, error, budget, kind, message, asked):
-    world, reflection = setting(), failing(error, answers=1)
+def test_an_optimizer_without_a_reply_of_its_reflection_lm_fails(setting, error, budget, kind, message, asked):
+    world, reflection = setting(), reflecting(error, answers=1)
     with pytest.raises(kind, match=message):
-        compile_with("gepa", world, reflection.lm, budget)
-    assert reflection.engine.asked in asked
+        compile_by("gepa", world, reflection, budget)
+    assert len(reflection.engine.prompts) in asked
 
 
-def test_no_key_is_told_with_what_it_failed_with(failing):
+def test_no_key_is_told_with_what_it_failed_with():
     """The key is in the message of whoever refuses it."""
     with pytest.raises(dspy.LMError) as refused:
-        failing(AuthError("no such key: sk-of-reflection")).lm("first")
+        reflecting(AuthError("no such key: sk-of-reflection")).lm("first")
     watching = _Watching(Failures().watch("reflecting"), dspy.LM("openai/x", api_key="sk-of-reflection"))
     with pytest.raises(_Ended) as ended:
         watching.on_lm_end("1", None, refused.value)
@@ -351,7 +311,7 @@ def test_no_key_is_told_with_what_it_failed_with(failing):
 
 
 @pytest.mark.slow
-def test_a_model_string_is_built_and_anything_else_refused(monkeypatch, failing):
+def test_a_model_string_is_built_and_anything_else_refused(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     assert Options(optimizer="gepa", reflection_lm="openai/strong").reflection_lm.model == "openai/strong"
     monkeypatch.delenv("OPENAI_API_KEY")

@@ -13,8 +13,7 @@ import keqa
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_optimizers import run_optimizer
-from keqa.optimize.student import Student
+from keqa.optimize.dspy_optimizers import Student, run_optimizer
 from keqa.programs.calls.outside import Guarded
 from keqa.storage.journal import Journal
 

@@ -12,13 +12,12 @@ from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.asking import Trial
 from keqa.optimize.compile import empty_reference, sources_of
 from keqa.optimize.failures import Failed
-from keqa.optimize.options import Options
+from keqa.optimize.options import Options, Split
 from keqa.optimize.report import (
     Change,
     PredictorChange,
     Report,
 )
-from keqa.optimize.split import Split
 from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder

@@ -94,15 +94,6 @@ def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     assert type(found.program.examination) is type(world.program.examination)
 
 
-@pytest.mark.slow
-def test_a_second_run_makes_no_call(setting, tuned):
-    world = setting(val=1)
-    first = tuned(world)
-    calls = len(world.engine.calls)
-    assert tuned(world).curve == first.curve
-    assert len(world.engine.calls) == calls
-
-
 def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
     world = setting(gate=plain_gate("4/5"))
     found = tuned(world, grid=only(threshold=("0.5",), tries=(5,)))
