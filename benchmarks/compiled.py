@@ -19,7 +19,7 @@ from rich.progress import track
 from rich.table import Table
 
 import keqa
-from keqa.data.quiz_references import parse, resolve
+from keqa.data.question import numbered_quizzes, resolved_text
 from keqa.evaluation.demo import COMPILED, ask_all
 from keqa.evaluation.questions import Questions
 from keqa.metrics.answers import tokens
@@ -84,8 +84,8 @@ def _cases(program: KEQA, testbed: Testbed, questions: list[TestbedQuestion]) ->
     cases = {}
     for question in questions:
         golds: dict[int, str | None] = dict(enumerate(question.quiz_answers, start=1))
-        for parsed in parse(question.quizzes):
-            quiz, gold = resolve(parsed, golds) or "", question.quiz_answers[parsed.index - 1]
+        for parsed in numbered_quizzes(question.quizzes):
+            quiz, gold = resolved_text(parsed, golds) or "", question.quiz_answers[parsed.index - 1]
             for hit in retriever.search(quiz, 10):
                 if (quiz, hit.passage.rendered) not in held:
                     entity = hit.passage.id.split("/")[1]

@@ -48,7 +48,7 @@ from keqa.programs.baselines import (
     SlimPLM,
 )
 from keqa.programs.calls.errors import CallError
-from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
+from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
 
 SLOWEST = 0.1
 LONGEST = 100_000

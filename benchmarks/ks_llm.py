@@ -30,7 +30,6 @@ from rich.table import Table
 from keqa.data.question import Question
 from keqa.lms import build_roles
 from keqa.metrics.accuracy import holds_answer
-from keqa.metrics.retrieval import share_selected
 from keqa.programs.baselines.ks_llm import KSLLM, as_text, subject_of
 from keqa.programs.program import RecordBuilder
 from keqa.programs.stages.selection import DistanceMeter, nearest
@@ -154,9 +153,9 @@ def _measured(
     found: dict[str, Any] = {"sentences": len(context.sentences)}
     found["answerable"] = holds_answer(context.sentences, [context.answer])
     for by, selected in selections(context, measure, written):
-        shares = [share_selected(places, context.needed) for places in selected]
         held = [holds_answer([context.sentences[one] for one in places], [context.answer]) for places in selected]
-        supporting = [None if share is None else float(share) for share in shares]
+        needed = context.needed
+        supporting = [len(needed.intersection(places)) / len(needed) if needed else None for places in selected]
         found[by] = {"supporting": supporting, "answer": held, "selected": selected}
     return found
 

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from keqa.evaluation.risk import outcomes_of
 from keqa.metrics.abstention import Selective
-from keqa.optimize.abstention import Outcome, UnheldRiskError, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, UnheldRiskError, calibrate
 
 _REFUTED = 0.05
 
@@ -37,7 +37,7 @@ class Division:
     seen: Selective
 
 
-def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -> Division:
+def divided(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float, seed: int) -> Division:
     order = random.Random(f"risk {seed}").sample(list(outcomes), len(outcomes))
     calibration, others = order[: len(order) // 2], order[len(order) // 2 :]
     try:

@@ -38,7 +38,7 @@ class UnheldRiskError(ConfigurationError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CalibrationAnswer:
     """A question that was answered, and whether rightly."""
 
     id: str
@@ -63,7 +63,7 @@ class Held:
         )
 
 
-def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
+def calibrate(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
     """Find what a program has to withhold so that no more than a share of its answers is wrong."""
     for name, value in (("risk", risk), ("delta", delta)):
         if not 0 < value < 1:
@@ -92,7 +92,7 @@ def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed
     return Held(Abstention(confidence, best.threshold, risk, delta, name), best)
 
 
-def _order(confidences: Array, learned: Sequence[Outcome], risk: float) -> list[float]:
+def _order(confidences: Array, learned: Sequence[CalibrationAnswer], risk: float) -> list[float]:
     """The thresholds to test: from the one that looked best on what was learned from, on to ever lower ones.
 
     An answer of confidence 0 says that it does not know; it is never given.
@@ -112,7 +112,7 @@ def _order(confidences: Array, learned: Sequence[Outcome], risk: float) -> list[
     return thresholds[first:]
 
 
-def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
+def _learn(learned: Sequence[CalibrationAnswer]) -> tuple[Confidence, Array]:
     """The confidence learned from all of them, and for each what one learned from others says."""
     values, answered = [record_signals(one.record) for one in learned], [not abstained(one.record) for one in learned]
     words = np.asarray(open_built_in(EMBEDDER).embed([words_of(one.record) for one in learned]), np.float64)
@@ -125,7 +125,7 @@ def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
     return Confidence(fit.regression(slope, offset)), np.array(answered) * sigmoid(slope * fit.scores + offset)
 
 
-def _refusal(tested: Sequence[Outcome], risk: float, delta: float, lowest: float | None) -> str:
+def _refusal(tested: Sequence[CalibrationAnswer], risk: float, delta: float, lowest: float | None) -> str:
     wrong = sum(not one.right for one in tested)
     instead = "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
     return (

@@ -26,8 +26,8 @@ from keqa.optimize.scoring import score_of
 from keqa.programs.calls.batch import ask
 from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
-from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
+from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.program import Program
 from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
@@ -123,6 +123,12 @@ def state_of(program: Program) -> str:
     return program_fingerprint(bare)
 
 
+class Calls(SharedDraws):
+    """Calls by what is asked; those whose failure would not pass are kept as well, and not paid again."""
+
+    keeps_failures = True
+
+
 @dataclass
 class Asking:
     """What the steps of a compilation have in common; its calls are kept in the journal."""
@@ -135,7 +141,7 @@ class Asking:
     origins: Origins = field(default_factory=Origins)
 
     def __post_init__(self) -> None:
-        self.calls = SharedDraws(store=self.journal)
+        self.calls = Calls(store=self.journal)
 
     def score(self, example: Answered, record: QuestionRecord | None) -> float:
         """How correct an answer is; 0 where there is none, and where nobody said what is right."""

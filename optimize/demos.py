@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 import dspy
 
 from keqa.data.example import Answered
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import broken_references, numbered_quizzes
 from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
@@ -43,8 +43,8 @@ from keqa.optimize.options import Options
 from keqa.programs.build import complete
 from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import Session, run_blocking, within
-from keqa.programs.draws import leader
 from keqa.programs.fingerprint import digest
+from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 
@@ -283,7 +283,11 @@ def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Can
         if in_order and not harmed and len(example.quizzes or texts) == len(texts):
             own.append(candidate(example, texts))
     written = [(trace.example, list(trace.example.quizzes)) for trace in traces]
-    sound = [(example, texts) for example, texts in written if not any(one.fatal for one in check(parse(texts)))]
+    sound = [
+        (example, texts)
+        for example, texts in written
+        if not any(one.fatal for one in broken_references(numbered_quizzes(texts)))
+    ]
     gold = [candidate(example, texts) for example, texts in sound if texts]
     kinds = {one.kind for one in own}
     return own + [one for one in gold if one.kind not in kinds]

@@ -47,11 +47,11 @@ from keqa.optimize.failures import FailureMonitor
 from keqa.optimize.judged import judges
 from keqa.optimize.scoring import DspyMetric, as_example_of, feedback_metric, score_of
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.outside import Guarded
 from keqa.programs.calls.session import NoCopy
+from keqa.programs.calls.texts import Guarded
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
+from keqa.programs.predictor import LearnedQuestions
 from keqa.programs.program import Program
 
 PREFIX = "program."

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.gates import Gate, Golds, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
-from keqa.programs.predictor import demos_of
+from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest, demos_of
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import KEQA as TARGET

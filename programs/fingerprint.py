@@ -21,11 +21,11 @@ from typing import Any
 
 import dspy
 
-from keqa.programs.arguments import fraction_text
 from keqa.programs.gates import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program
+from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
@@ -93,12 +93,9 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
 
     A cache, and an index that is watched, describe as what is behind them.
     """
-    from keqa.retrievers.caching import CachingRetriever
-    from keqa.retrievers.watching import WatchedRetriever
-
     if retriever is None:
         return None
-    if isinstance(retriever, CachingRetriever | WatchedRetriever):
+    if getattr(retriever, "passes_on", False):
         return retriever_spec(retriever.retriever)
     behind = getattr(retriever, "retriever", None)
     if behind is not None:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.programs.gates.gate import NamedGate, VoteGate
+from keqa.programs.gate import NamedGate, VoteGate
 from keqa.programs.gates.registry import GATES, check_gate
 from keqa.storage.redaction import without_folders
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.gold_quizzes import known_on_testbed
 from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import Entry
 from keqa.evaluation.tally import count_declined
-from keqa.metrics.abstention import Declining
-from keqa.metrics.retrieval import SearchRates
+from keqa.metrics.abstention import Declining, SearchRates
 
 DECLINING_NOTE = (
     "Answered: the share of the questions that were given an answer; right of answered: the share of these answers "
@@ -81,7 +80,7 @@ def search_rates(entry: Entry) -> SearchRates | None:
 def _decisions(entry: Entry) -> Iterator[tuple[bool, bool]]:
     truth = known_on_testbed()
     for text, searched in (one for line in entry.on(_TESTBED) for one in line.searched):
-        if (known := truth.get(plain(text))) is not None:
+        if (known := truth.get(quiz_key(text))) is not None:
             yield known, searched
 
 

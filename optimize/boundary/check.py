@@ -20,7 +20,7 @@ from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQu
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.light import certainty, consistency
 from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 
 _AT_ONCE = 8
 DRAWS = 5

@@ -17,8 +17,7 @@ import dspy
 from pydantic import Field, ValidationError
 
 from keqa.data.example import as_examples
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import plain
+from keqa.data.question import AnswerType, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
@@ -28,14 +27,15 @@ from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.model import root_digest
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
-from keqa.programs.draws import Draws
 from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
+from keqa.programs.gate import Draws
 from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
-from keqa.programs.shared_draws import DrawStore, SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.files import atomic_write, private_folder
+from keqa.storage.journal import SqliteStore
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 TRIES = 30
@@ -114,7 +114,7 @@ def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
     for example in as_examples(examples):
         parts, whole = GoldQuiz.parts(example), GoldQuiz.whole(example)
         for asked in parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]:
-            found.setdefault((plain(asked.quiz), asked.choices), asked)
+            found.setdefault((quiz_key(asked.quiz), asked.choices), asked)
     return list(found.values())
 
 
@@ -124,7 +124,7 @@ def collect(
     quizzes: Sequence[GoldQuiz] | None = None,
     *,
     tries: int = TRIES,
-    store: DrawStore | None = None,
+    store: SqliteStore | None = None,
     correct: Correctness = exact_match,
     in_flight: int = 8,
     dataset: str = "",

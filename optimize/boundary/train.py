@@ -18,7 +18,7 @@ import dspy
 import numpy as np
 
 from keqa.data.example import Example
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms.local.training import Conversation, Progress, SoftChoice, TrainingOptions, fine_tune
 from keqa.lms.local.weights import fingerprint
@@ -183,7 +183,9 @@ def learn(
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
     shown = [(str(demo.get("quiz", "")), demo.get("choices") or ()) for demo in program.examination.quiz.demos]
-    left_out = {(plain(quiz), tuple(map(str, choices))) for quiz, choices in shown} | set(map(_asked, quizzes_of(val)))
+    left_out = {(quiz_key(quiz), tuple(map(str, choices))) for quiz, choices in shown} | set(
+        map(_asked, quizzes_of(val))
+    )
     usable = [one for one in quizzes_of(train) if _asked(one) not in left_out]
     if len(usable) < FEWEST_QUIZZES or len({one.root for one in usable}) < FEWEST_QUESTIONS:
         raise InputError(f"{len(usable)} quizzes are too few to train a boundary model on")
@@ -194,7 +196,7 @@ def learn(
 
 
 def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
-    return plain(asked.quiz), asked.choices
+    return quiz_key(asked.quiz), asked.choices
 
 
 # Models that ask a language model.

@@ -12,13 +12,13 @@ import dspy
 from dspy.primitives.module import set_attribute_by_name
 
 from keqa.data.question import Question
-from keqa.programs.arguments import TopK, fraction_text
+from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.texts import text_of
 from keqa.programs.predictor import Predictor, prompt_of
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
+from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
 from keqa.programs.settings import Settings
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit

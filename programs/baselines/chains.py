@@ -20,8 +20,8 @@ from keqa.programs.baselines.base import (
 )
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import says_nothing, text_of
 from keqa.programs.calls.session import note
+from keqa.programs.calls.texts import says_nothing, text_of
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities

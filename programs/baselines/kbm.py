@@ -15,10 +15,9 @@ from keqa.programs.boundary.model import BoundaryError, Judgement
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
-from keqa.programs.draws import Draws
 from keqa.programs.examination import Examination
+from keqa.programs.gate import Draws, reaches
 from keqa.programs.gates.boundary import MODEL, BoundaryGate
-from keqa.programs.gates.gate import reaches
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import AnswerSource

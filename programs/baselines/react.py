@@ -23,8 +23,8 @@ from keqa.programs.baselines.base import (
 )
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import text_of
 from keqa.programs.calls.session import note
+from keqa.programs.calls.texts import text_of
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import QuizRecord

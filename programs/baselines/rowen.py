@@ -11,16 +11,16 @@ import dspy
 from keqa.data.question import Question
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
-from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word, fraction_text
+from keqa.programs.arguments import Seed, Steps, Temperature, Threshold, Word
 from keqa.programs.baselines.base import ExaminingBaseline, Gathered, Reply, from_memory, unread, verdicts
 from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import text_of
 from keqa.programs.calls.session import CallLimiter, gather, note
+from keqa.programs.calls.texts import text_of
 from keqa.programs.examination import draw_identity, means_the_same
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
-from keqa.programs.records import AnswerSource
+from keqa.programs.records import AnswerSource, fraction_text
 from keqa.programs.stages.stage import Stage
 from keqa.retrievers.base import Hit
 from keqa.signatures import AnswerQuestion, JudgeConsistency, ReasonFromMemory, RephraseQuestion, TranslateQuestion

@@ -17,7 +17,7 @@ from keqa.programs.examination import means_the_same
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
 from keqa.programs.records import QuizRecord
-from keqa.programs.stages.answering import Answering, Summarizing
+from keqa.programs.stages.stage import Answering, Summarizing
 from keqa.retrievers.base import Hit
 from keqa.signatures import JudgeConsistency, PlanQueryChain, ReasonWithKnowledge
 from keqa.signatures.baselines import UNSOLVED

@@ -14,7 +14,7 @@ from keqa.programs.baselines.base import ExaminingBaseline, Reply, from_passages
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, gather, note
-from keqa.programs.gates.question import wants_retrieval
+from keqa.programs.gates.uncertainty import wants_retrieval
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.records import AnswerSource, PassageVerdict

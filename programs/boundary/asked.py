@@ -41,8 +41,8 @@ from keqa.programs.boundary.model import (
     shared_embedder,
 )
 from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
-from keqa.programs.calls.outside import Guarded
-from keqa.programs.draws import Draws
+from keqa.programs.calls.texts import Guarded
+from keqa.programs.gate import Draws
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt

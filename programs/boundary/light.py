@@ -28,7 +28,7 @@ from keqa.programs.boundary.model import (
     digest,
     shared_embedder,
 )
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 
 Number = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 Aspect = Literal["mastery", "certainty"]

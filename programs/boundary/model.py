@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from keqa.errors import KeqaError
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 from keqa.programs.reference.embedding import Embedder, Remembering, is_built_in, open_built_in
 
 Reads = Literal["quiz", "draft", "draws"]

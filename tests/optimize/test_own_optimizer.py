@@ -14,7 +14,7 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_optimizers import Student, run_optimizer
-from keqa.programs.calls.outside import Guarded
+from keqa.programs.calls.texts import Guarded
 from keqa.storage.journal import Journal
 
 

@@ -19,7 +19,7 @@ from keqa.optimize.asking import Asking
 from keqa.optimize.failures import Failures
 from keqa.optimize.reference import Labeller
 from keqa.programs import KEQA
-from keqa.programs.learned import demonstration_digest
+from keqa.programs.predictor import demonstration_digest
 from keqa.programs.reference.index import UtilityEntry
 
 

@@ -25,7 +25,7 @@ from keqa.programs.boundary import BoundaryError, FinetunedModel, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel
 from keqa.programs.boundary.model import root_digest
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.signatures.boundary import assessment_prompt

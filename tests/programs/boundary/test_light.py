@@ -25,7 +25,7 @@ from keqa.programs.boundary.light import (
     signal_values,
 )
 from keqa.programs.boundary.model import root_digest
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 
 FOUR = Draws.of(("Oslo", "oslo.", "Bergen", None), (0.8, 0.4, 0.2, None), (0.9, None, 0.2, None))
 

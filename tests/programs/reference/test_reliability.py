@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import leaving_out
+from keqa.programs.predictor import leaving_out
 from keqa.programs.reference.index import UtilityEntry
 from keqa.programs.reference.reliability import AgeRecord, Reliability, SourceRecord, source_of
 from keqa.programs.reference.utility_reference import UtilityReference

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
-from keqa.programs.learned import asking_for, leaving_out
+from keqa.programs.predictor import asking_for, leaving_out
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import load, save
