@@ -35,7 +35,7 @@ from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
 from keqa.metrics.utility import Correctness, gain
-from keqa.optimize.alignment import GoldQuiz, Settled, settled_quizzes
+from keqa.optimize.alignment import Settled, settled_quizzes
 from keqa.optimize.asking import Asking, Origins, Trace, Trial
 from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.judged import is_verdict, judged, judges, teaching
@@ -152,7 +152,7 @@ def closed_book(program: KEQA, asking: Asking, watch: FailureMonitor, one: Settl
         watch.outcome(error.cause, str(error) if is_transient(error.cause) and not error.unusable else None)
         return None
     watch.outcome(None)
-    return asking.metric(answer, one.golds, one.answer_type, one.choices)
+    return one.correctness(asking.metric, answer)
 
 
 def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]], origins: Origins) -> P:
@@ -236,7 +236,7 @@ def from_records(
     if program.decompose:
         found["decomposition.decompose"] = _decompositions(traces, right)
         found["summarizing.summarize"] = list(_summaries(right))
-    settled = [(t, s) for t in traces if t.record is not None for s in settled_quizzes(t.example, t.record)]
+    settled = [one for t in traces if t.record is not None for one in settled_quizzes(t.example, t.record)]
     if program.examine:
         found["examination.quiz"] = list(_tries(settled))
         found["examination.same"] = _judgements(settled)
@@ -244,7 +244,7 @@ def from_records(
     if program.select:
         found["selection.construct"] = list(_triples(settled))
     wanting = {name for name, some in found.items() if not some}
-    if any(one.quiz.source == "passages" and one.agrees(one.quiz.answer or "") for _, one in settled):
+    if any(one.quiz.source == "passages" and one.agrees(one.quiz.answer or "") for one in settled):
         # Answers that are right and teach nothing, since memory has them too, are no reason to show gold ones.
         wanting.discard("answering.answer")
     watch = (failures or Failures()).watch("searching for what tells gold answers")
@@ -282,15 +282,12 @@ def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Can
         # With a gold decomposition, an answer that is right by luck does not make another number of quizzes right.
         if in_order and not harmed and len(example.quizzes or texts) == len(texts):
             own.append(candidate(example, texts))
-    written = [(trace.example, list(trace.example.quizzes)) for trace in traces]
-    sound = [
-        (example, texts)
-        for example, texts in written
-        if not any(one.fatal for one in broken_references(numbered_quizzes(texts)))
-    ]
-    gold = [candidate(example, texts) for example, texts in sound if texts]
     kinds = {one.kind for one in own}
-    return own + [one for one in gold if one.kind not in kinds]
+    for example, texts in ((trace.example, list(trace.example.quizzes)) for trace in traces):
+        if texts and not any(one.fatal for one in broken_references(numbered_quizzes(texts))):
+            gold = candidate(example, texts)
+            own += [gold] if gold.kind not in kinds else []
+    return own
 
 
 def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
@@ -314,25 +311,25 @@ def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
         yield Candidate(demo, f"{record.answer_type}, {len(answered)} quizzes", example.id)
 
 
-def _tries(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
+def _tries(settled: Sequence[Settled]) -> Iterator[Candidate]:
     """Closed-book answers that say what the gold answer says, written as it is, so that its form is learned."""
-    for trace, one in settled:
+    for one in settled:
         texts = (sample.text for sample in one.quiz.samples if sample.text and not sample.abstained)
         said = next((text for text in texts if one.agrees(text)), None)
         if said is not None:
-            demo = _asked(one, "quiz") | {"answer": one.in_form(said)}
-            yield Candidate(demo, kind_of(demo["answer"], one.answer_type), trace.example.id)
+            demo = one.asked() | {"answer": one.in_form(said)}
+            yield Candidate(demo, kind_of(demo["answer"], one.answer_type), one.root)
 
 
 def _answers(
-    program: KEQA, settled: Sequence[tuple[Trace, Settled]], metric: Correctness, closed_book: ClosedBook
+    program: KEQA, settled: Sequence[Settled], metric: Correctness, closed_book: ClosedBook
 ) -> Iterator[Candidate]:
     """Answers from passages that are right, and better than the closed-book ones.
 
     Where passages contain the gold answer and another one was taken from them, the demonstration is that of the gold
     answer: what the program gets right by itself cannot show it which of two sources to believe.
     """
-    for trace, one in settled:
+    for one in settled:
         quiz = one.quiz
         if quiz.source != "passages" or quiz.answer is None:
             continue
@@ -345,17 +342,17 @@ def _answers(
             continue
         answer = one.in_form(stated)
         without = _without_passages(one, metric, closed_book)
-        if without is None or gain(metric(stated, one.golds, one.answer_type, one.choices), without) <= 0:
+        if without is None or gain(one.correctness(metric, stated), without) <= 0:
             continue
         demo = {
             "passages": [f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in shown],
             "evidence": list(quiz.evidence),
             "triples": list(quiz.triples),
-            **_asked(one, "question"),
+            **one.asked("question"),
             "answer": answer,
         }
         kind = kind_of(answer, one.answer_type)
-        yield Candidate(demo, kind if right else f"{kind}, corrected", trace.example.id)
+        yield Candidate(demo, kind if right else f"{kind}, corrected", one.root)
 
 
 def _stated(texts: Sequence[str], one: Settled) -> str | None:
@@ -374,17 +371,17 @@ def _without_passages(one: Settled, metric: Correctness, closed_book: ClosedBook
     first = leader([cluster.size for cluster in one.quiz.clusters])
     if first is None:
         return None if one.quiz.samples and all(sample.error for sample in one.quiz.samples) else 0.0
-    return metric(one.quiz.clusters[first].answer, one.golds, one.answer_type, one.choices)
+    return one.correctness(metric, one.quiz.clusters[first].answer)
 
 
-def _judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
+def _judgements(settled: Sequence[Settled]) -> list[Candidate]:
     """At most one pair of each verdict from a quiz, none where two tries are equal after normalisation.
 
     Where tries alone leave a verdict without a pair, the gold answer replaces a try that is right.
     """
     own: list[Candidate] = []
     with_gold: list[Candidate] = []
-    for trace, one in settled:
+    for one in settled:
         texts = list(dict.fromkeys(str(s.text) for s in one.quiz.samples if s.text and not s.abstained))
         golden = ((one.golds[0], text) for text in texts)
         for found, pairs in ((own, itertools.combinations(texts, 2)), (with_gold, golden)):
@@ -395,21 +392,17 @@ def _judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
                     seen.add(verdict)
                     # The program compares a later answer with the first of a cluster, in this order.
                     demo = {"quiz": one.quiz.resolved, "first_answer": second, "second_answer": first, "same": verdict}
-                    found.append(Candidate(demo, str(verdict), trace.example.id))
+                    found.append(Candidate(demo, str(verdict), one.root))
     verdicts = {one.kind for one in own}
     return own + [one for one in with_gold if one.kind not in verdicts]
 
 
-def _triples(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
+def _triples(settled: Sequence[Settled]) -> Iterator[Candidate]:
     """Triples whose evidence led to a right answer."""
-    for trace, one in settled:
+    for one in settled:
         if one.quiz.triples and one.quiz.evidence and one.quiz.answer and one.agrees(one.quiz.answer):
             demo = {"question": one.quiz.resolved, "triples": list(one.quiz.triples)}
-            yield Candidate(demo, kind_of(one.golds[0], one.answer_type), trace.example.id)
-
-
-def _asked(one: Settled, name: str) -> dict[str, Any]:
-    return {name: one.quiz.resolved, "answer_type": one.answer_type, "choices": list(one.choices)}
+            yield Candidate(demo, kind_of(one.golds[0], one.answer_type), one.root)
 
 
 def _from_gold_answers(
@@ -420,40 +413,38 @@ def _from_gold_answers(
     A quiz with its gold answer; the same with the first passage found for it whose text states that; and the gold
     answer beside an alias of it, and beside the gold answer of another quiz.
     """
-    parts = GoldQuiz.parts if program.decompose else lambda example: [GoldQuiz.whole(example)]
+    parts = Settled.parts if program.decompose else lambda example: [Settled.whole(example)]
     known = [one for example in examples for one in parts(example)]
     # Each is made where it is wanted: one of them searches.
     makers: dict[str, Iterator[Candidate]] = {
         "answering.answer": _told(program, known, watch),
-        "examination.quiz": (_golden(one, quiz=one.quiz) for one in known),
+        "examination.quiz": (_golden(one, one.asked()) for one in known),
         "examination.same": _gold_pairs(known),
     }
     return {name: list(made) for name, made in makers.items() if name in wanting}
 
 
-def _golden(one: GoldQuiz, **asked: object) -> Candidate:
-    kind = {"answer_type": one.answer_type, "choices": list(one.choices)}
-    return Candidate({**asked, **kind, "answer": one.golds[0]}, kind_of(one.golds[0], one.answer_type), one.root)
+def _golden(one: Settled, asked: Mapping[str, Any]) -> Candidate:
+    return Candidate({**asked, "answer": one.golds[0]}, kind_of(one.golds[0], one.answer_type), one.root)
 
 
-def _told(program: KEQA, known: Sequence[GoldQuiz], watch: FailureMonitor) -> Iterator[Candidate]:
+def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
     retriever = program._retriever.value
-    if retriever is None:
-        return
-    for one in [one for one in known if one.answer_type == "short"][:_ENOUGH]:
+    short = [one for one in known if one.answer_type == "short"][:_ENOUGH]
+    for one in short if retriever is not None else ():
         try:
-            passages = [hit.passage for hit in retriever.search(one.quiz, program.top_k)]
+            passages = [hit.passage for hit in retriever.search(one.quiz.resolved, program.top_k)]
         except RetrievalError as error:
             watch.outcome(type(error).__name__, str(error))
             continue
-        watch.outcome(None, None)
+        watch.outcome()
         # A title names what a passage is about; its text says something about it.
-        telling = next((passage for passage in passages if contains_answer(passage.text, list(one.golds))), None)
+        telling = next((passage for passage in passages if one.told_by(passage.text)), None)
         if telling is not None:
-            yield _golden(one, passages=[telling.rendered], question=one.quiz)
+            yield _golden(one, {"passages": [telling.rendered], **one.asked("question")})
 
 
-def _gold_pairs(known: Sequence[GoldQuiz]) -> Iterator[Candidate]:
+def _gold_pairs(known: Sequence[Settled]) -> Iterator[Candidate]:
     short = [one for one in known if one.answer_type == "short"]
     for place, one in enumerate(short):
         gold, other = one.golds[0], short[place - 1].golds[0]
@@ -462,7 +453,7 @@ def _gold_pairs(known: Sequence[GoldQuiz]) -> Iterator[Candidate]:
         if not agrees(other, one.golds):
             pairs.append((other, False))
         for answer, same in pairs:
-            demo = {"quiz": one.quiz, "first_answer": gold, "second_answer": answer, "same": same}
+            demo = {"quiz": one.quiz.resolved, "first_answer": gold, "second_answer": answer, "same": same}
             yield Candidate(demo, str(same), one.root)
 
 

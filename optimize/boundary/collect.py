@@ -21,7 +21,7 @@ from keqa.data.question import AnswerType, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
-from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Progress, silent
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.boundary.model import root_digest
@@ -105,23 +105,23 @@ class Collected:
     left_out: int = 0
 
 
-def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
+def quizzes_of(examples: Iterable[Any]) -> list[Settled]:
     """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz.
 
     A quiz that several questions have is there once, as that of the first, so that no split by questions divides it.
     """
-    found: dict[tuple[str, tuple[str, ...]], GoldQuiz] = {}
+    found: dict[tuple[str, tuple[str, ...]], Settled] = {}
     for example in as_examples(examples):
-        parts, whole = GoldQuiz.parts(example), GoldQuiz.whole(example)
+        parts, whole = Settled.parts(example), Settled.whole(example)
         for asked in parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]:
-            found.setdefault((quiz_key(asked.quiz), asked.choices), asked)
+            found.setdefault((quiz_key(str(asked.quiz.resolved)), asked.choices), asked)
     return list(found.values())
 
 
 def collect(
     program: KEQA,
     examples: Iterable[Any] = (),
-    quizzes: Sequence[GoldQuiz] | None = None,
+    quizzes: Sequence[Settled] | None = None,
     *,
     tries: int = TRIES,
     store: SqliteStore | None = None,
@@ -141,9 +141,9 @@ def collect(
 
     watch = FailureMonitor("collecting", len(asked))
 
-    def drawn(one: GoldQuiz) -> CollectedQuiz | str:
+    def drawn(one: Settled) -> CollectedQuiz | str:
         session = Session(like.bound, blocking=True)
-        found = run_blocking(lambda: session.run(examination.every_draw(one.quiz, one.answer_type, one.choices)))
+        found = run_blocking(lambda: session.run(examination.every_draw(**one.asked())))
         failed = next((draw.error for draw in found.made if draw.error is not None), None)
         return _collected(one, found, correct) if failed is None else failed
 
@@ -197,9 +197,9 @@ def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
         raise InputError(f"{path}, line {number}: {reasons(error)}") from None
 
 
-def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> CollectedQuiz:
+def _collected(asked: Settled, found: Draws, correct: Correctness) -> CollectedQuiz:
     def right(text: str | None) -> bool:
-        return text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
+        return text is not None and asked.correctness(correct, text) >= 1
 
     draws = [
         CollectedDraw(
@@ -210,8 +210,7 @@ def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> Collected
         )
         for draw in found.made
     ]
-    kind: dict[str, Any] = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
-    return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, golds=list(asked.golds), draws=draws, **kind)
+    return CollectedQuiz(root=root_digest(asked.root), **asked.asked(), golds=list(asked.golds), draws=draws)
 
 
 def _share(probability: float | None) -> float | None:

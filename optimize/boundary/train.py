@@ -22,7 +22,7 @@ from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms.local.training import Conversation, Progress, SoftChoice, TrainingOptions, fine_tune
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
 from keqa.optimize.boundary.check import Figures, Reading, check_model, figures_of, readings
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, quizzes_of
@@ -183,9 +183,8 @@ def learn(
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
     shown = [(str(demo.get("quiz", "")), demo.get("choices") or ()) for demo in program.examination.quiz.demos]
-    left_out = {(quiz_key(quiz), tuple(map(str, choices))) for quiz, choices in shown} | set(
-        map(_asked, quizzes_of(val))
-    )
+    left_out = {(quiz_key(quiz), tuple(map(str, choices))) for quiz, choices in shown}
+    left_out |= set(map(_asked, quizzes_of(val)))
     usable = [one for one in quizzes_of(train) if _asked(one) not in left_out]
     if len(usable) < FEWEST_QUIZZES or len({one.root for one in usable}) < FEWEST_QUESTIONS:
         raise InputError(f"{len(usable)} quizzes are too few to train a boundary model on")
@@ -195,8 +194,8 @@ def learn(
     return train_light([collected], reads="draft" if likely else "draws")
 
 
-def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
-    return quiz_key(asked.quiz), asked.choices
+def _asked(asked: Settled) -> tuple[str, tuple[str, ...]]:
+    return quiz_key(str(asked.quiz.resolved)), asked.choices
 
 
 # Models that ask a language model.

@@ -103,6 +103,20 @@ def test_a_failure_that_may_pass_is_asked_again_and_the_calls_that_succeeded_are
     }
 
 
+@pytest.mark.parametrize("does", [{"refuses": "Summarize"}, {"fails": "Summarize"}])
+def test_a_failure_that_would_not_pass_is_kept_as_it_is(setting, town, journal, tmp_path, does):
+    world = setting(town(**does), train=1)
+    (first,) = asked(world, journal)
+    assert first.record.failure or first.record.degradations
+    calls = len(world.engine.calls)
+    journal.close()
+    with Journal.open(tmp_path / "journal", {}) as again:
+        (second,) = asked(world, again)
+    assert (second.record.failure, second.score) == (first.record.failure, first.score)
+    assert len(world.engine.calls) == calls
+    assert [one.message for one in second.record.degradations] == [one.message for one in first.record.degradations]
+
+
 def test_a_server_that_is_down_ends_a_step_and_what_was_answered_is_kept(setting, journal):
     world = setting(train=9)
     first = ("Town0", "Mayor0", "Spouse0")

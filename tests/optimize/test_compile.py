@@ -346,35 +346,6 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
         assert secret not in written["calls.journal"] + problems
 
 
-@pytest.mark.process
-def test_no_label_is_made_with_a_demonstration_of_the_same_question(setting, town, compiled):
-    class Reworded(town):
-        """Asks for mayors in other words than the gold quizzes do."""
-
-        def DecomposeQuestion(self, inputs, config, shown):
-            quizzes = super().DecomposeQuestion(inputs, config, shown)["quizzes"]
-            return {"quizzes": quizzes.replace("Who governs", "Who now governs")}
-
-    world = setting(Reworded())
-    assert compiled(world, tuning=False).report.reference
-    labelled = [
-        (prompt, inputs["quiz"].removeprefix("Who governs "))
-        for (name, inputs, _), prompt in zip(world.engine.calls, world.engine.prompts, strict=True)
-        if name == "AnswerQuiz" and inputs["quiz"].startswith("Who governs Town")
-    ]
-    assert any("Who now governs" in prompt for prompt, _ in labelled)
-    assert not any(f"Who now governs {town}" in prompt for prompt, town in labelled)
-
-
-@pytest.mark.slow
-def test_a_gate_of_ones_own_is_compiled_with_and_resumed_with(setting, compiled, plain_gate):
-    first = compiled(setting(gate=plain_gate("1/2")), reference=False)
-    assert any("the threshold of the gate 'plain' was left alone" in problem for problem in first.report.problems)
-    world = setting(gate=plain_gate("1/2"))
-    assert compiled(world, reference=False).report.trials == first.report.trials
-    assert world.engine.calls == []
-
-
 def test_the_program_keeps_what_it_learned_from(setting, compiled):
     world = setting()
     how = {"reference": False, "tuning": False}

@@ -151,22 +151,6 @@ def test_what_gepa_is_shown_of_passages_cannot_close_a_field(setting, town, jour
     assert not own or type(kept.adapter) is dspy.JSONAdapter
 
 
-@pytest.mark.process
-def test_no_question_is_asked_twice_before_while_and_after_gepa_runs(setting, town, journal, reflection):
-    world = setting(town(advised=ADVICE), train=3, val=2)
-    asking = Asking(journal, f1, in_flight=1)
-    asking.trial(world.program, "before", world.val)
-    scored = len(world.engine.calls)
-    run("gepa", world, journal, reflection, 2)
-    assert len(world.engine.calls) == scored
-    best = run("gepa", world, journal, reflection, 60)
-    assert instructions(best) != instructions(world.program)
-    calls = len(world.engine.calls)
-    asking.trial(best, "after", world.val)
-    assert instructions(run("gepa", world, journal, reflection, 60)) == instructions(best)
-    assert len(world.engine.calls) == calls
-
-
 @pytest.mark.parametrize(("name", "budget"), [("gepa", 30), ("mipro", 3)])
 def test_other_methods_are_optimized_as_well(setting, town, journal, reflection, name, budget):
     world = setting(town(advised=ADVICE), train=4, val=2)

@@ -45,7 +45,7 @@ REPORT = Report(
 
 def test_a_report_as_json():
     def interval(value):
-        return {"mean": value, "low": value, "high": value, "level": 0.95}
+        return {"mean": value, "low": value, "high": value}
 
     assert REPORT.about() == {
         "optimizer": "gepa",

@@ -62,18 +62,6 @@ def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tun
     assert world.engine.count["Summarize"] == 2 * 2
 
 
-def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
-    world = setting(val=3)
-    found = tuned(world, grid=only(threshold=("1",), tries=(5,), top_k=(1,)))
-    for point in found.curve:
-        settings = point.settings
-        again = setting(
-            val=3, tries=settings["tries"], threshold=settings["threshold"], top_k=settings["top_k"]
-        ).program.answer_many([example.question for example in world.val])
-        records = [outcome.record for outcome in again]
-        assert point.retrievals == sum(record.cost.retrievals for record in records) / 3
-
-
 @pytest.mark.slow
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
