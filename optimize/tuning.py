@@ -21,7 +21,7 @@ from keqa.data.example import Answered
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking, state_of
 from keqa.programs.arguments import Share
-from keqa.programs.boundary.model import BoundaryModel
+from keqa.programs.boundary.light import BoundaryModel
 from keqa.programs.calls.batch import Outcome, ask
 from keqa.programs.calls.session import within
 from keqa.programs.declared import DeclaredKeqa, about

@@ -18,8 +18,7 @@ from keqa.metrics.answers import normalize
 from keqa.metrics.confidence import auroc, brier, expected_calibration_error, prediction_rejection_ratio, reliability
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.light import certainty, consistency
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads
+from keqa.programs.boundary.light import BoundaryError, BoundaryModel, Judgement, Reads, certainty, consistency
 from keqa.programs.gate import Draws
 
 _AT_ONCE = 8

@@ -24,7 +24,7 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Progress, silent
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
 from keqa.programs.examination import Examination

@@ -19,7 +19,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.tuning import BOUNDARY, GRID
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.predictor import NOTHING, demonstration_digest
 
