@@ -279,16 +279,6 @@ def test_any_value_of_any_argument_makes_a_program_or_a_known_error(argument, va
             check(method.gate, spec.arguments, "label")
 
 
-@pytest.mark.slow
-@settings(deadline=5000, max_examples=300)
-@given(st.sampled_from(CLASSES), st.data(), JSON)
-def test_any_value_in_python_makes_a_program_or_a_known_error(cls, data, value):
-    name = data.draw(st.sampled_from([name for name in arguments_of(cls) if name != "similarity"]))
-    given = {"retriever": None} if "retriever" in arguments_of(cls) else {}
-    with one_line_at_most():
-        cls(**{**given, name: value})
-
-
 @settings(deadline=5000, max_examples=300)
 @given(st.sampled_from(ARGUMENTS), st.text(min_size=1) | JSON.map(json.dumps))
 def test_any_text_of_any_specification_makes_a_program_or_a_known_error(argument, text):

@@ -55,10 +55,6 @@ def test_what_is_learned_later_is_added():
     assert not LearnedQuestions(complete=False).and_from([question("t1", "Who?")], []).complete
 
 
-def test_it_is_written_and_read_again():
-    assert learned_from_json(LEARNED.as_json()) == LEARNED
-
-
 @pytest.mark.parametrize(
     "damaged",
     [

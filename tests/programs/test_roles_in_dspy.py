@@ -171,23 +171,6 @@ def test_optimizers_leave_each_role_its_server(servers, lms, nesting, optimizer)
     servers.check()
 
 
-@pytest.mark.process
-def test_several_attempts_leave_each_role_its_server(servers, lms, retriever):
-    program = KEQA(retriever("text"), lms=lms, tries=3)
-    assert program.get_lm() is lms.task
-    drawn = []
-
-    def reward(arguments: Any, prediction: Any) -> float:
-        drawn.append(prediction)
-        return 0.0
-
-    best = dspy.BestOfN(program, N=2, reward_fn=reward, threshold=1.0)
-    assert best(question="Who is it?").answer == "Ann"
-    assert len(drawn) == 2
-    servers.check()
-    assert program.get_lm() is lms.task
-
-
 def test_the_task_with_several_language_models_has_no_one(unasked):
     program = KEQA(None, lms=unasked)
     program.answering.answer.lm = unasked.utility
