@@ -93,12 +93,9 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
 
     A cache, and an index that is watched, describe as what is behind them.
     """
-    from keqa.retrievers.caching import CachingRetriever
-    from keqa.retrievers.watching import WatchedRetriever
-
     if retriever is None:
         return None
-    if isinstance(retriever, CachingRetriever | WatchedRetriever):
+    if getattr(retriever, "passes_on", False):
         return retriever_spec(retriever.retriever)
     behind = getattr(retriever, "retriever", None)
     if behind is not None:
