@@ -13,23 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError, InputError, KeqaError
-from keqa.programs import arguments, baselines
+from keqa.programs import arguments, baselines, gates
 from keqa.programs.arguments import Kind, TopK, check, checked, exact
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import CallLimiter
-from keqa.programs.gates import (
-    CertaintyGate,
-    OracleGate,
-    RandomGate,
-    VoteGate,
-    as_fraction,
-    registry,
-)
+from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate, as_fraction
 from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, arguments_of, check_arguments, load_class, parse_spec
 
 CLASSES = [KEQA, *(getattr(baselines, name) for name in baselines.__all__)]
-GATES = list(registry.GATES.values())
+GATES = list(gates.GATES.values())
 
 JSON = st.recursive(
     st.none()
