@@ -120,8 +120,7 @@ def _alone(function: Callable[..., dict[str, Any]], arguments: Sequence[Any]) ->
 
 def remove_indexes(address: str, pattern: str, keep: str | None = None) -> None:
     """Remove the indexes of a cluster that a pattern names, but for those that a name is given to."""
-    from keqa.retrievers.elasticsearch.address import parse_address
-    from keqa.retrievers.elasticsearch.client import connect
+    from keqa.retrievers.elasticsearch.client import connect, parse_address
 
     with connect(parse_address(address)) as client:
         for index, entry in client.indices.get(index=pattern).items():

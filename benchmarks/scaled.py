@@ -20,8 +20,8 @@ from common import remove_indexes
 
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
-from keqa.retrievers.elasticsearch.address import parse_address
-from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.client import connect, parse_address
+from keqa.retrievers.engines import facts_of
 from keqa.retrievers.local.index import make_document, make_schema
 from keqa.retrievers.stopwords import ENGLISH
 from keqa.retrievers.text import analyzer, settings_for
@@ -175,12 +175,10 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
     started = time.perf_counter()
     manifest = load_index(read_made(corpus), address, language="en")
     seconds = time.perf_counter() - started
-    retriever = ElasticsearchRetriever.open(address)
     # A key without the right to monitor does not learn the size.
-    size = retriever.facts()["bytes"]
+    size = facts_of(address)[0]["bytes"]
     figures: Figures = {"build_s": seconds, "found": manifest.passages}
     figures |= {} if size is None else {"disk_mb": size / 1e6}
-    retriever.close()
     return {**figures, **server_memory(address)}
 
 

@@ -6,8 +6,7 @@ import scaled
 from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.retrievers import elasticsearch
-from keqa.retrievers.elasticsearch.address import parse_address
-from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.client import connect, parse_address
 from keqa.retrievers.stopwords import ENGLISH
 
 pytestmark = pytest.mark.process
