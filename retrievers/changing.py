@@ -27,7 +27,6 @@ from keqa.retrievers.base import (
 from keqa.retrievers.engines import engine_of, parts_of
 from keqa.retrievers.manifest import LONGEST_TEXT, Changer, FileChange, LeftOut, LeftOutCounter, PlannedChange
 from keqa.retrievers.readers import Progress, ReadingProgress, files_of, read_file
-from keqa.retrievers.readers.common import reason_of
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
 
@@ -256,7 +255,7 @@ class _Plan:
         except InputError as error:
             if whole:
                 raise
-            self.counter.unread(path, reason_of(error), str(error))
+            self.counter.unread(path, getattr(error, "reason", "unreadable"), str(error))
             return []
 
     def _take(self, origin: Origin, passages: Sequence[Passage], *, is_new: bool) -> None:
