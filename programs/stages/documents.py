@@ -33,16 +33,12 @@ class OwnDocuments(Stage):
     A language model that was trained on the papers' prompts is asked these, for it knows no others.
     """
 
-    roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "answer": "task", "support": "utility"}
+    roles: ClassVar[Mapping[str, str]] = {"support": "utility"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
         "quiz": AnswerQuizIfSure,
         "answer": AnswerFromDocuments,
         "support": JudgeSupport,
     }
-
-    quiz: dspy.Predict
-    answer: dspy.Predict
-    support: dspy.Predict
 
     @property
     def own_prompts(self) -> bool:
