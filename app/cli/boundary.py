@@ -92,7 +92,7 @@ def collect(
                 in_flight=in_flight,
                 dataset=asked.dataset,
                 split=asked.split,
-                progress=lambda done, total: bars.report("collecting", done, total),
+                progress=bars.report,
             )
         write_collected(found, out / _QUIZZES)
     shares = [float(quiz.accuracy) for quiz in found.quizzes]
@@ -217,7 +217,7 @@ def check(
     import dspy
 
     from keqa.optimize.boundary.check import check_model
-    from keqa.programs.boundary.files import read_model
+    from keqa.programs.boundary import read_model
 
     found: Any = read_model(model)
     if found.kind != "prompted" and asked.boundary_lm is not None:

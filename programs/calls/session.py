@@ -349,6 +349,15 @@ def note(stage: str, cause: str, message: str, action: str, quiz: int | None = N
     )
 
 
+@contextmanager
+def noted(stage: str, action: str, quiz: int | None = None, *, of: str = "", harmless: bool = False) -> Iterator[None]:
+    """Within it a call that fails ends what is done there, and is recorded; see `note`."""
+    try:
+        yield
+    except CallError as error:
+        note(stage, error.cause, error.message + of, action, quiz, harmless=harmless)
+
+
 def report(event: Any) -> None:
     """Let whoever listens hear what happened."""
     if current().provisional and hasattr(event, "provisional"):

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import Kind, Share, Word, checked
-from keqa.programs.boundary.files import model_from, read_model
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel
+from keqa.programs.boundary import model_from, read_model
+from keqa.programs.boundary.light import BoundaryError, BoundaryModel
 from keqa.programs.gate import IF_ANY, Draws, NamedGate, Verdict, reaches
 from keqa.programs.records import Degradation, fraction_text
 
@@ -35,7 +35,7 @@ _SAID = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws"
 @checked
 @dataclass(frozen=True)
 class BoundaryGate(NamedGate):
-    """Known where a boundary model says so (KBM, section 2.4).
+    """Known where a boundary model says so (KBM, section 3.1).
 
     What the model reads decides what a verdict costs: of ``quiz`` nothing is drawn, of ``draft`` one answer, which is
     then the answer of a known quiz, of ``draws`` all. Its draws are its own, and not those that other gates of a

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from keqa import signatures
-from keqa.evaluation.configuration import demonstrations_of, describe
+from keqa.evaluation.evaluate import demonstrations_of, describe
 from keqa.lms.local.provider import InProcessLM
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.fingerprint import program_fingerprint

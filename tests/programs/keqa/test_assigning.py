@@ -14,8 +14,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.programs import KEQA, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.baselines.kbm import KBM
-from keqa.programs.baselines.self_rag import SelfRAG
+from keqa.programs.baselines.deciding import KBM, SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate, RetrievalDecision
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import name_of
