@@ -114,10 +114,9 @@ def collect(
                 left_out[one.reason] += 1
 
     taken = list(examples()) if sample is None else sampled(examples(), sample, seed)
-    if source and not taken and left_out:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise InputError(f"{source} holds no question to ask: {reasons}")
     if source and not taken:
+        if reasons := ", ".join(f"{count} {reason}" for reason, count in left_out.items()):
+            raise InputError(f"{source} holds no question to ask: {reasons}")
         layout = f"; expected: {expected}" if expected else ""
         details = "".join(f"\n  {problem}" for problem in problems[: 3 if expected else 5])
         raise InputError(f"{source} holds no question that can be used{layout}{details}")

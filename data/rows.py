@@ -13,7 +13,6 @@ from typing import IO, Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import (
-    MAX_LINE,
     READ_ERRORS,
     csv_delimiter,
     csv_rows,
@@ -23,6 +22,7 @@ from keqa.retrievers.readers.common import (
     read_lines,
     read_whole,
 )
+from keqa.storage.untrusted import MAX_LINE
 
 # A document of JSON is held in memory as a whole, with what is made of it.
 _LARGEST: Final = 2 << 30

@@ -86,7 +86,8 @@ def prediction_rejection_ratio(scores: Sequence[float], quality: Sequence[float]
     return (chance - aurc(scores, quality)) / (chance - aurc(quality, quality))
 
 
-class Bin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bin:
     """Answers of similar confidence, with their means."""
 
     count: int

@@ -119,8 +119,7 @@ def _markdown(converter: str, suffix: str, data: bytes) -> str:
 
 def _word(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(_markdown("DocxConverter", ".docx", data)))
-    headings = (section.heading for section in sections if section.heading)
-    return ReadDocument(given_title(stated, next(headings, "")), sections, date)
+    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
 
 
 def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -130,9 +129,7 @@ def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
         text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
         title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
         sections.append(ReadSection(text, title, int(number)))
-    headings = (section.heading for section in sections if section.heading)
-    first = sections[0].heading if sections else ""
-    return ReadDocument(given_title(stated, first, next(headings, "")), sections, date)
+    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
 
 
 def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -143,9 +140,12 @@ def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(body if about else markdown))
     # Who wrote it is asked for as well.
     by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
-    headings = (section.heading for section in sections if section.heading)
-    title = given_title(about.get("Title", ""), next(headings, ""))
+    title = given_title(about.get("Title", ""), _first_heading(sections))
     return ReadDocument(title, sections, iso_date(about.get("Date", "")), about=by)
+
+
+def _first_heading(sections: list[ReadSection]) -> str:
+    return next((section.heading for section in sections if section.heading), "")
 
 
 def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_ti
 from keqa.retrievers.text import one_line, plain
 
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
-# A page that ends within a sentence, or a word, and what of the next one is its end.
+# A page that ends within a sentence or a word, and what of the next one is its end.
 _GOES_ON = re.compile(r"([a-z,;])(-?)\s*$")
 _REST = re.compile(r"\s*(?=[a-z])[^.!?…]{0,400}[.!?…]+[\"')\]»”]*(?=\s|$)")
 # What stands before a heading of the outline in the text: its number.
@@ -69,12 +70,10 @@ def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
     known: set[int] = set()
     size = 0
     for number, page in enumerate(reader.pages):
-        own = page.indirect_reference
-        again = own is not None and own.idnum in known
-        known.add(own.idnum if own is not None else -number)
-        text = "" if again else page.extract_text(visitor_text=None if number else _sizes(sized))
-        found.append(text)
-        size += len(text)
+        own = getattr(page.indirect_reference, "idnum", -number)
+        found.append("" if own in known else page.extract_text(visitor_text=None if number else _sizes(sized)))
+        known.add(own)
+        size += len(found[-1])
         if size > MOST_TEXT:
             raise RefusedError("too large", f"it has more than {MOST_TEXT:,} characters: divide it")
     return found
@@ -158,11 +157,11 @@ def _sizes(sized: list[tuple[float, str]]) -> Any:
 
 def _largest(sized: list[tuple[float, str]]) -> str:
     """What is set larger than the most of a page; empty where nothing is."""
-    amounts: dict[float, int] = {}
+    amounts: Counter[float] = Counter()
     for size, text in sized:
-        amounts[size] = amounts.get(size, 0) + len(text)
+        amounts[size] += len(text)
     if len(amounts) < 2:
         return ""
-    usual, largest = max(amounts, key=lambda size: amounts[size]), max(amounts)
+    (usual, _), largest = amounts.most_common(1)[0], max(amounts)
     title = one_line(" ".join(text for size, text in sized if size == largest))
     return title if largest >= _LARGER * usual and _SHORTEST_TITLE <= len(title) <= LONGEST_TITLE else ""
