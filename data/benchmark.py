@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 
 from keqa.data.example import Example, Scoring, as_example
 from keqa.data.loading import Converted, Loaded, collect, read_records
-from keqa.data.question import clean
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import broken_references, clean, numbered_quizzes
 from keqa.data.rows import SourceRow, json_list
 from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
@@ -215,7 +214,7 @@ def make(*, kind: str = "", scored_as: Scoring = "", **fields: Any) -> Example:
     A gold decomposition whose references lead nowhere is dropped, and the question stays.
     """
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
-    if not all(quizzes) or any(broken.fatal for broken in check(parse(quizzes))):
+    if not all(quizzes) or any(broken.fatal for broken in broken_references(numbered_quizzes(quizzes))):
         fields |= {"quizzes": (), "quiz_answers": ()}
     facts, triples, context = (tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context"))
     example = as_example(fields)

@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
-from keqa.data.question import AnswerType, check_answer_type, check_text, clean, is_missing, refuse_table
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import (
+    AnswerType,
+    broken_references,
+    check_answer_type,
+    check_text,
+    clean,
+    is_missing,
+    numbered_quizzes,
+    refuse_table,
+)
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 
@@ -134,7 +142,7 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         _check_answers(answers, answer_type, choices)
     if quiz_answers and len(quiz_answers) != len(quizzes):
         raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
-    for broken in check(parse(quizzes)):
+    for broken in broken_references(numbered_quizzes(quizzes)):
         if broken.fatal:
             raise InputError(f"quiz {broken.quiz} {broken.message}")
     return Example(

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from keqa.data.example import Example, as_example
-from keqa.data.quiz_references import parse, plain, resolve
+from keqa.data.question import numbered_quizzes, quiz_key, resolved_text
 from keqa.evaluation.records import RunLine
 from keqa.optimize.alignment import gold_answers, gold_quizzes
 from keqa.programs.records import QuestionRecord
@@ -50,7 +50,7 @@ def golds_of(examples: Iterable[Any]) -> _Golds:
     golds: dict[str, tuple[str, ...]] = {}
     for example in (as_example(item, unanswerable=True) for item in examples):
         if example.answers:
-            golds[plain(example.question)] = example.answers
+            golds[quiz_key(example.question)] = example.answers
         golds |= {text: (answer,) for text, _, answer in _gold_facts(example)}
     return _Golds(golds)
 
@@ -58,9 +58,9 @@ def golds_of(examples: Iterable[Any]) -> _Golds:
 def _gold_facts(example: Any) -> Iterator[tuple[str, int, str]]:
     """The plain text of each gold quiz that can be resolved, with its number and its answer."""
     answers = dict(enumerate(example.quiz_answers, start=1))
-    for quiz in parse(example.quizzes) if answers else ():
-        if (text := resolve(quiz, answers)) is not None:
-            yield plain(text), quiz.index, answers[quiz.index]
+    for quiz in numbered_quizzes(example.quizzes) if answers else ():
+        if (text := resolved_text(quiz, answers)) is not None:
+            yield quiz_key(text), quiz.index, answers[quiz.index]
 
 
 def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, list[str]] | None:
@@ -119,7 +119,7 @@ class _Golds:
 
     def __call__(self, quiz: str) -> tuple[str, ...]:
         log = _log.get()
-        found = self._golds.get(plain(quiz))
+        found = self._golds.get(quiz_key(quiz))
         if found is None and log is not None:
             found = gold_answers(quiz, log.example)
         if log is not None:

@@ -18,7 +18,7 @@ from keqa.programs.build import merged
 from keqa.retrievers.readers.common import plain_suffix
 
 if TYPE_CHECKING:
-    from keqa.programs.learned import LearnedQuestions
+    from keqa.programs.predictor import LearnedQuestions
 
 _LINES = (".jsonl", ".ndjson")
 

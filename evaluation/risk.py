@@ -10,7 +10,7 @@ from keqa.errors import InputError
 from keqa.evaluation.configuration import describe, differences
 from keqa.evaluation.records import RunHeader, RunSettings
 from keqa.evaluation.run_file import iter_lines, read_header
-from keqa.optimize.abstention import Held, Outcome, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, Held, calibrate
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within
 
@@ -52,7 +52,7 @@ def hold_risk(
     return held
 
 
-def outcomes_of(run_file: Path | str) -> list[Outcome]:
+def outcomes_of(run_file: Path | str) -> list[CalibrationAnswer]:
     """The questions of a run that say what its program can: answered, untouched by failures, not learned from."""
     header = read_header(run_file)
     if header.learned_unknown:
@@ -61,7 +61,7 @@ def outcomes_of(run_file: Path | str) -> list[Outcome]:
         raise InputError(f"{run_file} was run with --risk; calibrate on a run without it")
     learned = set(header.learned_from)
     sound = [one for one in iter_lines(run_file) if one.id not in learned and not one.touched]
-    return [Outcome(line.id, line.record, line.right) for line in sound if line.record is not None]
+    return [CalibrationAnswer(line.id, line.record, line.right) for line in sound if line.record is not None]
 
 
 def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Iterable[str]) -> None:

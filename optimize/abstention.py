@@ -40,7 +40,7 @@ class UnheldRiskError(ConfigurationError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CalibrationAnswer:
     """A question that was answered, and whether rightly."""
 
     id: str
@@ -65,7 +65,7 @@ class Held:
         )
 
 
-def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
+def calibrate(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
     """Find what a program has to withhold so that no more than a share of its answers is wrong."""
     for name, value in (("risk", risk), ("delta", delta)):
         if not 0 < value < 1:
@@ -94,7 +94,7 @@ def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed
     return Held(Abstention(confidence, best.threshold, risk, delta, name), best)
 
 
-def _order(confidences: Array, learned: Sequence[Outcome], risk: float) -> list[float]:
+def _order(confidences: Array, learned: Sequence[CalibrationAnswer], risk: float) -> list[float]:
     """The thresholds to test: from the one that looked best on what was learned from, on to ever lower ones.
 
     An answer of confidence 0 says that it does not know; it is never given.
@@ -114,7 +114,7 @@ def _order(confidences: Array, learned: Sequence[Outcome], risk: float) -> list[
     return thresholds[first:]
 
 
-def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
+def _learn(learned: Sequence[CalibrationAnswer]) -> tuple[Confidence, Array]:
     """The confidence learned from all of them, and for each what one learned from others says."""
     values = [record_signals(one.record) for one in learned]
     names = list(values[0])
@@ -134,7 +134,7 @@ def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
     return Confidence(regression), answered * sigmoid(slope * scores + offset)
 
 
-def _refusal(tested: Sequence[Outcome], risk: float, delta: float, lowest: float | None) -> str:
+def _refusal(tested: Sequence[CalibrationAnswer], risk: float, delta: float, lowest: float | None) -> str:
     wrong = sum(not one.right for one in tested)
     instead = "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
     return (

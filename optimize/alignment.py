@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from keqa.data.example import Answered
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import Quiz, references, resolve
+from keqa.data.question import AnswerType, Quiz, references, resolved_text
 from keqa.metrics.accuracy import agrees, consistency_label, contains_answer
 from keqa.metrics.answers import f1
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.answering import is_the_question
+from keqa.programs.stages.stage import is_the_question
 
 _ALIKE = 0.85
 _ALIKE_WITH_NAMES = 0.4
@@ -78,7 +77,7 @@ def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> lis
         return []
     answers, found = dict(enumerate(example.quiz_answers, start=1)) | dict(own or {}), []
     for index, text in enumerate(example.quizzes, start=1):
-        resolved = resolve(Quiz(index, text, references(text)), answers)
+        resolved = resolved_text(Quiz(index, text, references(text)), answers)
         if resolved is None:
             return []
         found.append((resolved, example.quiz_answers[index - 1]))

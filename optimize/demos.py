@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_origin
 
 from keqa.data.example import Answered
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import broken_references, numbered_quizzes
 from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
@@ -38,8 +38,8 @@ from keqa.optimize.asking import Trace
 from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.judged import judged, teaching
 from keqa.programs.build import complete
-from keqa.programs.draws import leader
 from keqa.programs.fingerprint import digest
+from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 
@@ -188,7 +188,7 @@ def _gold_decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> Ite
     own = {one.kind for one in _decompositions(right)}
     for trace in traces:
         texts = list(trace.example.quizzes)
-        if texts and not any(problem.fatal for problem in check(parse(texts))):
+        if texts and not any(problem.fatal for problem in broken_references(numbered_quizzes(texts))):
             candidate = _decomposition(trace.example, texts)
             if candidate.kind not in own:
                 yield candidate

@@ -48,7 +48,7 @@ from keqa.optimize.failures import FailureMonitor, Failures
 from keqa.optimize.scoring import DspyMetric, feedback_metric
 from keqa.optimize.student import Student
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.outside import Guarded
+from keqa.programs.calls.texts import Guarded
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 

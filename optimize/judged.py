@@ -21,13 +21,13 @@ from typing import Any
 import dspy
 
 from keqa.data.example import Answered
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
 from keqa.programs.build import complete
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.answering import is_the_question
+from keqa.programs.stages.stage import is_the_question
 
 Call = tuple[Any, Mapping[str, Any], Mapping[str, Any]]
 """Predictor, inputs and outputs, as in a trace of DSPy's."""
@@ -75,7 +75,7 @@ def _judged(call: Call, known: Mapping[str, Settled], example: Answered, record:
         return Judged(call, None, said)
     signature = predictor.signature
     asks, writes = signature.input_fields, signature.output_fields
-    one = known.get(plain(str(said.get("question") or said.get("quiz") or "")))
+    one = known.get(quiz_key(str(said.get("question") or said.get("quiz") or "")))
     if "answered_quizzes" in asks:
         one = Settled.whole(example)
     right, sentence = None, ""
@@ -205,8 +205,8 @@ def _refers_back(quiz: str) -> bool:
 
 def _recorded(record: QuestionRecord, example: Answered) -> dict[str, Settled]:
     """The question and the quizzes of a record whose gold answers are known, by their text."""
-    found = {plain(str(one.quiz.resolved)): one for one in settled_quizzes(example, record)}
-    return {**found, plain(example.question): Settled.whole(example)}
+    found = {quiz_key(str(one.quiz.resolved)): one for one in settled_quizzes(example, record)}
+    return {**found, quiz_key(example.question): Settled.whole(example)}
 
 
 def _asked(calls: Sequence[Call], example: Answered) -> dict[str, Settled]:
@@ -224,14 +224,14 @@ def _asked(calls: Sequence[Call], example: Answered) -> dict[str, Settled]:
     for turn in range(len(example.quizzes) + 1):
         own = dict(forms) if turn else {}
         for text, given in answers.items():
-            if not text or plain(text) in found:
+            if not text or quiz_key(text) in found:
                 continue
             if is_the_question(text, example.question):
-                found[plain(text)] = Settled.whole(example)
+                found[quiz_key(text)] = Settled.whole(example)
                 continue
             number = gold_number(text, example, own)
             if number is not None:
                 quiz = QuizRecord(index=1, text=text, resolved=text)
-                one = found[plain(text)] = Settled(quiz, (example.quiz_answers[number - 1],))
+                one = found[quiz_key(text)] = Settled(quiz, (example.quiz_answers[number - 1],))
                 forms.update((number, answer) for answer in given if one.agrees(answer))
     return found

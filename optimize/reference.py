@@ -20,12 +20,12 @@ from keqa.optimize.asking import Asking
 from keqa.programs.calls.ask import ask, search
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError, is_transient
-from keqa.programs.calls.replies import refusing_empty, text_of
 from keqa.programs.calls.session import Session, gather, run_blocking, within
+from keqa.programs.calls.texts import refusing_empty, text_of
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import asking_for
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.stages.answering import is_the_question
+from keqa.programs.predictor import asking_for
+from keqa.programs.reference.utility_reference import UtilityEntry
+from keqa.programs.stages.stage import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
@@ -115,7 +115,7 @@ class Labeller:
         session = Session(self.program.bound, blocking=True)
         session.hides = partial(self._hides, target.asked.question, example)
         labels = await session.run(self._label(target, example))
-        labels.calls = session.ledger.cost().calls
+        labels.calls = session.cost().calls
         return labels
 
     def _hides(self, asked: str, example: Example, demo: Any, signature: Any) -> bool:

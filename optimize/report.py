@@ -13,10 +13,9 @@ from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.optimize.asking import COUNTED, Trial
 from keqa.optimize.failures import Failed
 from keqa.optimize.tuning import BOUNDARY, GRID, Point
-from keqa.programs.arguments import fraction_text
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.records import CallCost
+from keqa.programs.records import CallCost, fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import settings_of
 

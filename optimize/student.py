@@ -15,8 +15,8 @@ from keqa.errors import ConfigurationError, MissingExtraError, TooManyFailuresEr
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import ROLES, Asking, Step, lms_of
 from keqa.programs.calls.session import NoCopy
-from keqa.programs.learned import LearnedQuestions
 from keqa.programs.prediction import AnswerPrediction, prediction_of
+from keqa.programs.predictor import LearnedQuestions
 from keqa.programs.program import Program
 
 PREFIX = "program."

@@ -200,7 +200,7 @@ def test_an_engine_is_a_part_of_hybrids_and_named_in_tables(example, tmp_path):
 
 def test_an_index_that_says_nothing_about_itself_is_not_the_encyclopedia(example):
     example("A retriever, or an engine of retrieval")
-    from keqa.cli.opening import open_retriever
+    from keqa.cli.options import open_retriever
 
     with pytest.raises(ConfigurationError, match="can neither read nor judge the passages of shelf://notes"):
         open_retriever("shelf://notes", None)

@@ -254,7 +254,7 @@ def compile_command(
     are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
     resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.opening import open_retriever
+    from keqa.cli.options import open_retriever
     from keqa.optimize.split import split as divided
 
     settings = options.settings()
@@ -308,7 +308,7 @@ def _compile(
 
     A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
     """
-    from keqa.cli.progress import Bars
+    from keqa.cli.console import Bars
     from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
     from keqa.programs.build import make

@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
 from typing import Any
 
-from keqa.cli.console import emit, warn, warn_of_many
+from keqa.cli.console import Bars, emit, warn, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, flag_of, invocation
-from keqa.cli.opening import check_roles, open_retriever
 from keqa.cli.options import (
     EvaluationOptions,
     KeqaOptions,
@@ -18,9 +17,10 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
+    check_roles,
+    open_retriever,
     setting_of,
 )
-from keqa.cli.progress import Bars
 from keqa.errors import InputError
 from keqa.evaluation.compare import Row, compare
 from keqa.evaluation.overlap import MARK, overlap_notes

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import (
     EMPTY,
     Figure,
@@ -32,9 +32,8 @@ from keqa.evaluation.reports.grid import (
 from keqa.evaluation.reports.questions import QuizRow
 from keqa.evaluation.reports.rows import Entry, by_lm
 from keqa.metrics.accuracy import mastery
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws, reaches
 from keqa.programs.gates import CertaintyGate
-from keqa.programs.gates.gate import reaches
 from keqa.programs.records import QuizRecord
 
 CHANGES = ("Beneficial", "Neutral", "Harmful")
@@ -101,7 +100,7 @@ def compared(entries: Sequence[Entry]) -> ComparedQuizzes | None:
     if never is None or always is None:
         return None
     searched = _searched(always)
-    questions = {plain(line.question) for line in never.all}
+    questions = {quiz_key(line.question) for line in never.all}
     drawn = [quiz for quiz in never.checked() if quiz.quiz.complete]
     found = [(quiz, searched.get((quiz.text, quiz.answer_type, quiz.choices))) for quiz in drawn]
     both = [(quiz, other) for quiz, other in found if other is not None]
@@ -121,8 +120,8 @@ def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
     for line in (line for line in always.all if not line.impaired):
         for quiz in line.quizzes:
             if quiz.resolved is not None and quiz.answer is not None and quiz.retrieved:
-                name = plain(quiz.resolved)
-                whole = name == plain(line.question)
+                name = quiz_key(quiz.resolved)
+                whole = name == quiz_key(line.question)
                 found.setdefault((name, line.answer_type, line.choices) if whole else (name, "short", ()), quiz)
     return found
 

@@ -8,14 +8,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.errors import MissingExtraError
 from keqa.evaluation.reports.effect import effect_figure
 from keqa.evaluation.reports.gates import gate_figure, risk
 from keqa.evaluation.reports.grid import Figure, Panel, Series
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import KEQA, Entry, Facet, Group, groups_of, sweep
-from keqa.programs.draws import leader
+from keqa.programs.gate import leader
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -62,7 +62,7 @@ def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]
     seen = set()
     for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
         first = leader([cluster.size for cluster in quiz.clusters])
-        name = plain(str(quiz.resolved))
+        name = quiz_key(str(quiz.resolved))
         if first is None or quiz.consistency is None or not quiz.complete or name in seen:
             continue
         members = (quiz.samples[member].probability for member in quiz.clusters[first].members)

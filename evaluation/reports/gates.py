@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import Cell, Figure, Grid, Named, Panel, Series, count, number, share, table, text
 from keqa.evaluation.reports.parts import searching, untouched_note
 from keqa.evaluation.reports.questions import mean, measure
@@ -81,7 +81,7 @@ def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
     """The same of a gate that made not all draws, or none: the truth is that of another row's draws."""
     found: dict[str, float] = {}
     for quiz in (quiz for line in entry.all for quiz in line.quizzes):
-        name = plain(quiz.resolved or "")
+        name = quiz_key(quiz.resolved or "")
         if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
             found.setdefault(name, quiz.certainty)
     return list(found.values()), [float(truth[name]) for name in found]

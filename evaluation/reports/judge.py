@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import mean
@@ -61,7 +61,7 @@ def compared_answers(quiz: QuizRecord) -> Iterator[tuple[str, str, bool]]:
 
 def key_of(quiz: str, first: str, second: str) -> PairKey:
     """By what a pair is known."""
-    return plain(quiz), frozenset((first, second))
+    return quiz_key(quiz), frozenset((first, second))
 
 
 def labelled_by_group(entry: Entry, groups: Sequence[Group], labels: Labels) -> list[Pairs]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.overlap import MARK
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.published import published
@@ -189,7 +189,7 @@ def _intervals(found: Compared) -> Grid | None:
     memory, *others = found.rows
     members: dict[int, list[Identity]] = {}
     for identity in found.asked_all(memory.lines):
-        accuracy = drawn.get(plain(memory.lines[identity].question))
+        accuracy = drawn.get(quiz_key(memory.lines[identity].question))
         if accuracy is not None:
             members.setdefault(sum(accuracy >= bound for bound in _BOUNDS), []).append(identity)
     rows = []

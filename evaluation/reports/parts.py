@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.evaluation.gold_quizzes import known_on_testbed
 from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
@@ -80,7 +80,7 @@ def search_rates(entry: Entry) -> SearchRates | None:
 def _decisions(entry: Entry) -> Iterator[tuple[bool, bool]]:
     truth = known_on_testbed()
     for text, searched in (one for line in entry.on(_TESTBED) for one in line.searched):
-        if (known := truth.get(plain(text))) is not None:
+        if (known := truth.get(quiz_key(text))) is not None:
             yield known, searched
 
 

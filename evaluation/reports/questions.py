@@ -19,14 +19,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import plain
+from keqa.data.question import AnswerType, quiz_key
 from keqa.errors import InputError
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.metrics.answers import exact_match
 from keqa.optimize.alignment import Settled
-from keqa.programs.draws import leader
+from keqa.programs.gate import leader
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
 
@@ -122,7 +121,7 @@ class QuestionRow:
         """The quizzes whose gold answers are known; one that is the question itself has the question's."""
         quizzes, golds = self._examined
         for quiz in (quiz for quiz in quizzes if quiz.resolved is not None and quiz.samples):
-            if plain(str(quiz.resolved)) == plain(self.question) and self.answers:
+            if quiz_key(str(quiz.resolved)) == quiz_key(self.question) and self.answers:
                 yield QuizRow(quiz, self.answers, self.answer_type, self.choices)
             elif found := golds.get(str(quiz.resolved)):
                 yield QuizRow(quiz, tuple(found))
@@ -139,7 +138,7 @@ class QuizRow(Settled):
     @property
     def text(self) -> str:
         """By what it is known to be the same in other runs."""
-        return plain(str(self.quiz.resolved))
+        return quiz_key(str(self.quiz.resolved))
 
     @property
     def answer(self) -> str | None:

@@ -22,7 +22,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.programs.build import Parts, make
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HASHING, LOCAL, Embedder
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import Spec

@@ -18,25 +18,25 @@ import dspy
 from pydantic import Field, ValidationError
 
 from keqa.data.example import Example, as_examples
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import plain
+from keqa.data.question import AnswerType, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
-from keqa.programs.draws import Draws
 from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
+from keqa.programs.gate import Draws
 from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
-from keqa.programs.shared_draws import DrawStore, SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.files import atomic_write, private_folder
+from keqa.storage.journal import SqliteStore
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 TRIES = 30
@@ -114,7 +114,7 @@ def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
     found: dict[tuple[str, tuple[str, ...]], GoldQuiz] = {}
     for example in as_examples(examples):
         for asked in _quizzes(example):
-            found.setdefault((plain(asked.quiz), asked.choices), asked)
+            found.setdefault((quiz_key(asked.quiz), asked.choices), asked)
     return list(found.values())
 
 
@@ -123,7 +123,7 @@ def collect(
     examples: Iterable[Any],
     *,
     tries: int = TRIES,
-    store: DrawStore | None = None,
+    store: SqliteStore | None = None,
     correct: Correctness = exact_match,
     in_flight: int = 8,
     dataset: str = "",

@@ -1,4 +1,4 @@
-"""Training boundary models: light ones in seconds, KBM's by fine-tuning (section 2.3), and prompted ones.
+"""Training boundary models: light ones in seconds, KBM's by fine-tuning (section 3.1), and prompted ones.
 
 A light one is a logistic regression with Platt's calibration. How much its weights are kept small is chosen by folds
 that no question is divided by; the calibration is fitted to what the regressions of the other folds say, and so are the
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import dspy
 
 from keqa.data.example import Example
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms.local.training import Conversation, Progress, SoftChoice, TrainingOptions, fine_tune
 from keqa.lms.local.weights import fingerprint
@@ -27,13 +27,12 @@ from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, qu
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
-from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
-from keqa.programs.boundary.model import Reads
+from keqa.programs.boundary.light import Aspect, Reads, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
-from keqa.programs.shared_draws import DrawStore
 from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
+from keqa.storage.journal import SqliteStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -193,7 +192,7 @@ def learn(
     val: Sequence[Example],
     *,
     tries: int,
-    store: DrawStore,
+    store: SqliteStore,
     in_flight: int,
     progress: Callable[[int, int], None],
 ) -> Trained[LightModel]:
@@ -204,7 +203,9 @@ def learn(
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
     shown = [(str(demo.get("quiz", "")), demo.get("choices") or ()) for demo in program.examination.quiz.demos]
-    left_out = {(plain(quiz), tuple(map(str, choices))) for quiz, choices in shown} | set(map(_asked, quizzes_of(val)))
+    left_out = {(quiz_key(quiz), tuple(map(str, choices))) for quiz, choices in shown} | set(
+        map(_asked, quizzes_of(val))
+    )
 
     def wanted(one: GoldQuiz) -> bool:
         return _asked(one) not in left_out
@@ -219,7 +220,7 @@ def learn(
 
 
 def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
-    return plain(asked.quiz), asked.choices
+    return quiz_key(asked.quiz), asked.choices
 
 
 # Models that ask a language model.

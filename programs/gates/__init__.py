@@ -3,13 +3,13 @@
 KEQA's own is `VoteGate`. `keqa.programs.gates.registry` lists all of them, and docs/extending.md shows how to add one.
 """
 
-from keqa.programs.draws import Draw, Draws
-from keqa.programs.gates.boundary import BoundaryGate
-from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate, RandomGate
-from keqa.programs.gates.gate import (
+from keqa.programs.gate import (
     IF_ANY,
     AllSamplesGate,
+    Draw,
+    Draws,
     Gate,
+    GateQuestion,
     LeaderGate,
     NamedGate,
     Verdict,
@@ -19,7 +19,8 @@ from keqa.programs.gates.gate import (
     question_of,
     reaches,
 )
-from keqa.programs.gates.question import GateQuestion
+from keqa.programs.gates.boundary import BoundaryGate
+from keqa.programs.gates.bounds import AlwaysRetrieveGate, Golds, NeverRetrieveGate, OracleGate, RandomGate
 from keqa.programs.gates.uncertainty import (
     CertaintyGate,
     ConfidenceGate,

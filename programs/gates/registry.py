@@ -11,10 +11,9 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from keqa.errors import ConfigurationError
+from keqa.programs.gate import GateQuestion, NamedGate, VoteGate, question_of
 from keqa.programs.gates.boundary import BoundaryGate
 from keqa.programs.gates.bounds import AlwaysRetrieveGate, NeverRetrieveGate, OracleGate, RandomGate
-from keqa.programs.gates.gate import NamedGate, VoteGate, question_of
-from keqa.programs.gates.question import GateQuestion
 from keqa.programs.gates.uncertainty import (
     CertaintyGate,
     ConfidenceGate,

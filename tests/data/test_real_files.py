@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keqa.data import BENCHMARKS, ContextPassage, SupportingFact, Triple, as_examples, load
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import broken_references, numbered_quizzes
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 
@@ -30,7 +30,7 @@ def test_a_real_file(shared_data, expected):
     assert as_examples(loaded.examples) == loaded.examples
     for example in loaded.examples:
         assert all(exact_match(gold, example.answers, example.answer_type, example.choices) for gold in example.answers)
-        assert not [problem for problem in check(parse(example.quizzes)) if problem.fatal]
+        assert not [problem for problem in broken_references(numbered_quizzes(example.quizzes)) if problem.fatal]
 
 
 def test_every_benchmark_but_a_few_has_a_real_file():

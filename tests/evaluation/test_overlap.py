@@ -17,7 +17,7 @@ from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles
 from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.folder import save
 

@@ -15,7 +15,7 @@ from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.optimize.dspy_optimizers import run_optimizer
 from keqa.optimize.student import Student
-from keqa.programs.calls.outside import Guarded
+from keqa.programs.calls.texts import Guarded
 from keqa.storage.journal import Journal
 
 

@@ -18,8 +18,8 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session, within
-from keqa.programs.draws import Draw
 from keqa.programs.examination import Examination, Examined, draw_identity
+from keqa.programs.gate import Draw
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     CertaintyGate,

@@ -15,7 +15,7 @@ from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
 from keqa.programs.baselines import ClosedBook
-from keqa.programs.learned import (
+from keqa.programs.predictor import (
     NOTHING,
     LearnedQuestions,
     demonstration_digest,

@@ -13,9 +13,8 @@ import pytest
 from dspy.streaming.streamify import streaming_response
 
 from keqa.programs import KEQA
-from keqa.programs.prediction import AnswerPrediction
+from keqa.programs.prediction import AnswerPrediction, sources_of
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
-from keqa.programs.sources import sources_of
 
 
 def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:

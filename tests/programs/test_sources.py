@@ -1,5 +1,5 @@
+from keqa.programs.prediction import disagreements_of, sources_of, with_supporting_sentences
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
-from keqa.programs.sources import disagreements_of, sources_of, with_supporting_sentences
 
 
 def passage(name, text, *, kept=True, **place):

@@ -6,7 +6,7 @@ import dspy
 import pytest
 
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import Copies
+from keqa.programs.calls.texts import Copies
 from keqa.programs.predictor import Predictor
 from keqa.signatures import AnswerFromDocuments
 

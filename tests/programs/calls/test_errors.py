@@ -12,7 +12,7 @@ from keqa.errors import ConfigurationError, RetrievalError
 from keqa.lms.adapter import adapter
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import Session
-from keqa.programs.stages.answering import Decomposition
+from keqa.programs.stages.stage import Decomposition
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keqa.programs import KEQA
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook, ReAct
-from keqa.programs.calls.replies import first_line, only_line, says_nothing, text_of
+from keqa.programs.calls.texts import first_line, only_line, says_nothing, text_of
 
 MARKERS = ["", " \n", "```\n\n```\n[#]\n[[ ##", "```json\n```", "[[ ## Answer ## ]]", "[## answer## ]\n[# completed ]"]
 ANNOUNCED = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
-from keqa.programs.draws import Draw, Draws, leader, leader_is_fixed
+from keqa.programs.gate import Draw, Draws, leader, leader_is_fixed
 from keqa.programs.gates import (
     AllSamplesGate,
     AlwaysRetrieveGate,
@@ -30,7 +30,7 @@ from keqa.programs.gates import (
     as_fraction,
     asks,
 )
-from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
+from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
 
 QUIZ = "Capital of Norway?"
 CHOICE: Any = {"answer_type": "choice", "choices": ("Oslo", "Bergen")}

@@ -11,7 +11,7 @@ from fixtures.director_of_up import QUESTION, QUIZZES, World, causes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keqa.data.quiz_references import references
+from keqa.data.question import references
 from keqa.programs import KEQA
 
 

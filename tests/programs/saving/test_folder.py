@@ -18,7 +18,7 @@ import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving import folder as files
