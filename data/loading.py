@@ -44,10 +44,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The examples that can be used, in the order of the file or of the sample, and what else there was.
-
-    `left_out` counts sound records that were not taken by reason, such as ``unanswerable``.
-    """
+    """The examples that can be used, in order, what was wrong, and how many sound records were left out, by reason."""
 
     examples: list[Example]
     problems: list[Problem]
@@ -62,10 +59,7 @@ class Loaded:
 def read_records(
     rows: Iterable[SourceRow], convert: Callable[[Any], Converted], *, own: bool = False
 ) -> Iterator[Example | NotAsked | Problem]:
-    """Convert rows one at a time.
-
-    Of the question of an example only the hash is kept, as a sample may be drawn from many more than memory holds.
-    """
+    """Convert rows one at a time; of a question only the hash is kept, as there may be more than memory holds."""
     ids: dict[str, str] = {}
     questions: dict[Any, str] = {}
     for row in rows:

@@ -87,10 +87,7 @@ def _jsonl_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def _named(fields: Any) -> dict[str, Any] | InputError:
-    """The fields of a line under the names that they have here, capitals or not.
-
-    What has a name exactly is meant by it, so that another in capitals beside it is a further field.
-    """
+    """The fields of a line under the names that they have here, capitals or not; an exact name goes before."""
     if isinstance(fields, InputError):
         return fields
     if not isinstance(fields, dict):

@@ -40,11 +40,7 @@ def _questions(article: Any) -> Iterator[dict[str, Any]]:
 
 
 def _squad(record: Mapping[str, Any]) -> Converted:
-    """A question with its context, of a file or a row of the hub.
-
-    Questions that the context does not answer (SQuAD 2) are left out: whether one knows a thing cannot be measured on
-    a question without an answer.
-    """
+    """A question with its context, of a file or of the hub; one that it does not answer (SQuAD 2) is left out."""
     listed = field(record, "answers", (list, tuple, dict))
     if isinstance(listed, dict):
         texts = field(listed, "text", (list, tuple))
@@ -118,10 +114,7 @@ _FULL_ANSWERS = 64
 
 
 def _rgb(record: Mapping[str, Any]) -> Example:
-    """A record, of the integration and counterfactual subsets too.
-
-    An answer is a text, or a list of parts that are all asked for; a part is a text or a list of its spellings.
-    """
+    """A record of any subset; its answer is a text or a list of parts, each a text or a list of its spellings."""
     context = [
         ContextPassage("", text, role)
         for name, role in _ROLES.items()

@@ -32,10 +32,7 @@ _SPACE: Final = " \t\r\n"
 
 @dataclass(frozen=True)
 class SourceRow:
-    """One record of a file, or the error that kept it from being read; what comes from a program has no file.
-
-    Its number is that of its `unit`: ``line``, ``record``, ``question``, ``example``, from 1.
-    """
+    """One record of a file, with its number in its unit, or the error that kept it from being read."""
 
     path: Path | None
     number: int
@@ -44,10 +41,7 @@ class SourceRow:
 
 
 def json_list(path: Path) -> Iterator[SourceRow]:
-    """The records of a JSON list, or of JSON lines: many copies of a benchmark have one for the other.
-
-    One record is in memory at a time; HotpotQA's train file would take gigabytes at once.
-    """
+    """The records of a JSON list, one in memory at a time, or of JSON lines: many copies have one for the other."""
     with open_binary(path) as stream:
         try:
             opening = stream.read(1024).removeprefix(codecs.BOM_UTF8).lstrip()[:1]

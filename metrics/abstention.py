@@ -99,10 +99,7 @@ class Declining:
 
 @dataclass(frozen=True, slots=True)
 class SearchRates:
-    """Over-search of quizzes that memory answers rightly, under-search of those that it does not.
-
-    Each is a share of the known, or of the unknown; None where there are none.
-    """
+    """Over-search of quizzes that memory answers rightly, under-search of others; None where there are none."""
 
     known: int
     unknown: int

@@ -86,10 +86,7 @@ def _normalize_text(text: str) -> str:
 
 
 def _normalize_choice(text: str, choices: Sequence[str]) -> str:
-    """The form of the option that an answer names by letter or text, which no other has; its own where it names none.
-
-    Where there are no options, the letter is the form.
-    """
+    """The form of the option that an answer names by letter or text, which no other has; else its own."""
     option, labelled = _OPTION.match(text), _LABELLED.match(text)
     letter = (option[1] if option else (labelled[1] or labelled[2]) if labelled else "").lower()
     if not choices:

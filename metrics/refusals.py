@@ -54,10 +54,7 @@ def model() -> Model:
 
 
 def is_refusal(text: str, shift: float = 0.0) -> bool:
-    """Whether a text says that it has no answer, and gives none; `shift` raises the thresholds of its first sentence.
-
-    One without letters and digits says nothing, which is not for this function to judge.
-    """
+    """Whether a text says that it has no answer and gives none; `shift` raises the bar of its first sentence."""
     found = sentences(text)
     if not found:
         return False

@@ -215,11 +215,7 @@ def _read_document(
 
 
 def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
-    """The documents below a folder, in the order of their paths; what is none is counted.
-
-    Hidden files and folders are passed over, as are files of other kinds. Links to folders, and links to files outside
-    the folder, are not followed.
-    """
+    """The documents below a folder, in the order of their paths; all others, and links out of it, are counted."""
     root = os.path.realpath(folder)
     waiting = [folder]
     while waiting:

@@ -104,10 +104,7 @@ limits: list[float] = []
 
 
 def allow(unpacked: int) -> None:
-    """Say how many bytes the document that is read unpacks to: its time begins anew, and goes by that.
-
-    Nothing is done where this is not the process beside; on Windows there is no such clock, nor a bound on memory.
-    """
+    """Say how many bytes the document unpacks to: its time begins anew, in the process beside (not on Windows)."""
     if limits and hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, max(limits[0] + limits[1] * unpacked / 1e6, 0.001))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keqa.retrievers.base import LONGEST_HEADING, Notice
-from keqa.retrievers.readers.common import LONGEST_TITLE, MOST_TEXT, RefusedError, UnreadError, allow
+from keqa.retrievers.readers.common import LONGEST_TITLE, MOST_TEXT, RefusedError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 
@@ -34,10 +34,7 @@ _SHORTEST_TITLE = 4
 
 
 def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """The pages of a PDF.
-
-    Its title is the one it states, unless a program made it up; else what is set largest at the head of its first page.
-    """
+    """The pages of a PDF; its title is the one it states, unless a program made it up, or what is set largest."""
     # It warns of what it finds in a file, in the file's words; what cannot be read is reported below.
     if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
@@ -48,12 +45,12 @@ def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         reader = PdfReader(io.BytesIO(data))
         # Many PDFs are encrypted with an empty password, which only restricts printing.
         if reader.is_encrypted and not reader.decrypt(""):
-            raise UnreadError("protected by a password", f"{path} is protected by a password")
+            raise RefusedError("protected by a password", "it is protected by a password")
         sized: list[tuple[float, str]] = []
         pages = _texts(reader, sized)
         about: Any = reader.metadata or {}
         stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
-    except (UnreadError, RefusedError):
+    except RefusedError:
         raise
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
