@@ -188,10 +188,7 @@ def is_polar(answer: str) -> bool:
 
 
 def usable(*answers: Any) -> tuple[str, ...]:
-    """The gold answers and aliases that an answer can equal, each once; an `InputError` where none can be used.
-
-    Published aliases hold empty texts and such as "???", which nothing equals after normalisation.
-    """
+    """The gold answers and aliases that an answer can equal, each once: published ones hold such as ???."""
     given = []
     for listed in answers:
         for answer in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else [listed]:

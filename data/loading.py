@@ -27,10 +27,7 @@ Converted = Example | NotAsked
 
 @dataclass(frozen=True)
 class Problem:
-    """A record that cannot be used, and the line of its file or its place, from 1; a program's examples have no file.
-
-    Its unit is what `line` counts: ``line``, or ``record`` and ``question`` where a line number says nothing.
-    """
+    """A record that cannot be used, by line of its file or by what `unit` counts; of a program's there is no file."""
 
     path: Path | None
     line: int

@@ -155,10 +155,7 @@ def _value(column: str, cell: str) -> Any:
 
 
 def listed(cell: str) -> list[Any] | None:
-    """The list of texts and numbers that a cell is as a whole; None where it is anything else.
-
-    What is missing in the list, as ``null`` and ``nan``, stays in it, so that it is refused by its place.
-    """
+    """The list that a cell is as a whole, ``null`` and ``nan`` included; None where it is anything else."""
     text = cell.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return None

@@ -51,11 +51,7 @@ def consistency_label(
 def contains_answer(
     prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> bool:
-    """Whether the prediction contains one of the gold answers, as whole words and in one piece.
-
-    It forgives an LM that answers in a sentence, and it forgives one that lists every answer it can think of; read it
-    beside EM. For yes/no answers and choices, which nearly any sentence contains, it is exact match.
-    """
+    """Whether a prediction has a gold answer as whole words in one piece; else than short: exact match."""
     exact = exact_match(prediction, golds, answer_type, choices)
     if answer_type != "short" or prediction is None:
         return exact

@@ -153,10 +153,7 @@ def tokens(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -
 
 
 def same_answer(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
-    """Whether two answers are equal after normalisation; nothing equals an empty answer.
-
-    Units that are symbols count, which normalisation deletes: neither 5 % nor $5 is 5.
-    """
+    """Whether two answers are equal after normalisation, and in their units: neither 5 % nor $5 is 5."""
     return _equal(first, second, answer_type, choices) and (answer_type != "short" or _units(first) == _units(second))
 
 

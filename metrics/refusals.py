@@ -34,11 +34,7 @@ _LONGEST = 5
 
 
 class Model(NamedTuple):
-    """What ``refusals.json`` holds: weights, their divisor, and the thresholds of log odds.
-
-    A first sentence refuses where it reaches its threshold, which is another for one as short as a name; a later one
-    that does not reach its own gives an answer.
-    """
+    """What ``refusals.json`` holds: weights, their divisor, and thresholds of log odds by the sentence's kind."""
 
     threshold: float
     short_threshold: float

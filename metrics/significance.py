@@ -67,11 +67,7 @@ def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """The two-sided p-value of McNemar's exact test, for scores that are right or wrong, such as EM.
-
-    Only questions that one method has right and the other wrong distinguish the two; without a difference between the
-    methods each of those falls to either side like a coin: 1 where they differ on no question.
-    """
+    """The two-sided p-value of McNemar's exact test, over questions that one method alone has right, 1 without any."""
     from scipy.stats import binomtest
 
     differences = _differences(a, b)

@@ -103,10 +103,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
-    """Write a folder of files that only its owner may read; one there that holds `owned` names alone is replaced.
-
-    The older one is moved aside for that; a process killed right then leaves it there, hidden, as ``.name.….old``.
-    """
+    """Write a private folder; one that holds `owned` names alone is replaced, and is ``.name.….old`` meanwhile."""
     folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")

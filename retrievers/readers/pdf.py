@@ -93,10 +93,7 @@ def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[ReadSect
 
 
 def _under_headings(text: str, headings: Sequence[str]) -> list[tuple[str, str]]:
-    """What stands under each heading of a page, which is a line or two of it; what stands above them has none.
-
-    Of those that stand nowhere the first is that of the whole page, where it has no other.
-    """
+    """What stands under each heading of a page; one that stands nowhere is that of the page if it has no other."""
     lines = text.splitlines(keepends=True)
     bare = [plain(line) for line in lines]
     parts, begun, above = [], 0, ""

@@ -121,8 +121,5 @@ def test_any_text_is_scored_as_by_hotpotqa_and_the_best_gold_answer_counts(predi
 def test_scores_of_hotpotqa(prediction, gold, em, shared):
     assert hotpotqa.exact_match(prediction, [gold]) == em
     assert hotpotqa.f1(prediction, [gold]) == pytest.approx(shared)
-
-
-def test_a_verdict():
     assert hotpotqa.is_verdict(["Yes"])
     assert not hotpotqa.is_verdict(["yes", "Ann"])
