@@ -27,8 +27,7 @@ from common import DATA, recorded, show
 from keqa.data.question import Question
 from keqa.lms import build_roles
 from keqa.metrics.accuracy import holds_answer
-from keqa.metrics.retrieval import share_selected
-from keqa.programs.baselines.ks_llm import KSLLM, as_text, subject_of
+from keqa.programs.baselines.reading import KSLLM, as_text, subject_of
 from keqa.programs.program import RecordBuilder
 from keqa.programs.stages.selection import DistanceMeter, nearest
 
@@ -123,7 +122,8 @@ def main() -> None:
 
 def scored(context: Context, selected: Sequence[Sequence[int]]) -> list[float | None]:
     """For each k the share of the supporting sentences, then for each k whether the answer is there."""
-    shares = [share_selected(places, context.needed) for places in selected]
+    needed = context.needed
+    shares = [len(needed.intersection(places)) / len(needed) if needed else None for places in selected]
     held = [holds_answer([context.sentences[one] for one in places], [context.answer]) for places in selected]
     return [None if one is None else float(one) for one in (*shares, *held)]
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from unittest.mock import patch
 
@@ -31,7 +32,6 @@ from common import DATA, remove_indexes, show
 from keqa.data import load
 from keqa.data.example import Example
 from keqa.errors import KeqaError
-from keqa.metrics.retrieval import macro_recall_at_k
 from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, writing
 from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
@@ -114,7 +114,7 @@ class Case:
         """Macro recall of the gold passages among the first of each question."""
         found = retriever.search_many(self.questions, k)
         names = [[key(self.benchmark.gold, hit.passage.title, hit.passage.text) for hit in hits] for hits in found]
-        return macro_recall_at_k(names, self.gold, k)
+        return fmean(len(wanted.intersection(one)) / len(wanted) for one, wanted in zip(names, self.gold, strict=True))
 
 
 def prepared(case: Case, folder: Path, engines: Sequence[str]) -> Iterator[tuple[str, Retriever]]:

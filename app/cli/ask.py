@@ -72,7 +72,7 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     if not clean(text):
         raise InputError("the question is empty")
-    from keqa.cli.opening import open_all
+    from keqa.cli.options import open_all
 
     def other(retriever: Retriever, roles: Roles) -> Program:
         from keqa.programs.build import Parts, own_of
@@ -173,7 +173,7 @@ def chat(
     forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
     is none. Exit code 2: something to put right first.
     """
-    from keqa.cli.opening import open_all
+    from keqa.cli.options import open_all
 
     asked, _, roles = open_all(program, models, method, risk)
     if sys.stdin.isatty():

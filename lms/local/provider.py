@@ -13,7 +13,6 @@ from dspy.clients.utils_finetune import TrainDataFormat, get_finetune_directory
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
-from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune, training_digest
 from keqa.lms.local.weights import TRAINING, fingerprint, place_of
 
 # The reply is complete where this marker starts; a weak LM would ramble on after it.
@@ -104,6 +103,8 @@ class LocalProvider(Provider):
         train_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
         """Train, and name the result by its model string."""
+        from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune, training_digest
+
         if train_data_format not in (None, TrainDataFormat.CHAT):
             raise ConfigurationError(f"a model in this process is trained on chats, not on {train_data_format}")
         kwargs = dict(train_kwargs or {})
