@@ -46,7 +46,7 @@ def settings_for(count: int, flat_limit: int) -> VectorSettings:
     """What suits so many vectors: about √n lists, an eighth of them searched (1024 and 128 at a million).
 
     Of the ten passages nearest to a question, of 20,000 real ones in 128 lists, an eighth of the lists held .91, a
-    sixteenth .80 (`benchmarks/scale.py --part encoding`). Made vectors, which fall into clusters, flatter a sixteenth.
+    sixteenth .80. Made vectors, which fall into clusters, flatter a sixteenth.
     """
     if count <= flat_limit:
         return VectorSettings(FLAT)
