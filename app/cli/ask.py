@@ -13,7 +13,7 @@ from rich.text import Text
 
 from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
 from keqa.cli.declare import argument, option
-from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions
+from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.storage.redaction import visible_line
 
@@ -64,7 +64,7 @@ def ask(
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
     if html is not None:
-        from keqa.page.document import check_place, story_page, write_page
+        from keqa.page import check_place, story_page, write_page
 
         check_place(html)
     from keqa.data.question import clean
@@ -72,7 +72,6 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     if not clean(text):
         raise InputError("the question is empty")
-    from keqa.cli.options import open_all
 
     def other(retriever: Retriever, roles: Roles) -> Program:
         from keqa.programs.build import Parts, own_of
@@ -173,8 +172,6 @@ def chat(
     forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
     is none. Exit code 2: something to put right first.
     """
-    from keqa.cli.options import open_all
-
     asked, _, roles = open_all(program, models, method, risk)
     if sys.stdin.isatty():
         status().print(_COMMANDS, style="dim", soft_wrap=True)
@@ -236,15 +233,11 @@ def _show_briefly(record: QuestionRecord) -> None:
     from keqa.programs.prediction import sources_of
     from keqa.programs.unanswered import lines_of, said
 
-    shown: list[tuple[str, str]] = []
-    if record.standalone is not None:
-        shown.append((f"→ {record.standalone}", "dim"))
     finding = record.unanswered
-    shown.append((said(record), "bold yellow" if record.guessed or finding is not None else "bold green"))
-    if finding is not None:
-        shown += [(". ".join([line, *beneath]), "dim") for line, beneath in lines_of(finding)]
-    names = dict.fromkeys(source.title or source.id for source in sources_of(record))
-    if names:
-        shown.append((f"Sources: {'; '.join(names)}", "dim"))
-    for text, style in shown:
-        results().print(Text(visible_line(text), style), soft_wrap=True)
+    style = "bold yellow" if record.guessed or finding is not None else "bold green"
+    lines = [". ".join([line, *beneath]) for line, beneath in lines_of(finding)] if finding is not None else []
+    if names := dict.fromkeys(source.title or source.id for source in sources_of(record)):
+        lines.append(f"Sources: {'; '.join(names)}")
+    before = [] if record.standalone is None else [(f"→ {record.standalone}", "dim")]
+    for text, of in [*before, (said(record), style), *((line, "dim") for line in lines)]:
+        results().print(Text(visible_line(text), of), soft_wrap=True)

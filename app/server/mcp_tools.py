@@ -17,10 +17,9 @@ from keqa.programs.prediction import Source
 from keqa.programs.records import PlacedText
 from keqa.programs.unanswered import said
 from keqa.retrievers import Hit
-from keqa.server.answers import MOST_HITS, Answers
+from keqa.server.answers import MOST_HITS, Answers, FolderSync, in_step
 from keqa.server.chat import facts_of
-from keqa.server.documents import FolderSync, in_step
-from keqa.server.problems import problem_of
+from keqa.server.limits import problem_of
 
 
 class Answer(BaseModel):

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from keqa.errors import InputError
 from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import placed_lines, read_header
-from keqa.page.document import document, document_parts, story_data
+from keqa.page import document, document_parts, story_data
 from keqa.server.guard import PAGE, Guard
 from keqa.server.limits import Metrics, ServerLimits
 from keqa.storage.untrusted import open_regular
@@ -87,7 +87,7 @@ class Runs:
         return {"runs": [self._brief(run) for run in self._runs], "questions": questions}
 
     def story(self, run: int, question: int) -> dict[str, Any]:
-        """The story of a question in a run; see `keqa.page.document.story_data`."""
+        """The story of a question in a run; see `keqa.page.story_data`."""
         if not 0 <= run < len(self._runs):
             raise KeyError(run)
         of = self._runs[run]
@@ -126,8 +126,8 @@ class Runs:
         for one in run.sums.values():
             sums.update(one)
         asked = len(run.sums)
-        labels = Counter(one.header.label for one in self._runs)
-        label = run.header.label if labels[run.header.label] == 1 else str(run.path.with_suffix(""))
+        alike = sum(one.header.label == run.header.label for one in self._runs)
+        label = run.header.label if alike == 1 else str(run.path.with_suffix(""))
         return {
             "label": label,
             "method": run.header.method,

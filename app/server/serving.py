@@ -135,7 +135,7 @@ def log_to_stderr() -> None:
     """Show the server's log on standard error, with times."""
     import logging
 
-    from keqa.server.problems import log
+    from keqa.server.limits import log
 
     handler: logging.StreamHandler[Any] = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

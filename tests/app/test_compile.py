@@ -147,19 +147,6 @@ def test_benchmarks_are_learned_from_each_by_its_own_rule(tune, out, tmp_path):
     assert roots <= {"nq", "hotpotqa"}
 
 
-def test_json_is_the_report_and_nothing_else(tune):
-    report = json.loads(tune("--no-tuning", "--no-reference", "--limit", 4, "--json").out)
-    assert report["questions"] == {"train": 4, "validation": 4}
-    assert report["tuning_curve"] == []
-
-
-def test_a_budget_is_a_number_as_well(tune, served):
-    reflection = ["--optimizer", "gepa", "--reflection-lm", "openai/scripted", "--reflection-api-base", served[-1]]
-    ended = tune(*reflection, "--no-tuning", "--no-reference", "--budget", 3, "--json")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["optimizer"] == "gepa"
-
-
 def test_nothing_is_searched_where_the_method_searches_nothing(keqa_command, served, pairs, out):
     command = ["compile", pairs("train.jsonl", TOWNS), *served[2:], "--sets", 0, "--out", out]
     assert keqa_command(*command, "--method", "closed-book").code == 0

@@ -100,14 +100,6 @@ def test_what_nobody_expects_in_an_index_is_reported_and_no_failure(keqa_command
     ]
 
 
-def test_a_source_named_twice_is_indexed_once(keqa_command, documents, tmp_path):
-    source = documents / "okapi.txt"
-    ended = keqa_command("index", source, source, "--out", tmp_path / "index")
-    assert "Indexed 1 passage (en)" in ended.out
-    assert "okapi.txt is named twice and is read once" in ended.err
-    assert open_index(tmp_path / "index").manifest.sources == (str(source),)
-
-
 def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, documents, index, tmp_path):
     corpus = tmp_path / "corpus.json"
     corpus.write_text(json.dumps([FOREST]))
@@ -236,13 +228,6 @@ def test_files_come_and_go(keqa_command, documents, index, tmp_path):
     (part,) = json.loads(keqa_command("index", "info", index, "--json").out)["indexes"]
     assert (part["passages"], part["sources"]) == (1, [str(documents)])
     assert part["files"] == {str(documents / "okapi.txt"): 1, str(documents / "zebra.txt"): 0}
-
-
-def test_a_hybrid_is_changed_part_by_part(keqa_command, documents, index, tmp_path):
-    keqa_command("index", documents, "-o", tmp_path / "two")
-    (documents / "dodo.txt").write_text("The dodo is extinct.")
-    done = keqa_command("index", "sync", f"{index},{tmp_path / 'two'}", documents, "--json").out
-    assert [one["passages"] for one in json.loads(done)["indexes"]] == [3, 3]
 
 
 @pytest.mark.parametrize("command", ["add", "sync"])

@@ -194,20 +194,6 @@ def test_a_method_without_token_probabilities_is_left_out_and_no_other(paper, se
     assert "left out: " not in ended.err.replace("left out, for", "")
 
 
-def test_failed_questions_of_the_paper_are_counted_and_asked_again(paper, server):
-    answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
-    ended = paper(("rag",))
-    reported = "nq, rag: 2 failed (AdapterParseError 2); --retry-failed asks them again"
-    assert (ended.code, reported in ended.err) == (0, True)
-    server.reply = answers
-    assert reported in paper(("rag",)).err
-    before = server.count
-    ended = paper(("rag",), "--retry-failed")
-    assert "--retry-failed asks" not in ended.err
-    assert [row["failed"] for row in rows_of(ended)] == [0]
-    assert server.count == before + 2
-
-
 def test_what_a_program_learned_from_is_not_in_the_sample(paper, papers, tmp_path):
     program = keqa.KEQA(None, reference=UtilityReference().fit([UtilityEntry("1", "Who?", "Ann.", True)]))
     program.learned = NOTHING.and_from([SimpleNamespace(id="q", question=QUESTIONS[0]["question"], choices=())], [])

@@ -60,16 +60,6 @@ def test_the_table_of_the_demo(demo):
     assert (figures["f1"]["mean"], figures["untouched"], figures["untouched_f1"]) == (0.875, 3, 1.0)
 
 
-def test_the_figures_of_the_demo_as_json_and_nothing_else(demo):
-    out, asked = demo("--json")
-    figures = json.loads(out)
-    assert (asked, figures["questions"]) == ([60], 4)
-    weak, keqa, compiled = figures["rows"]
-    assert (weak["f1"]["mean"], weak["lead_in_f1"]["mean"]) == (0.25, 0.75)
-    assert (keqa["lead_in_f1"]["mean"], keqa["lm_calls_per_question"]) == (0.125, 17.5)
-    assert compiled["lead_in_f1"] is None
-
-
 def test_the_program_that_ships_was_compiled_on_the_testbed_and_loads():
     pytest.importorskip("torch")
     from keqa.programs.saving.folder import about

@@ -85,15 +85,6 @@ def test_figures_as_json(evaluate, server):
     assert server.count == 4
 
 
-def test_another_setting_is_refused_and_reported(evaluate, server):
-    evaluate("rag", "--top-k", 3)
-    before = server.count
-    ended = evaluate("rag", "--top-k", 5)
-    assert ended.code == 2
-    assert "settings.top_k was 3, now 5" in ended.err
-    assert server.count == before
-
-
 def test_failures_are_reported_and_asked_again(evaluate, server):
     answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
     ended = evaluate("rag")
@@ -146,17 +137,6 @@ def test_each_method_of_a_comparison_takes_its_own_program(evaluate, tmp_path):
     assert "There are none in those of" not in (tmp_path / "runs" / "report" / "table1.md").read_text()
     ended = evaluate("rag", *programs, "--label", "alone")
     assert (ended.code, "holds a compiled keqa, which means nothing to rag" in " ".join(ended.err.split())) == (2, True)
-
-
-def test_the_testbed_with_the_lm_that_ships(keqa_command, tmp_path):
-    pytest.importorskip("torch")
-    ended = keqa_command("evaluate", "closed-book", "--testbed", "--limit", 4, "--out", tmp_path, "--json")
-    assert ended.code == 0
-    found = json.loads(ended.out)
-    assert (found["questions"], found["failed"]) == (4, 0)
-    run = read_run(tmp_path / "closed-book.jsonl")
-    assert [line.kind for line in run.lines] == ["one hop", "bridge", "comparison", "yes/no"]
-    assert (run.header.dataset, run.header.split) == ("testbed", "test")
 
 
 def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evaluate, keqa_command, server, tmp_path):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from keqa.page.document import document, story_page
+from keqa.page import document, story_page
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,

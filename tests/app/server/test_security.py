@@ -14,7 +14,7 @@ import uvicorn
 from fixtures.serving import QUESTION, until
 from uvicorn.server import ServerState
 
-from keqa.server.documents import Documents
+from keqa.server.application import Documents
 from keqa.server.limits import RateLimiter, ServerLimits
 from keqa.server.mcp_tools import mcp_server
 from keqa.server.serving import Connection
