@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from rich.text import Text
@@ -131,14 +131,12 @@ def _method(name: str, parts: Parts) -> Program:
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:
     """Check the answer type; choices alone say that it is a choice."""
-    known: dict[str, AnswerType] = {"short": "short", "yes/no": "yes/no", "choice": "choice"}
-    if given not in known:
+    if given not in ("short", "yes/no", "choice"):
         raise InputError(f"--answer-type must be short, yes/no or choice, not {given!r}")
-    if choices and given == "short":
-        return "choice"
-    if (given == "choice") != bool(choices):
+    kind = "choice" if choices and given == "short" else given
+    if (kind == "choice") != bool(choices):
         raise InputError("--answer-type choice and --choice go together: give each option with its own --choice")
-    return known[given]
+    return cast("AnswerType", kind)
 
 
 def _answer(
@@ -199,13 +197,11 @@ def chat(
 
 def _typed_lines() -> Iterator[str]:
     """What is typed, with a prompt where somebody types it."""
-    typed = sys.stdin.isatty()
     while True:
-        if typed:
+        if sys.stdin.isatty():
             sys.stderr.write("> ")
             sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
+        if not (line := sys.stdin.readline()):
             return
         yield line
 

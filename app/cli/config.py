@@ -93,14 +93,10 @@ def config(
 
 def _rows(found: list[Any]) -> list[dict[str, str]]:
     """Each setting with its value and its place; the last one for an option is the one that holds."""
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for name, built_in in _BUILT_IN.items():
-        rows["", name] = _row("", name, built_in, "built in")
+    rows = {("", name): _row("", name, built_in, "built in") for name, built_in in _BUILT_IN.items()}
     for one in found:
-        shown = ", ".join(map(str, one.value)) if isinstance(one.value, list) else str(one.value)
-        rows[one.command, one.name] = _row(
-            one.command, one.name, shown, f"{one.place}{'' if one.trusted else ' (not trusted)'}"
-        )
+        place = f"{one.place}{'' if one.trusted else ' (not trusted)'}"
+        rows[one.command, one.name] = _row(one.command, one.name, ", ".join(map(str, _listed(one.value))), place)
     for name, variable in _VARIABLES.items():
         if os.environ.get(variable):
             # It goes before what files set for a command of its own, too.
@@ -156,15 +152,15 @@ def settings(root: Any) -> list[FileSetting]:
 def defaults(root: Any) -> dict[str, Any]:
     """What the files set, as the defaults of the commands; see ``typer.Context.default_map``."""
     made: dict[str, Any] = {}
-    given = settings(root)
+    # What is for one command goes before what is for all.
+    given = sorted(settings(root), key=lambda one: bool(one.command))
     # Without a setting no command but the one that runs is loaded.
     for path, command in _commands(root.command, root) if given else ():
         at = made
         for part in path:
             at = at.setdefault(part, {})
         many = {option.name: option.multiple for option in _options(command).values()}
-        # What is for one command goes before what is for all.
-        for one in sorted(given, key=lambda one: bool(one.command)):
+        for one in given:
             if one.command in ("", " ".join(path)) and one.name in many:
                 value = _listed(one.value) if many[one.name] else one.value
                 # Called where the option is neither typed nor a variable.

@@ -150,11 +150,9 @@ def run_files(names: list[str]) -> list[Path] | None:
         raise InputError("give run files only, or methods only")
     found: list[Path] = []
     for place in places:
-        if not place.exists():
-            raise InputError(f"{place} is not there")
         inside = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
-        if not inside:
-            raise InputError(f"{place} holds no run file")
+        if not (inside and place.exists()):
+            raise InputError(f"{place} holds no run file" if place.exists() else f"{place} is not there")
         found += inside
     return found
 
@@ -163,6 +161,6 @@ def _order(file: Path) -> tuple[int, str]:
     """A folder's runs in the order of the paper's tables, as far as their names show their methods."""
     from keqa.programs.registry import METHODS
 
-    named = [name for name in METHODS if f"{file.stem}-".startswith(f"{name}-")]
-    known = max(named, key=len, default=None)
-    return (len(METHODS) if known is None else list(METHODS).index(known)), file.stem
+    names = list(METHODS)
+    named = max((name for name in names if f"{file.stem}-".startswith(f"{name}-")), key=len, default=None)
+    return (len(names) if named is None else names.index(named)), file.stem

@@ -218,10 +218,8 @@ def _formatted(one: Checked) -> Text:
     head = f"{one.case}: {figure.name}, expected {figure.expected:g} ± {figure.tolerance:g}: "
     if one.difference is None:
         return Text.assemble(head, (one.problem, "red"))
-    measured = f"{one.measured:.4g}"
-    if one.reproduced:
-        return Text.assemble(head, measured, (" OK", "green"))
-    return Text.assemble(head, measured, (f" differs by {one.difference:+.4g}", "red"))
+    end = (" OK", "green") if one.reproduced else (f" differs by {one.difference:+.4g}", "red")
+    return Text.assemble(head, f"{one.measured:.4g}", end)
 
 
 def _figure(one: Checked) -> dict[str, Any]:

@@ -169,12 +169,10 @@ def none_answered(rows: Sequence[Row]) -> bool:
 
 def standing(tally: Tally) -> str:
     """Score and cost so far, beside a bar."""
-    parts = [f"{name.upper()} {tally.mean(name):.3f}" for name in ("f1", "em") if tally.mean(name) is not None]
-    cost = tally.cost
-    parts += [f"{tally.a_question(cost.samples):.1f} calls", f"{tally.a_question(cost.retrievals):.2f} retrievals"]
-    parts += [f"{tally.failed} failed"] if tally.failed else []
-    parts += [f"{tally.impaired} impaired"] if tally.impaired else []
-    return ", ".join(parts)
+    scores = [f"{name.upper()} {tally.mean(name):.3f}" for name in ("f1", "em") if tally.mean(name) is not None]
+    cost, counts = tally.cost, (("failed", tally.failed), ("impaired", tally.impaired))
+    costs = [f"{tally.a_question(cost.samples):.1f} calls", f"{tally.a_question(cost.retrievals):.2f} retrievals"]
+    return ", ".join([*scores, *costs, *(f"{number} {name}" for name, number in counts if number)])
 
 
 _SPENT = {"samples": "LM calls", "calls": "sent"}
@@ -230,15 +228,12 @@ def _untouched(tally: Tally, scores: Mapping[str, str]) -> Iterator[Named]:
 
 def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
     """Say what failed, by the kind of error, and what to do about it."""
-    for row in rows:
-        tally = row.tally
-        for times, how, causes in (
-            (tally.failed, "failed", tally.causes),
-            (tally.impaired, "answered although something failed", tally.impairments),
-        ):
+    for label, tally in ((row.spec.label, row.tally) for row in rows):
+        impaired = (tally.impaired, "answered although something failed", tally.impairments)
+        for times, how, causes in ((tally.failed, "failed", tally.causes), impaired):
+            kinds = ", ".join(f"{cause} {some}" for cause, some in causes.most_common())
             if times:
-                kinds = ", ".join(f"{cause} {some}" for cause, some in causes.most_common())
-                warn(f"{before}{row.spec.label}: {times} {how} ({kinds}); --retry-failed asks them again")
+                warn(f"{before}{label}: {times} {how} ({kinds}); --retry-failed asks them again")
 
 
 def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:

@@ -10,11 +10,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from keqa.errors import InputError
 from keqa.programs.prediction import disagreements_of, sources_of
@@ -30,8 +29,7 @@ _SCRIPTS: dict[Kind, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A page."""
 
     text: str

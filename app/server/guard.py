@@ -28,6 +28,7 @@ OPEN = "/health"
 PAGE = "/"
 """The page, which asks for the token and sends it with each question; by itself it shows nothing of the index."""
 
+_METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 _HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 # What is left of a body that is not read would be taken for the next request.
 _CLOSE = {"Connection": "close"}
@@ -84,9 +85,9 @@ class Guard:
             log_fault(fault)
             await reply.refuse(scope, receive, FAULT)
         finally:
-            path = scope["path"] if scope["path"] in self._paths else "other"
             seconds = time.perf_counter() - started
-            method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            method = scope["method"] if scope["method"] in _METHODS else "other"
             # As nginx has it, for a client that went away before it had an answer.
             status = reply.status if reply.complete else 499
             self._metrics.requests.labels(method, path, str(status)).inc()

@@ -122,35 +122,29 @@ class Runs:
         return document_parts("runs", "KEQA: runs", overview, blocks)
 
     def _brief(self, run: _RunOf) -> dict[str, Any]:
-        sums: Counter[str] = Counter()
+        asked, sums = len(run.sums), Counter[str]()
         for one in run.sums.values():
             sums.update(one)
-        asked = len(run.sums)
         alike = sum(one.header.label == run.header.label for one in self._runs)
         label = run.header.label if alike == 1 else str(run.path.with_suffix(""))
         return {
             "label": label,
             "method": run.header.method,
-            "asked": asked,
-            "failed": sums["failed"],
-            "em": sums["em"] / asked if asked else None,
-            "f1": sums["f1"] / asked if asked else None,
+            **{"asked": asked, "failed": sums["failed"]},
+            **{name: sums[name] / asked if asked else None for name in ("em", "f1")},
             **{name: sums[name] / max(1, asked) for name in ("calls", "retrievals", "tokens")},
         }
 
 
 def run_files(given: Iterable[Path | str]) -> list[Path]:
     """The run files that are meant."""
-    found: dict[Path, None] = {}
+    found: list[Path] = []
     for path in map(Path, given):
-        if not path.is_dir():
-            found[path] = None
-            continue
-        inside = [one for one in sorted(path.glob("*.jsonl")) if _begins_as_run(one)]
+        inside = [one for one in sorted(path.glob("*.jsonl")) if _begins_as_run(one)] if path.is_dir() else [path]
         if not inside:
             raise InputError(f"there is no run file in {path}: keqa evaluate and keqa compare write them, to --out")
-        found |= dict.fromkeys(inside)
-    return list(found)
+        found += inside
+    return list(dict.fromkeys(found))
 
 
 def outcome(line: RunLine) -> int:
@@ -159,10 +153,8 @@ def outcome(line: RunLine) -> int:
     `RIGHT` is an exact match, the right one of yes and no or of choices, or to decline what has no answer. `DECLINED`
     is the finding that the documents do not say what has one.
     """
-    if line.failed:
-        return FAILED
-    if line.right:
-        return RIGHT
+    if line.failed or line.right:
+        return FAILED if line.failed else RIGHT
     if line.unanswered:
         return DECLINED
     return PARTLY if line.scores.get("f1", 0.0) > 0 else WRONG
@@ -187,8 +179,7 @@ def _sums(line: RunLine) -> Counter[str]:
 
 def _blocks(run: _RunOf) -> Iterator[list[int]]:
     """The questions of a run, some of them at a time."""
-    group: list[int] = []
-    size = 0
+    group, size = list[int](), 0
     for row, place in run.places.items():
         group.append(row)
         size += len(place)
