@@ -21,7 +21,7 @@ from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
 from keqa.evaluation.tally import Tally
 from keqa.metrics import hotpotqa
-from keqa.metrics.accuracy import accuracy, contains_answer
+from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.failures import FailureMonitor
 from keqa.programs.abstention import abstained
@@ -298,7 +298,8 @@ def scores_of(answer: str | None, example: Example, *, declined: bool = False) -
         "f1": f1(answer, *asked),
         "contains": float(contains_answer(answer, *asked)),
     }
-    return scores if answer_type == "short" else {**scores, "accuracy": accuracy(answer, *asked)}
+    # ACC of the KEQA paper's Table 1.
+    return scores if answer_type == "short" else {**scores, "accuracy": scores["em"]}
 
 
 def _declines(record: QuestionRecord | None, example: Example) -> bool:

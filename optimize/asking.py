@@ -16,7 +16,6 @@ from typing import Any
 
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
-from pydantic import NonNegativeInt
 
 from keqa.data.example import Answered
 from keqa.data.question import question_digest
@@ -25,17 +24,15 @@ from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.scoring import score_of
 from keqa.programs.calls.batch import ask, in_parallel
-from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.prediction import prediction_of
 from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.program import Program
-from keqa.programs.records import CallCost, QuestionRecord, Record, record_without_secrets
+from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.storage.journal import Journal
-from keqa.storage.redaction import without_secrets
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
@@ -128,43 +125,10 @@ def state_of(program: Program) -> str:
     return program_fingerprint(bare)
 
 
-class _Failed(Record):
-    """A call that failed in a way that no other attempt would mend."""
-
-    cause: str
-    message: str
-    overflow: bool
-    unusable: bool
-    spoilt: NonNegativeInt
-    reply: str | None
-    served: bool
-    tokens: tuple[NonNegativeInt, NonNegativeInt]
-    samples: NonNegativeInt
-
-
 class Calls(SharedDraws):
     """Calls by what is asked; those whose failure would not pass are kept as well, and not paid again."""
 
-    def _kept(self, key: str) -> Any:
-        made = super()._kept(key)
-        if made is None and key not in self._failed and isinstance(self._store, Journal):
-            told = self._store.get_as(f"failed {key}", _Failed.model_validate)
-            if told is not None:
-                error = CallError(told.cause, told.message, overflow=told.overflow, unusable=told.unusable)
-                error.spoilt, error.reply, error.served = told.spoilt, told.reply, told.served
-                self._failed[key] = error, told.tokens, told.samples
-        return made
-
-    async def _make(self, key: str, predictor: dspy.Predict, arguments: dict[str, Any]) -> dspy.Prediction:
-        try:
-            return await super()._make(key, predictor, arguments)
-        except CallError as error:
-            if self._store is not None and not is_transient(error.cause):
-                _, tokens, samples = self._failed.get(key, (error, (0, 0), 0))
-                told = {name: getattr(error, name) for name in _Failed.model_fields if hasattr(error, name)}
-                told["message"] = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
-                self._store.put(f"failed {key}", {**told, "tokens": list(tokens), "samples": samples})
-            raise
+    keeps_failures = True
 
 
 @dataclass

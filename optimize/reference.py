@@ -24,7 +24,7 @@ from keqa.programs.calls.session import Session, gather, run_blocking, within
 from keqa.programs.calls.texts import refusing_empty, text_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import asking_for
-from keqa.programs.reference.index import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityEntry
 from keqa.programs.stages.stage import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
@@ -115,7 +115,7 @@ class Labeller:
         session = Session(self.program.bound, blocking=True)
         session.hides = partial(self._hides, target.asked.question, example)
         labels = await session.run(self._label(target, example))
-        labels.calls = session.ledger.cost().calls
+        labels.calls = session.cost().calls
         return labels
 
     def _hides(self, asked: str, example: Example, demo: Any, signature: Any) -> bool:

@@ -21,7 +21,7 @@ from keqa.data.example import Answered
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking, state_of
 from keqa.programs.arguments import Share
-from keqa.programs.boundary.model import BoundaryModel
+from keqa.programs.boundary.light import BoundaryModel
 from keqa.programs.calls.batch import Outcome, ask, in_parallel
 from keqa.programs.calls.session import within
 from keqa.programs.declared import DeclaredKeqa, about
@@ -140,7 +140,7 @@ def own_threshold(gate: Any) -> str | None:
 def _used(program: KEQA) -> dict[str, bool]:
     """Which settings make a difference to a program."""
     examined = program.examine and program.gate.threshold is not None
-    retrieves = program.given_retriever is not None
+    retrieves = program.retriever is not None
     judged = program.pick and retrieves
     reference = program.reference
     # Where a reference calls no source of passages unreliable, nothing is left out.

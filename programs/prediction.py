@@ -7,6 +7,7 @@ a text: the answer with the beginnings of its sources, which are the passages in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from urllib.parse import quote
 import dspy
 from dspy.primitives.prediction import Completions
 from dspy.utils.callback import with_callbacks
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PrivateAttr
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.metrics.answers import tokens
@@ -66,39 +67,34 @@ def _plain(source: Source) -> dict[str, Any]:
     return passage | {name: value for name, value in asdict(source.place).items() if value not in ("", None)}
 
 
-class _Asking:
-    """The function of a tool. A question without an answer is reported in words, so that an agent may ask otherwise."""
-
-    def __init__(self, program: Any) -> None:
-        self._program = program
-
-    def __call__(self, question: str) -> str:
-        try:
-            return observation(self._program(question=question))
-        except (InputError, NotInDocumentsError, StageError) as error:
-            return _failed(error)
-
-    async def aask(self, question: str) -> str:
-        try:
-            return observation(await self._program.acall(question=question))
-        except (InputError, NotInDocumentsError, StageError) as error:
-            return _failed(error)
-
-
 class ProgramTool(dspy.Tool):
-    """A program that DSPy's agents may call, and any other agent through `func`."""
+    """A program that DSPy's agents may call, and any other agent through `func`.
+
+    A question without an answer is reported in words, so that an agent may ask otherwise.
+    """
+
+    _program: Any = PrivateAttr()
 
     def __init__(self, program: Any, name: str | None = None, desc: str | None = None) -> None:
         """See `keqa.programs.program.Program.as_tool`."""
+
+        def answer_question(question: str) -> str:
+            try:
+                return observation(program(question=question))
+            except (InputError, NotInDocumentsError, StageError) as error:
+                return _failed(error)
+
         described = {"name": name or TOOL_NAME, "desc": desc or TOOL_DESCRIPTION}
-        super().__init__(_Asking(program), **described, arg_desc={"question": TOOL_QUESTION})
+        super().__init__(answer_question, **described, arg_desc={"question": TOOL_QUESTION})
+        self._program = program
 
     @with_callbacks  # type: ignore[untyped-decorator]
     async def acall(self, **kwargs: Any) -> str:
         """Answer a question from within an event loop, which keeps running meanwhile."""
-        asking: Any = self.func
-        answer: str = await asking.aask(**self._validate_and_parse_args(**kwargs))
-        return answer
+        try:
+            return observation(await self._program.acall(**self._validate_and_parse_args(**kwargs)))
+        except (InputError, NotInDocumentsError, StageError) as error:
+            return _failed(error)
 
 
 def observation(prediction: AnswerPrediction) -> str:
@@ -194,14 +190,14 @@ def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     if record.fallback is not None and record.fallback.source == "passages":
         changed["fallback"] = _supported_quiz(record.fallback)
     if record.passages and record.answer_source in _FROM_PASSAGES:
-        changed["passages"] = _supported(_Carrying.answer_of(record))
+        changed |= _Carrying.answer_of(record).supported()
     return record.model_copy(update=changed) if changed else record
 
 
 def _supported_quiz(quiz: QuizRecord) -> QuizRecord:
     if quiz.source != "passages":
         return quiz
-    return quiz.model_copy(update={"passages": _supported(_Carrying.quiz_of(quiz), quiz.evidence)})
+    return quiz.model_copy(update=_Carrying.quiz_of(quiz).supported(quiz.evidence))
 
 
 class _Carrying(NamedTuple):
@@ -220,13 +216,14 @@ class _Carrying(NamedTuple):
     def answer_of(cls, record: QuestionRecord) -> _Carrying:
         return cls(None, record.passages, record.standalone or record.question, record.answer)
 
+    def supported(self, evidence: Sequence[str] = ()) -> dict[str, list[PassageVerdict]]:
+        """The passages, with the sentences that carried the answer."""
 
-def _supported(one: _Carrying, evidence: list[str] | None = None) -> list[PassageVerdict]:
-    def named(passage: PassageVerdict) -> PassageVerdict:
-        found = supporting_sentences(passage.text, one.asked, one.answer, evidence or [])
-        return passage.model_copy(update={"sentences": found})
+        def named(passage: PassageVerdict) -> PassageVerdict:
+            found = supporting_sentences(passage.text, self.asked, self.answer, list(evidence))
+            return passage.model_copy(update={"sentences": found})
 
-    return [named(passage) if passage.kept else passage for passage in one.passages]
+        return {"passages": [named(passage) if passage.kept else passage for passage in self.passages]}
 
 
 def sources_of(record: QuestionRecord) -> list[Source]:

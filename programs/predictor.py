@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
@@ -75,7 +75,22 @@ class PredictorState(_Strict):
     fields: dict[str, Any] = Field(default_factory=dict)
 
 
-class Predictor(dspy.Predict):
+class SharingLMs:
+    """A module of DSPy's whose copies have its language models, and not copies of them."""
+
+    def __copy__(self: Any) -> Any:
+        new = type(self).__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        memo.update({id(predictor.lm): predictor.lm for predictor in self.predictors()})
+        new = memo[id(self)] = type(self).__new__(type(self))
+        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return new
+
+
+class Predictor(SharingLMs, dspy.Predict):
     """A predictor whose language model belongs to the machine, and whose saved state is a prompt and nothing else.
 
     Modules that contain it treat it as they treat any predictor: they reset, copy, save and load it by itself. So it is
@@ -122,18 +137,6 @@ class Predictor(dspy.Predict):
         loaded = super().load_state(checked_state(state, self.signature, self.signature.__name__))
         self.lm = lm
         return loaded
-
-    def __copy__(self) -> Self:
-        new = type(self).__new__(type(self))
-        new.__setstate__(self.__getstate__())
-        return new
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        memo[id(self.lm)] = self.lm
-        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickled, it has no language model: an address and a key would travel with it."""

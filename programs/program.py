@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from keqa.programs.predictor import (
     NOTHING,
     LearnedQuestions,
     Predictor,
+    SharingLMs,
     asking_for,
     checked_states,
     leaving_out,
@@ -79,7 +79,7 @@ class RecordBuilder:
     guessed: bool = False
 
 
-class Program(Stage):
+class Program(SharingLMs, Stage):
     """Answers questions; subclasses say how in `solve`. Safe to call from many threads at once.
 
     Attributes:
@@ -282,8 +282,7 @@ class Program(Stage):
                     await self.solve(asked, story)
                 except UnansweredError as error:
                     failure = error
-        standalone = asked.question if asked.question != given.question else None
-        record = self._record(given, standalone, story, failure)
+        record = self._record(given, asked, story, failure)
         if failure is not None:
             failure.record = record
             raise failure
@@ -311,21 +310,20 @@ class Program(Stage):
         return replace(asked, question=text)
 
     def _record(
-        self, asked: Question, standalone: str | None, story: RecordBuilder, failure: UnansweredError | None
+        self, given: Question, asked: Question, story: RecordBuilder, failure: UnansweredError | None
     ) -> QuestionRecord:
-        told, failed = vars(story), None
+        told = dict(vars(story))
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
-            told = {**told, "answer": None, "answer_source": "failed", "unanswered": None, "guessed": False}
+            told |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False, "failure": failed}
         record = QuestionRecord(
-            question=asked.question,
-            standalone=standalone,
-            answer_type=asked.answer_type,
-            choices=asked.choices,
+            question=given.question,
+            standalone=asked.question if asked.question != given.question else None,
+            answer_type=given.answer_type,
+            choices=given.choices,
             method=self.method,
             degradations=list(current().degradations),
-            failure=failed,
-            cost=current().ledger.cost(),
+            cost=current().cost(),
             **told,
         )
         return with_supporting_sentences(record)
@@ -398,19 +396,6 @@ class Program(Stage):
                 parameter.reset()
         return new
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
-        for predictor in self.predictors():
-            memo[id(predictor.lm)] = predictor.lm
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return new
-
-    def __copy__(self) -> Program:
-        new = type(self).__new__(type(self))
-        new.__setstate__(self.__getstate__())
-        return new
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Refuse to be pickled, as by ``save_program=True``."""
         raise ConfigurationError(
@@ -436,13 +421,10 @@ class Program(Stage):
         boundary = getattr(self._lms.value, "boundary", None)
         return [*(predictor.lm for predictor in self.predictors()), *([] if boundary is None else [boundary])]
 
-    given_retriever: Any = property(attrgetter("_retriever.value"))
-    """The retriever as it was given; None where there is none."""
-
     @property
     def retriever(self) -> Any:
-        """As `given_retriever`; assigned as by `bind_retriever`."""
-        return self.given_retriever
+        """Where it searches, None where nowhere; assigned as by `bind_retriever`."""
+        return self._retriever.value
 
     @retriever.setter
     def retriever(self, retriever: Any) -> None:

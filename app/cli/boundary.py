@@ -207,7 +207,7 @@ def check(
     import dspy
 
     from keqa.optimize.boundary.check import check_model
-    from keqa.programs.boundary.files import read_model
+    from keqa.programs.boundary import read_model
 
     found: Any = read_model(model)
     if found.kind != "prompted" and asked.boundary_lm is not None:

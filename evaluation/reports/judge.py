@@ -15,7 +15,8 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.evaluation.reports.grid import Grid, Named, count, number, table, text
 from keqa.evaluation.reports.questions import mean
 from keqa.evaluation.reports.rows import KEQA, Entry, Group, groups_of, of_method
-from keqa.metrics.samples import bert_score, rouge_l, token_f1
+from keqa.metrics.answers import f1
+from keqa.metrics.samples import bert_score, rouge_l
 from keqa.programs.records import QuizRecord
 
 PairKey = tuple[str, frozenset[str]]
@@ -108,7 +109,7 @@ def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], 
     """How often D_s and its rivals say what the gold answers say, by name, and what is to be said of them."""
     judges: dict[str, Callable[[JudgedPair], bool]] = {
         "D_s": lambda pair: pair.same,
-        "token F1": lambda pair: token_f1(pair.first, pair.second) >= _SAME_FROM,
+        "token F1": lambda pair: f1(pair.first, [pair.second]) >= _SAME_FROM,
         "ROUGE-L": lambda pair: rouge_l(pair.first, pair.second) >= _SAME_FROM,
     }
     note = f"The measures call two answers the same from {number(_SAME_FROM, 1).text} on."

@@ -10,8 +10,7 @@ from keqa.evaluation.reports.grid import Cell, Named, fraction, number
 from keqa.evaluation.reports.questions import measure
 from keqa.evaluation.reports.rows import Entry
 from keqa.evaluation.tally import count_declined
-from keqa.metrics.abstention import Declining
-from keqa.metrics.retrieval import SearchRates
+from keqa.metrics.abstention import Declining, SearchRates
 
 DECLINING_NOTE = (
     "Answered: the share of the questions that were given an answer; right of answered: the share of these answers "

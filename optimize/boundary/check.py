@@ -17,8 +17,7 @@ from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
 from keqa.metrics.confidence import auroc, brier, expected_calibration_error, prediction_rejection_ratio, reliability
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
-from keqa.programs.boundary.light import certainty, consistency
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads
+from keqa.programs.boundary.light import BoundaryError, BoundaryModel, Judgement, Reads, certainty, consistency
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.gate import Draws
 

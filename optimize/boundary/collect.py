@@ -24,7 +24,7 @@ from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.optimize.alignment import GoldQuiz
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
@@ -34,8 +34,9 @@ from keqa.programs.gate import Draws
 from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
-from keqa.programs.shared_draws import DrawStore, SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.files import atomic_write, private_folder
+from keqa.storage.journal import SqliteStore
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 TRIES = 30
@@ -122,7 +123,7 @@ def collect(
     examples: Iterable[Any],
     *,
     tries: int = TRIES,
-    store: DrawStore | None = None,
+    store: SqliteStore | None = None,
     correct: Correctness = exact_match,
     in_flight: int = 8,
     dataset: str = "",

@@ -1,4 +1,4 @@
-"""Training boundary models: light ones in seconds, KBM's by fine-tuning (section 2.3), and prompted ones.
+"""Training boundary models: light ones in seconds, KBM's by fine-tuning (section 3.1), and prompted ones.
 
 A light one is a logistic regression with Platt's calibration. How much its weights are kept small is chosen by folds
 that no question is divided by; the calibration is fitted to what the regressions of the other folds say, and so are the
@@ -27,13 +27,12 @@ from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, qu
 from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
-from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
-from keqa.programs.boundary.model import Reads
+from keqa.programs.boundary.light import Aspect, Reads, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
-from keqa.programs.shared_draws import DrawStore
 from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
+from keqa.storage.journal import SqliteStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -193,7 +192,7 @@ def learn(
     val: Sequence[Example],
     *,
     tries: int,
-    store: DrawStore,
+    store: SqliteStore,
     in_flight: int,
     progress: Callable[[int, int], None],
 ) -> Trained[LightModel]:

@@ -76,21 +76,21 @@ class CallError(Exception):
         served: Whether a server gave it, of which the same request may get another one.
     """
 
-    def __init__(self, cause: str, message: str, *, overflow: bool = False, unusable: bool = False) -> None:
-        self.cause = cause
-        self.message = _shortened(message)
-        self.overflow = overflow
-        self.unusable = unusable
-        self.spoilt = int(unusable)
-        self.reply: str | None = None
-        self.served = False
+    def __init__(
+        self,
+        cause: str,
+        message: str,
+        *,
+        overflow: bool = False,
+        unusable: bool = False,
+        spoilt: int | None = None,
+        reply: str | None = None,
+        served: bool = False,
+    ) -> None:
+        self.cause, self.message = cause, _shortened(message)
+        self.overflow, self.unusable, self.served = overflow, unusable, served
+        self.spoilt, self.reply = int(unusable) if spoilt is None else spoilt, reply
         super().__init__(f"{cause}: {self.message}")
-
-    def again(self) -> CallError:
-        """The same error, to be raised once more."""
-        error = CallError(self.cause, self.message, overflow=self.overflow, unusable=self.unusable)
-        error.spoilt, error.reply, error.served = self.spoilt, self.reply, self.served
-        return error
 
 
 def _shortened(message: str) -> str:

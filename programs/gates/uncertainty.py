@@ -112,12 +112,9 @@ def _stated(prediction: dspy.Prediction) -> float:
 class CertaintyGate(AllSamplesGate):
     """Known where the certainty over the samples reaches a threshold (KBM, section 2.2).
 
-    An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is unknown.
-
-    Attributes:
-        threshold: What certainty is compared with.
-        form: One of `keqa.metrics.samples.CERTAINTIES`.
-        over: ``clusters`` of one meaning, or ``types``: answers equal after normalisation.
+    It is that of `form` (`keqa.metrics.samples.CERTAINTIES`), over clusters of one meaning or over types: answers equal
+    after normalisation. An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is
+    unknown.
     """
 
     method = "gate-certainty"
@@ -152,12 +149,8 @@ class CertaintyGate(AllSamplesGate):
 class LexicalSimilarityGate(AllSamplesGate):
     """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
 
-    `keqa.metrics.samples` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
-    and a hard one to beat.
-
-    Attributes:
-        threshold: What the mean similarity over all pairs is compared with.
-        form: One of `keqa.metrics.samples.SIMILARITIES`.
+    The measure is the mean over all pairs, in one of `keqa.metrics.samples.SIMILARITIES`. The gate needs no judge: of
+    those that read samples it is the cheapest, and a hard one to beat.
     """
 
     method = "gate-lexical"
@@ -184,9 +177,6 @@ class ProbabilityGate(AllSamplesGate):
 
     The mean over the draws of each answer's probability, normalised by its length (the geometric mean over its tokens):
     Malinin and Gales (2021), in probabilities. An abstention or a failed draw counts as 0.
-
-    Attributes:
-        threshold: What the mean probability is compared with.
     """
 
     method = "gate-probability"
@@ -198,11 +188,7 @@ class ProbabilityGate(AllSamplesGate):
     name: Word = "token probability"
 
     def measure(self, draws: Draws) -> float:
-        """The mean probability.
-
-        Raises:
-            ConfigurationError: Draws were made without probabilities.
-        """
+        """The mean probability."""
         answered = [draw for draw in draws.made if draw.answer is not None]
         if answered and not draws.has_probabilities:
             raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
@@ -216,9 +202,6 @@ class ConfidenceGate(LeaderGate):
 
     Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
     here the largest cluster's, then the probability that it is right, which is one further call to the LM.
-
-    Attributes:
-        threshold: What the stated confidence is compared with.
     """
 
     method = "gate-confidence"
@@ -230,11 +213,7 @@ class ConfidenceGate(LeaderGate):
     name: Word = "verbalised confidence"
 
     def on_leader(self, draws: Draws) -> Verdict:
-        """By the confidence in it; without an answer it is 0, and the quiz unknown.
-
-        Raises:
-            ConfigurationError: The LM was not asked.
-        """
+        """By the confidence in it; without an answer it is 0, and the quiz unknown."""
         if not draws.sizes:
             return Verdict(False, 0.0)
         if draws.reply is None:
@@ -261,11 +240,7 @@ class PromptGate(LeaderGate):
     threshold: None = None
 
     def at_once(self, draws: Draws) -> Verdict | None:
-        """Unknown where the LM says that it needs passages.
-
-        Raises:
-            ConfigurationError: The LM was not asked.
-        """
+        """Unknown where the LM says that it needs passages."""
         if draws.reply is None:
             raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
         return Verdict(False) if draws.reply else None

@@ -31,15 +31,16 @@ _MOST_SHOWN = 20
 """So many passages the demonstrations of a listwise call show at most; with those to be judged they have to fit."""
 
 
-def _verdict(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
+def verdict_on(hit: Hit, verdict: Verdict, kept: bool, why: str) -> PassageVerdict:
+    """What became of a passage that was found."""
     passage = hit.passage
     said: dict[str, Any] = {"verdict": verdict, "kept": kept, "why": why, **asdict(passage.place)}
     return PassageVerdict(passage_id=passage.id, title=passage.title, text=passage.text, score=hit.score, **said)
 
 
-def unjudged(hits: Sequence[Hit], why: str = "picking is off") -> list[PassageVerdict]:
-    """Verdicts that keep every passage."""
-    return [_verdict(hit, "unjudged", True, why) for hit in hits]
+def unjudged(hits: Sequence[Hit], why: str = "picking is off", kept: bool = True) -> list[PassageVerdict]:
+    """The same verdict on every passage, which keeps it or not."""
+    return [verdict_on(hit, "unjudged", kept, why) for hit in hits]
 
 
 def with_kept(verdicts: Sequence[PassageVerdict], position: int, why: str) -> list[PassageVerdict]:
@@ -155,7 +156,7 @@ class Picking(Stage):
         for hit, verdict, records, doubt in zip(hits, found, known, doubted, strict=True):
             left = others and doubt and verdict == "helpful"
             why = "; ".join([_WHY[verdict], *map(str, records)]) + (", and others are preferred" if left else "")
-            verdicts.append(_verdict(hit, verdict, verdict == "helpful" and not left, why))
+            verdicts.append(verdict_on(hit, verdict, verdict == "helpful" and not left, why))
         if "helpful" not in found and "failed" in found:
             best = found.index("failed")
             message = f"no passage was judged helpful, {found.count('failed')} could not be judged"

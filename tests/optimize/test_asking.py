@@ -21,8 +21,7 @@ from keqa.optimize.scoring import example_for_metrics
 from keqa.optimize.student import Student
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import CallCost, Degradation, Failure, QuestionRecord, QuizRecord
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.storage.journal import Journal
 
 CHOICE = Example("c", "Which is it?", ("Rome",), "choice", ("Oslo", "Rome"))

@@ -19,7 +19,7 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.tuning import BOUNDARY, GRID
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.predictor import NOTHING, demonstration_digest
 
@@ -472,7 +472,7 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     model = found.program.examination.gate.model
     assert set(model.roots) <= {root_digest(one.id) for one in world.train}
     found.save(tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", world.program.given_retriever)
+    loaded = keqa.load(tmp_path / "program", world.program.retriever)
     loaded.set_lm(world.lm)
     assert loaded.examination.gate == found.program.examination.gate
     assert program_fingerprint(loaded) == program_fingerprint(found.program)

@@ -23,8 +23,7 @@ from keqa.optimize.steps import empty_reference
 from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 
 REPORT = Report(
     optimizer="gepa",

@@ -19,8 +19,7 @@ from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
 BOTH = (False, True)

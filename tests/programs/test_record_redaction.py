@@ -12,7 +12,7 @@ from keqa.lms import build_lm
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.programs import KEQA
-from keqa.programs.boundary.model import BoundaryError
+from keqa.programs.boundary.light import BoundaryError
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.saving.folder import save
 from keqa.storage.journal import Journal

@@ -269,7 +269,7 @@ def test_other_draws_are_not_shared(norway, change):
         program.examination.quiz.demos = [dspy.Example(quiz="q", answer="a")]
     elif change == "probabilities":
         other = SharedDraws(probabilities=True)
-        other._made = draws._made
+        other._calls = draws._calls
     else:
         setattr(program.examination, change, 6)
     quiz_of(other.sharing(program), **asked)

@@ -24,7 +24,7 @@ from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels
 from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel, balanced
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.gate import Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA

@@ -13,7 +13,7 @@ from keqa.errors import InputError, TooManyFailuresError
 from keqa.optimize.boundary import collect, read_collected, write_collected
 from keqa.optimize.boundary.collect import CollectedQuiz, quizzes_of, write_private
 from keqa.programs import KEQA
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.gate import Draws
 from keqa.storage.journal import Journal
 

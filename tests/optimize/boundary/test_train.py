@@ -11,8 +11,8 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
 from keqa.optimize.boundary.check import readings
 from keqa.optimize.boundary.train import checked_quizzes
-from keqa.programs.boundary.files import model_from
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary import model_from
+from keqa.programs.boundary.light import root_digest
 
 
 def town(number: int, seed: int = 0, *, probabilities: bool = True) -> CollectedQuiz:

@@ -15,7 +15,7 @@ from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
 from keqa.programs import UnansweredError
 from keqa.programs.baselines import FLARE, IRCoT
-from keqa.programs.baselines.chains import concluded, first_sentence, masked
+from keqa.programs.baselines.steps import concluded, first_sentence, masked
 
 QUESTION = "Where was the author of It born?"
 CHAIN = ["Ann wrote It.", "Ann was born in Oslo.", "So the answer is Oslo."]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keqa.programs import UnansweredError
-from keqa.programs.baselines.ks_llm import KSLLM, DocumentReader
+from keqa.programs.baselines.reading import KSLLM, DocumentReader
 from keqa.programs.registry import METHODS, load_class
 
 QUESTION = "Who governs Carmouth?"

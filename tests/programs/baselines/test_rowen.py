@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from keqa.programs import UnansweredError
-from keqa.programs.baselines import rowen
+from keqa.programs import UnansweredError, baselines
 from keqa.programs.records import QuestionRecord
 
-Rowen = partial(rowen.Rowen, reason=False)
+Rowen = partial(baselines.Rowen, reason=False)
 
 
 class Model:
@@ -69,7 +68,7 @@ def test_below_the_threshold_the_answer_is_repaired(asked, least, answer):
 def test_by_default_each_wording_is_compared_with_its_translation_into_chinese(asked):
     model = Model({"*": "Ann", "Chinese: Who, put 0?": "安", "Chinese: Who, put 1?": "博"}, same=("安",))
     record, engine = asked(model, language="Chinese", min_consistency="0.7")
-    assert rowen.Rowen(None).language == "Chinese"
+    assert baselines.Rowen(None).language == "Chinese"
     assert record.quizzes[0].consistency_exact == "2/3"
     assert engine.count["TranslateQuestion"] == 3
     assert {call["second_answer"] for call in engine.asked("JudgeConsistency")} == {"安", "博"}
@@ -141,6 +140,6 @@ def test_repairing_searches_with_the_question_and_its_other_wordings(asked):
 def test_by_default_it_reasons(asked):
     said = {name: {"reasoning": "because", "answer": name} for name in ("ReasonFromMemory", "ReasonWithKnowledge")}
     unsure = Model({}, same=(), **said, TranslateQuestion={"translated": "?"})
-    record, engine = asked(unsure, made=rowen.Rowen, min_consistency=1)
+    record, engine = asked(unsure, made=baselines.Rowen, min_consistency=1)
     assert (record.answer, record.explanation) == ("ReasonFromMemory", "because")
     assert set(engine.count) == {"ReasonFromMemory", "RephraseQuestion"}

@@ -18,8 +18,7 @@ from keqa.programs.calls.ask import ask, given_lm_of_role, lm_of_role, search, s
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import (
     CallLimiter,
-    Event,
-    Ledger,
+    CallMeter,
     Session,
     context,
     current,
@@ -181,20 +180,21 @@ def test_a_search_that_a_cache_answers_counts_and_takes_the_time_that_it_took_wh
     own = session()
     for query in ("met before", "met before", "new"):
         run_blocking(lambda query=query: own.run(search(Cached(), query, 3)))
-    cost = own.ledger.cost()
+    cost = own.cost()
     assert (cost.retrievals, cost.retrievals_cached) == (3, 2)
     assert all(10 <= seconds < 11 for seconds in (cost.retrieval_seconds, cost.seconds))
 
 
 def test_calls_are_counted_by_role_and_by_step_once_they_run():
-    ledger = Ledger()
-    Event(ledger, "task")
-    assert ledger.cost().by_role == {}
-    for step, seconds in (("quiz", 1.0), ("quiz", 0.5), ("", 2.0)):
-        with (event := Event(ledger, "task", step)):
-            event.calls = 1
-        event.seconds = seconds
-    cost = ledger.cost()
+    own = session()
+    with within(session=own):
+        CallMeter(None)
+        assert own.cost().by_role == {}
+        for step, seconds in (("quiz", 1.0), ("quiz", 0.5), ("", 2.0)):
+            with (meter := CallMeter(None, "task", step)):
+                meter.calls = 1
+            meter.seconds = seconds
+    cost = own.cost()
     assert cost.by_step == {"quiz": CallCost(calls=2, samples=2, seconds=1.5)}
     assert cost.by_role["task"].seconds == 3.5
     assert Cost.model_validate_json('{"by_role": {"task": {"calls": 1}}}').by_step == {}
@@ -212,7 +212,7 @@ async def test_a_program_that_a_question_asks_gives_its_place_back(scripted):
         assert given_lm_of_role("boundary") == "boundary"
 
     await outer.run(asks())
-    assert outer.ledger.cost().calls == 0
+    assert outer.cost().calls == 0
     assert context().session is None
     with dspy.context(lm=lm):
         assert (lm_of_role("boundary"), given_lm_of_role("boundary")) == (lm, None)

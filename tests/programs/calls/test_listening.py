@@ -10,23 +10,23 @@ from dspy.utils.usage_tracker import UsageTracker
 
 from keqa.lms.adapter import adapter
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import CallMeter, Listener
+from keqa.programs.calls.session import CallMeter
 from keqa.signatures import AnswerQuiz
 
 
 def test_the_replies_of_one_request_that_cannot_be_used_are_counted():
     whole, bare = "[[ ## answer ## ]]\na\n\n[[ ## completed ## ]]", "[[ ## answer ## ]]\na"
     replies = [(whole, "stop"), (whole, "length"), (bare, "stop"), (bare, "length"), ("a", "stop"), (None, "stop")]
-    listener = Listener()
-    listener.history = [
+    meter = CallMeter(None)
+    meter.history = [
         {
             "outputs": [text if text is None else {"text": text} for text, _ in replies],
             "response": SimpleNamespace(choices=[{"finish_reason": reason} for _, reason in replies]),
         }
     ]
-    assert len(listener.replies) == 6
+    assert len(meter.replies) == 6
     with dspy.context(adapter=adapter()):
-        assert listener.spoilt(AnswerQuiz) == 3
+        assert meter.spoilt(AnswerQuiz) == 3
 
 
 def test_a_request_without_a_reply_counts_wherever_its_usage_is_reported():
@@ -53,18 +53,18 @@ CUT, WHOLE = SimpleNamespace(finish_reason="length"), SimpleNamespace(finish_rea
     ],
 )
 def test_a_reply_that_was_cut_off_is_refused_however_the_response_tells(response, cut):
-    listener = Listener()
-    listener.history = [{"outputs": ["Oslo", "Oslo is a"], "response": response}]
+    meter = CallMeter(None)
+    meter.history = [{"outputs": ["Oslo", "Oslo is a"], "response": response}]
     if not cut:
-        listener.refuse_truncated()
+        meter.refuse_truncated()
         return
     with pytest.raises(CallError) as refused:
-        listener.refuse_truncated()
+        meter.refuse_truncated()
     assert (refused.value.cause, refused.value.unusable) == ("TruncatedReplyError", True)
 
 
 @pytest.mark.parametrize(("ending", "only"), [(CUT, "Oslo"), (WHOLE, "Oslo\n")])
 def test_a_reply_alone_ends_its_line_unless_it_was_cut_off(ending, only):
-    listener = Listener()
-    listener.history = [{"outputs": ["Oslo"], "response": ending}]
-    assert listener.only == only
+    meter = CallMeter(None)
+    meter.history = [{"outputs": ["Oslo"], "response": ending}]
+    assert meter.only == only

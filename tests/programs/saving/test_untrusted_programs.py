@@ -24,7 +24,7 @@ from servers.openai_server import OpenAIServer, markers
 import keqa
 from keqa.errors import ConfigurationError, KeqaError
 from keqa.programs import KEQA
-from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.baselines.reading import KSLLM
 from keqa.programs.reference.embedding import HashingEmbedder, open_embedder
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import about
