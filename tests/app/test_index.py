@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from contextlib import contextmanager
 
 import pytest
 
-from keqa.cli.index import reading_bar
 from keqa.retrievers import open_index
 
 pytestmark = pytest.mark.process
@@ -228,21 +225,6 @@ def test_files_come_and_go(keqa_command, documents, index, tmp_path):
     (part,) = json.loads(keqa_command("index", "info", index, "--json").out)["indexes"]
     assert (part["passages"], part["sources"]) == (1, [str(documents)])
     assert part["files"] == {str(documents / "okapi.txt"): 1, str(documents / "zebra.txt"): 0}
-
-
-@pytest.mark.parametrize("command", ["add", "sync"])
-def test_progress_is_shown_in_bytes(keqa_command, documents, index, monkeypatch, command):
-    shown = []
-
-    @contextmanager
-    def bar(label):
-        with reading_bar(label) as (progress, reading, notice):
-            yield progress, lambda *now: (shown.append(now), reading(*now)), notice
-
-    monkeypatch.setattr(sys.modules["keqa.cli.index"], "reading_bar", bar)
-    (documents / "dodo.txt").write_text("The dodo is extinct.")
-    assert keqa_command("index", command, index, documents).code == 0
-    assert (shown[0], shown[-1], len(shown)) == ((0, 72), (72, 72), 4)
 
 
 @pytest.mark.server

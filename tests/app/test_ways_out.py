@@ -113,29 +113,6 @@ async def test_mcp_gives_it_as_a_result_and_not_as_an_error(serve, server, found
     assert GUESS not in result.content[0].text
 
 
-@EACH
-def test_in_python(found, record):
-    program = keqa.KEQA(None)
-    found(record)
-    (outcome,) = program.answer_many([ASKED])
-    assert outcome.unanswered == record.unanswered
-    assert isinstance(outcome.unanswered, keqa.Unanswered)
-    if outcome.error is None:
-        prediction = program(ASKED)
-        assert (prediction.answer, prediction.unanswered) == (outcome.answer, record.unanswered)
-        assert prediction.answer == record.answer
-    else:
-        with pytest.raises(keqa.NotInDocumentsError) as error:
-            program(ASKED)
-        assert (error.value.unanswered, error.value.record) == (record.unanswered, record)
-        assert (str(error.value), outcome.answer) == (record.answer, None)
-    observed = program.as_tool()(question=ASKED)
-    missing = f"Missing: quiz 2, “What does Ann Lee earn?”: {record.unanswered.kind} ("
-    assert observed.startswith(f"{record.answer}\n{missing}")
-    assert observed.endswith("Known: quiz 1, “Who governs Carmouth?”: Ann Lee (from the documents)")
-    assert GUESS not in observed
-
-
 def test_a_guess_is_marked(command, found, serve, server):
     found(GUESSED)
     ended = command("ask", ASKED)
