@@ -209,7 +209,7 @@ def _written(command: str, declared: Mapping[str, _Declared], values: Mapping[st
         if about["kind"] == "argument":
             arguments += texts
         else:
-            options += [flag_of(name)] if value is True else [part for one in texts for part in (flag_of(name), one)]
+            options += [flag_of(name)] if value is True else [part for text in texts for part in (flag_of(name), text)]
     return shlex.join(["keqa", command, *arguments, *options])
 
 

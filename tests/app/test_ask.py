@@ -45,19 +45,16 @@ def test_the_record_of_an_answer(ask):
 
 def test_json_is_the_record_with_its_sources_and_nothing_else(ask):
     # What a question cannot hold is dropped.
-    ended = ask("--json", question=f"\ud800{QUESTION}\x1b\x00")
-    assert ended.code == 0, ended.err
-    record = record_in(ended.out)
+    out = ask("--json", question=f"\ud800{QUESTION}\x1b\x00").fine()
+    record = record_in(out)
     assert (record.question, record.answer) == (QUESTION, "Flora Isvik")
     assert [quiz.source for quiz in record.quizzes] == ["memory", "passages"]
-    (source,) = json.loads(ended.out)["sources"]
+    (source,) = json.loads(out)["sources"]
     assert (source["title"], source["quizzes"], source["sentences"]) == ("Heidi Fenman", [2], [source["text"]])
 
 
 def test_without_an_index_the_encyclopedia_is_asked(ask):
-    ended = ask("--json", "--top-k", 3, own=False)
-    assert ended.code == 0, ended.err
-    passages = json.loads(ended.out)["quizzes"][1]["passages"]
+    passages = json.loads(ask("--json", "--top-k", 3, own=False).fine())["quizzes"][1]["passages"]
     assert len(passages) == 3
     assert any("Fenman" in passage["title"] for passage in passages)
 
@@ -102,9 +99,7 @@ def compiled(tmp_path):
 
 
 def test_a_compiled_program_is_asked(ask, server, compiled):
-    ended = ask("--program", compiled, "--json")
-    assert ended.code == 0, ended.err
-    record = record_in(ended.out)
+    record = record_in(ask("--program", compiled, "--json").fine())
     assert (record.quizzes[0].tries, record.quizzes[0].threshold_exact) == (4, "1/1")
     asked = [json.dumps(call.messages) for call in server.calls]
     assert sum("Who demonstrates?" in prompt for prompt in asked) == 1

@@ -112,8 +112,9 @@ def test_an_index_of_other_sources_is_replaced_by_force_only(keqa_command, docum
 def test_a_place_that_cannot_be_written_to_is_reported_before_any_work(keqa_command, documents, tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode, **_: not mode & os.W_OK)
     monkeypatch.setattr("keqa.retrievers.readers.Corpus.__next__", lambda self: pytest.fail("documents were read"))
-    ended = keqa_command("index", documents, "--out", tmp_path / "index")
-    assert (ended.code, "Name a folder for the index in which you may write" in ended.err) == (2, True)
+    keqa_command("index", documents, "--out", tmp_path / "index").refused(
+        "Name a folder for the index in which you may write"
+    )
 
 
 def test_search_shows_what_is_found_best_first_and_where_it_stands(keqa_command, bm25, tmp_path):
@@ -153,8 +154,7 @@ def test_info_shows_the_manifest_and_tries_a_query(keqa_command, bm25, corpus):
 def test_an_index_that_was_cut_off_or_damaged_is_named(keqa_command, bm25, index):
     manifest = next(bm25.glob("data/manifest-*.json"))
     manifest.write_text(manifest.read_text().replace('"passages": 3', '"passages": 4'))
-    ended = keqa_command("index", "info", bm25)
-    assert (ended.code, "says 4 passages, it holds 3" in ended.err) == (2, True)
+    keqa_command("index", "info", bm25).refused("says 4 passages, it holds 3")
     ended = keqa_command("index", "info", index, "--verify")
     assert (ended.code, "checksums damaged" in ended.out) == (0, True)
     store = next(index.glob("data/*.store"))
@@ -234,8 +234,6 @@ def test_a_run_shares_its_searches_and_reports_both(keqa_command, bm25, server, 
     run = ("evaluate", "rag", "-q", asked, "--index", bm25, "--lm", "openai/scripted", "--api-base", server.api_base)
     reported = []
     for label in ("first", "second"):
-        ended = keqa_command(*run, "-o", tmp_path / "runs", "--label", label, "--json")
-        assert ended.code == 0, ended.err
-        reported.append(json.loads(ended.out))
+        reported.append(json.loads(keqa_command(*run, "-o", tmp_path / "runs", "--label", label, "--json").fine()))
     assert [(one["retrievals"], one["retrievals_made"]) for one in reported] == [(1, 1), (1, 0)]
     assert (tmp_path / "runs" / "retrievals.sqlite").exists()

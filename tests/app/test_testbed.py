@@ -37,9 +37,7 @@ def demo(keqa_command, monkeypatch):
             return DemoResult(4, rows)
 
         monkeypatch.setattr("keqa.evaluation.demo.run_demo", run_demo)
-        ended = keqa_command("demo", *arguments)
-        assert ended.code == 0, ended.err
-        return ended.out, asked
+        return keqa_command("demo", *arguments).fine(), asked
 
     return run
 

@@ -135,8 +135,7 @@ def test_each_method_of_a_comparison_takes_its_own_program(evaluate, tmp_path):
     # What has learned none shows the fixed ones.
     assert (settings["keqa"].compiled, set(settings["keqa"].demonstrations.values())) == ("keqa", {4})
     assert "There are none in those of" not in (tmp_path / "runs" / "report" / "table1.md").read_text()
-    ended = evaluate("rag", *programs, "--label", "alone")
-    assert (ended.code, "holds a compiled keqa, which means nothing to rag" in " ".join(ended.err.split())) == (2, True)
+    evaluate("rag", *programs, "--label", "alone").refused("holds a compiled keqa, which means nothing to rag")
 
 
 def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evaluate, keqa_command, server, tmp_path):
@@ -149,8 +148,7 @@ def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evalu
     written = {file.name: file.read_bytes() for file in report.iterdir() if file.suffix != ".png"}
     assert any(name.endswith(".csv") for name in written)
     before = server.count
-    ended = keqa_command("compare", tmp_path / "runs", "--out", tmp_path / "again")
-    assert ended.code == 0
+    keqa_command("compare", tmp_path / "runs", "--out", tmp_path / "again").fine()
     assert server.count == before
     again = tmp_path / "again" / "report"
     assert {file.name: file.read_bytes() for file in again.iterdir() if file.suffix != ".png"} == written
