@@ -115,7 +115,6 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
 
 
 def _method(name: str, parts: Parts) -> Program:
-    """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.build import make
     from keqa.programs.gate import asks
@@ -225,7 +224,6 @@ def _told(program: Program, question: str, history: list[tuple[str, str]], roles
 
 
 def _show_briefly(record: QuestionRecord) -> None:
-    """The answer, what it was taken to be an answer to, and its sources."""
     from keqa.programs.prediction import sources_of
     from keqa.programs.unanswered import lines_of, said
 

@@ -167,7 +167,6 @@ def train(
 
 
 def _trained(found: Any, out: Path, model: BoundaryLMOptions, options: TrainOptions) -> tuple[Any, dict[str, Any], str]:
-    """What was trained, what its file says beside it, and what is said of it."""
     if options.kind == "light":
         from keqa.optimize.boundary import train_light
 

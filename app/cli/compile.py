@@ -358,7 +358,6 @@ def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
 
 
 def _said(found: Estimate) -> str:
-    """What it will cost, in a sentence."""
     least, most, dollars = found.total.least, found.total.most, _dollars(found)
     paid = "at a price that is not known" if None in dollars else f"${dollars[0]:,.2f} to ${dollars[1]:,.2f}"
     tokens = f"{least.read + least.written:,.0f} to {most.read + most.written:,.0f} tokens"

@@ -69,8 +69,6 @@ def argument(metavar: str | None, help: str, *, default: Any = ..., place: str |
 
 @dataclass(frozen=True)
 class _Declared:
-    """An option or argument of a command."""
-
     name: str
     of: Any
     about: Field[Any]
@@ -167,7 +165,6 @@ def invocation() -> str:
 
 
 def _options(group: Any, panel: str | None) -> Iterator[_Declared]:
-    """The options of a group, and of the groups that it is made of."""
     hints = get_type_hints(group)
     for one in fields(group):
         if is_dataclass(hints[one.name]):
@@ -198,7 +195,6 @@ def _drop_addresses_of_others(context: typer.Context, values: dict[str, Any]) ->
 
 
 def _written(command: str, declared: Mapping[str, _Declared], values: Mapping[str, Any]) -> str:
-    """A command as it may be kept."""
     arguments: list[str] = []
     options: list[str] = []
     for name, one in declared.items():
@@ -285,7 +281,6 @@ class WholeNames(TyperCommand):
 
 
 def _panel(title: str, records: list[tuple[str, str]]) -> Panel:
-    """Options and what they are for."""
     table = Table.grid(padding=(0, 1), expand=True)
     words = [word for names, _ in records for word in names.split()]
     longest = max(len(names) for names, _ in records)

@@ -111,7 +111,6 @@ def build(
 
 
 def _built() -> dict[str, Engine]:
-    """The engines whose indexes are built here."""
     from keqa.retrievers.engines import ENGINES
 
     return {name: engine for name, engine in ENGINES.items() if engine.builds}

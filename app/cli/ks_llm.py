@@ -109,7 +109,6 @@ def _run(
 
 
 def _distance(similarity: str | None) -> dict[str, Any]:
-    """The setting that names the embedding model."""
     if similarity == "words":
         return {}
     try:
@@ -123,7 +122,6 @@ def _distance(similarity: str | None) -> dict[str, Any]:
 
 
 def _write(grids: list[Grid], out: Path) -> None:
-    """The tables as Markdown and JSON, beside the run files."""
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     for grid in grids:

@@ -64,7 +64,6 @@ def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: Pape
 
 
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
-    """Refuse what contradicts itself or could have no effect."""
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
     models.check()
@@ -227,7 +226,6 @@ def _estimated(plan: Plan) -> Grid:
 
 
 def _compiling(plan: Plan, one: design.Experiment, spec: Spec, parts: Parts, learned: list[Any]) -> costs.Estimate:
-    """What it will cost that a baseline learns."""
     models, pilot = plan.models.by_role, plan.options.pilot
     label = f"{one.dataset}, {spec.method.name} learns"
     plain = costs.estimate(one.dataset, spec, learned, parts, models)
@@ -273,8 +271,6 @@ def _learned(plan: Plan) -> Plan:
 
 @dataclass(frozen=True)
 class _Learner:
-    """What is shared while R is built and baselines learn."""
-
     plan: Plan
     training: Questions
     retriever: Retriever
@@ -392,7 +388,6 @@ def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
 
 
 def _spent(plan: Plan, found: Sequence[tuple[design.Experiment, Path]]) -> Grid:
-    """What everything has cost, to stand beside the estimate."""
     rows: list[tuple[str, str, costs.SpentOn]] = []
 
     def learned(label: str, folder: Path) -> None:

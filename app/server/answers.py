@@ -7,22 +7,22 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.loops import questions
-from keqa.retrievers import sync_folder
+from keqa.programs.calls.progress import Hears, heard_by
+from keqa.programs.program import Program
+from keqa.programs.records import QuestionRecord, record_without_secrets
+from keqa.retrievers import Hit, Retriever, sync_folder
 from keqa.retrievers.manifest import LeftOutCounter
 from keqa.retrievers.readers import files_of
 from keqa.retrievers.watching import WatchedRetriever
-from keqa.server.limits import Metrics, ServerLimits, TooBusyError, TookTooLongError, log, log_fault
-
-if TYPE_CHECKING:
-    from keqa.programs.calls.progress import Hears
-    from keqa.programs.program import Program
-    from keqa.programs.records import QuestionRecord
-    from keqa.retrievers import Hit, Retriever
+from keqa.server.limits import NOT_AGAIN, Metrics, ProblemError, ServerLimits, log, log_fault
 
 MOST_HITS = 50
 """A search gives at most so many passages."""
@@ -55,7 +55,8 @@ class Answers:
         """Refuse before an answer is begun."""
         if self._slots.locked() and self._waiting >= self.limits.waiting:
             self.metrics.questions.labels("refused").inc()
-            raise TooBusyError("the server has as many questions as it takes; ask again in a few seconds")
+            message = "the server has as many questions as it takes; ask again in a few seconds"
+            raise ProblemError(503, message, "server_error", "overloaded", headers={"Retry-After": "5"})
 
     async def ask(self, asked: Question, hears: Hears | None = None) -> QuestionRecord:
         """Answer a question."""
@@ -67,8 +68,8 @@ class Answers:
                     record = await self._answered(asked, hears)
             outcome = "answered" if record.unanswered is None else "unanswered"
             return record
-        except (TookTooLongError, asyncio.CancelledError) as error:
-            outcome = "timeout" if isinstance(error, TookTooLongError) else "cancelled"
+        except (ProblemError, asyncio.CancelledError) as error:
+            outcome = "timeout" if isinstance(error, ProblemError) else "cancelled"
             raise
         except Exception as error:
             kind = "setting" if isinstance(error, KeqaError) else "fault"
@@ -89,7 +90,7 @@ class Answers:
                 with await self._one_state():
                     hits = await asyncio.to_thread(self._retriever.search, text, k)
         except Exception as error:
-            if not isinstance(error, TookTooLongError):
+            if not isinstance(error, ProblemError):
                 self.metrics.failures.labels("search").inc()
             raise
         self.metrics.retrievals.inc()
@@ -107,12 +108,6 @@ class Answers:
         return watched.one_state()
 
     async def _answered(self, asked: Question, hears: Hears | None) -> QuestionRecord:
-        import dspy
-        from dspy.clients.base_lm import GLOBAL_HISTORY
-
-        from keqa.programs.calls.progress import heard_by
-        from keqa.programs.records import record_without_secrets
-
         call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
         if asked.history:
             call["history"] = list(asked.history)
@@ -156,7 +151,7 @@ class Answers:
             if not limit.expired():
                 raise
             message = f"the question took longer than the {self.limits.timeout:g} seconds that the server allows"
-            raise TookTooLongError(message) from error
+            raise ProblemError(504, message, "server_error", "timeout", headers=NOT_AGAIN) from error
 
 
 EVERY = 5.0

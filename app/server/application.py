@@ -132,8 +132,6 @@ class _Turn(BaseModel):
 
 
 class _PageRequest(BaseModel):
-    """What the page sends."""
-
     question: str
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
@@ -141,8 +139,6 @@ class _PageRequest(BaseModel):
 
 
 class _Routes:
-    """What the routes do, but for those of MCP."""
-
     def __init__(self, answers: Answers, documents: Documents | None, about: str, *, secured: bool) -> None:
         self._answers, self._documents, self._about = answers, documents, about
         self._model = {"id": MODEL, "object": "model", "created": int(time.time()), "owned_by": "keqa"}

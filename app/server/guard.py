@@ -206,8 +206,6 @@ class _GoneError(Exception):
 
 
 class _Reply:
-    """What is sent to a client."""
-
     def __init__(self, send: Send) -> None:
         self._send, self.status, self.complete = send, 0, False
 

@@ -108,14 +108,6 @@ log = logging.getLogger("keqa.server")
 _CAUSE = re.compile(r"([A-Za-z]\w{0,60}): ")
 
 
-class TooBusyError(KeqaError):
-    """As many questions as allowed are in work and waiting."""
-
-
-class TookTooLongError(KeqaError):
-    """A question was given up at the server's limit."""
-
-
 @dataclass(eq=False)
 class ProblemError(Exception):
     """Why a request has no answer, in the terms of OpenAI's errors."""
@@ -134,8 +126,8 @@ class ProblemError(Exception):
 
 
 # OpenAI's client makes a request again where a server fails; this header keeps it from paying for a question twice.
-_NOT_AGAIN = {"x-should-retry": "false"}
-FAULT = ProblemError(500, "the server has a fault; its log says where", "server_error", "fault", headers=_NOT_AGAIN)
+NOT_AGAIN = {"x-should-retry": "false"}
+FAULT = ProblemError(500, "the server has a fault; its log says where", "server_error", "fault", headers=NOT_AGAIN)
 """What is told of a fault of the server."""
 
 
@@ -143,20 +135,16 @@ def problem_of(error: Exception, lms: Sequence[Any]) -> ProblemError:
     """What whoever asked learns about an error; what only the server's operator should know is logged."""
     if isinstance(error, ProblemError):
         return error
-    if isinstance(error, TooBusyError):
-        return ProblemError(503, str(error), "server_error", "overloaded", headers={"Retry-After": "5"})
-    if isinstance(error, TookTooLongError):
-        return ProblemError(504, str(error), "server_error", "timeout", headers=_NOT_AGAIN)
     if isinstance(error, ConfigurationError | MissingExtraError) and not isinstance(error, InputError):
         found = _CAUSE.match(str(error))
         log.error("a setting cannot work: %s", found.group(1) if found else type(error).__name__)
         message = "the server cannot ask its language model or index; whoever runs it finds out with keqa ask"
-        return ProblemError(502, message, "server_error", "misconfigured", headers=_NOT_AGAIN)
+        return ProblemError(502, message, "server_error", "misconfigured", headers=NOT_AGAIN)
     if isinstance(error, InputError):
         return ProblemError(400, str(error))
     if isinstance(error, KeqaError):
         code = "no_answer" if isinstance(error, StageError) else "failed"
-        return ProblemError(502, str(without_secrets(str(error), lms)), "server_error", code, headers=_NOT_AGAIN)
+        return ProblemError(502, str(without_secrets(str(error), lms)), "server_error", code, headers=NOT_AGAIN)
     log_fault(error)
     return FAULT
 

@@ -45,8 +45,6 @@ class _Row:
 
 @dataclass
 class _RunOf:
-    """A run file."""
-
     path: Path
     header: RunHeader
     places: dict[int, range] = field(default_factory=dict)
@@ -178,7 +176,6 @@ def _sums(line: RunLine) -> Counter[str]:
 
 
 def _blocks(run: _RunOf) -> Iterator[list[int]]:
-    """The questions of a run, some of them at a time."""
     group, size = list[int](), 0
     for row, place in run.places.items():
         group.append(row)
