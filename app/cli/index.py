@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, make_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,8 +188,7 @@ def info(
 
     with status().status("looking…"):
         parts = facts_of(address, verify=verify)
-        found = None if query is None else _found(open_index(address), query, k)
-    facts: dict[str, Any] = {"indexes": parts}
+        facts, found = ({}, []) if query is None else _found(open_index(address), query, k)
     shown: list[Any] = []
     for part in parts:
         facts_shown = [(Text(visible_line(name), "bold"), visible_line(value)) for name, value in _facts(part)]
@@ -196,10 +196,7 @@ def info(
         if files:
             rows = [(f"{passages:,}", visible_line(path)) for path, passages in (part.get("files") or {}).items()]
             shown.append(table(("passages", "file"), rows, left=(1,), box=None))
-    if found is not None:
-        facts |= found[0]
-        shown += found[1]
-    emit(facts, shown, as_json=as_json)
+    emit({"indexes": parts, **facts}, [*shown, *found], as_json=as_json)
     for part in parts:
         if damaged := part.get("checksums", {}).get("damaged"):
             warn(f"{part['address']} is damaged, in {', '.join(damaged)}: build it again")
@@ -288,7 +285,7 @@ def sync(
 
 
 def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: bool = True) -> None:
-    shown = (line for change in changes for line in _lines(change))
+    shown = [line for change in changes for line in _lines(change)]
     emit({"indexes": [asdict(change) for change in changes]}, shown, as_json=as_json)
     # Every index of an address is of the same files.
     left_out = changes[0].left_out
@@ -376,7 +373,4 @@ def reading_bar(label: str) -> Iterator[tuple[Callable[..., None], Callable[[int
         def reading(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, read=f"{decimal(done)} of {decimal(total)} read")
 
-        def notice(text: str) -> None:
-            console.print(text, style="yellow", soft_wrap=True)
-
-        yield progress, reading, notice
+        yield progress, reading, partial(console.print, style="yellow", soft_wrap=True)

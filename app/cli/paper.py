@@ -29,7 +29,6 @@ from keqa.evaluation.reproduction import estimate as costs
 from keqa.evaluation.reproduction import experiments as design
 from keqa.evaluation.reproduction import training as learning
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
-from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, address_for, build_lm, check_model, check_reachable
@@ -363,9 +362,9 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
     if options.labelling_lm is None or keqa is None:
         return None, ""
     lm = build_lm(options.labelling_lm, api_base=options.labelling_api_base)
-    pairs = pairs_to_label(keqa, filter(design.analysed, plan.questions))
+    pairs = learning.pairs_to_label(keqa, filter(design.analysed, plan.questions))
     with Bars() as bars:
-        found, failed = label_pairs(
+        found, failed = learning.label_pairs(
             pairs, lm, plan.out / "labels.journal", in_flight=options.in_flight, progress=bars.report
         )
     if failed:

@@ -221,9 +221,7 @@ def _untouched(result: DemoResult) -> str:
 def _figures(result: DemoResult) -> dict[str, Any]:
     rows = [
         {
-            "method": row.method,
-            "f1": asdict(row.f1),
-            "em": asdict(row.em),
+            **{"method": row.method, "f1": asdict(row.f1), "em": asdict(row.em)},
             "lead_in_f1": None if row is result.compiled else asdict(row.f1_less(result.compiled)),
             "retrievals_per_question": row.retrievals,
             "lm_calls_per_question": row.calls,
