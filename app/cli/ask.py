@@ -157,12 +157,7 @@ def _answer(
         return record, error
 
 
-def chat(
-    program: ProgramOptions,
-    models: LanguageModels,
-    method: KeqaOptions,
-    risk: RiskOptions,
-) -> None:
+def chat(program: ProgramOptions, models: LanguageModels, method: KeqaOptions, risk: RiskOptions) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
     The last ten questions and their answers are its history. /story shows how the last answer was reached, /new

@@ -12,14 +12,7 @@ import typer
 
 from keqa.cli.console import Bars, emit, table, warn
 from keqa.cli.declare import Commands, argument, given, option, refuse_empty
-from keqa.cli.options import (
-    AS_JSON,
-    IN_FLIGHT,
-    BoundaryLMOptions,
-    LanguageModel,
-    MethodOptions,
-    QuestionOptions,
-)
+from keqa.cli.options import AS_JSON, IN_FLIGHT, BoundaryLMOptions, LanguageModel, MethodOptions, QuestionOptions
 from keqa.errors import InputError
 from keqa.storage.files import check_writable
 

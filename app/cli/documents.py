@@ -9,15 +9,7 @@ import typer
 
 from keqa.cli.console import emit, status, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, option
-from keqa.cli.options import (
-    AS_JSON,
-    IN_FLIGHT,
-    INDEX,
-    LanguageModel,
-    MethodOptions,
-    QuestionOptions,
-    open_retriever,
-)
+from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, LanguageModel, MethodOptions, QuestionOptions, open_retriever
 from keqa.errors import InputError
 
 if TYPE_CHECKING:

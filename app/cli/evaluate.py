@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 def evaluate(
     *,
     method: str = argument(
-        "METHOD",
-        "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.",
-        place=":=,",
+        "METHOD", "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.", place=":=,"
     ),
     label: str | None = option("Name of the run and its file; METHOD by default."),
     as_json: bool = AS_JSON,
@@ -51,10 +49,6 @@ def evaluate(
         warn_of_failures(rows)
     if none_answered(rows):
         raise typer.Exit(UNANSWERED)
-
-
-LEFT_OUT = 1
-"""Exit code of a comparison that a method was left out of, or in which one answered no question."""
 
 
 def compare(
@@ -102,7 +96,7 @@ def compare(
         rows = evaluate_methods(specs, options, held=held, leave_out=True)
         left_out = len(rows) < len(specs) or none_answered(rows)
         if not rows:
-            raise typer.Exit(LEFT_OUT)
+            raise typer.Exit(UNANSWERED)
         files = [row.path for row in rows]
         warn_of_failures(rows)
         emit(figures(rows), [run_table(rows)], as_json=as_json)
@@ -120,7 +114,7 @@ def compare(
             results().print(effect)
         results().print(f"Tables and figures: {report}", soft_wrap=True)
     if left_out:
-        raise typer.Exit(LEFT_OUT)
+        raise typer.Exit(UNANSWERED)
 
 
 def held_spec(specs: Sequence[Spec], risk: RiskOptions) -> Spec | None:

@@ -263,7 +263,7 @@ class RiskOptions:
 
     risk: float | None = option(
         'Answer only so that this share of the answers is wrong at most, else say "I do not know"; 0.1 is one in ten. '
-        "Needs --calibrated-on.",
+        "Needs --calibrated-on."
     )
     calibrated_on: Path | None = option(
         "The run file of this program over questions like yours, made by keqa evaluate without --risk."

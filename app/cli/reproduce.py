@@ -71,8 +71,7 @@ class PaperOptions(PresetOptions):
 
     dense_index: str | None = option("The same corpus with a dense retriever, for Table 3.", place=",@")
     program: Path | None = option(
-        "A program compiled on training questions, instead of one with a utility reference R built from --train.",
-        "-p",
+        "A program compiled on training questions, instead of one with a utility reference R built from --train.", "-p"
     )
     train: list[str] | None = option(
         "Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by default the "
@@ -109,7 +108,7 @@ class KSOptions:
 
     documents: Path | None = option(
         "Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By default they "
-        "are made: of the questions' own contexts, of what --index finds, or written by --lm.",
+        "are made: of the questions' own contexts, of what --index finds, or written by --lm."
     )
     similarity: str | None = option(
         "The embedding model of the distance, by name or folder; words compares words.",

@@ -137,10 +137,7 @@ def rows_of(
         if not run.no_cache:
             # What was found before is kept where runs share their calls.
             searching = CachingRetriever(retriever, run.out / "retrievals.sqlite")
-        with (
-            CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache,
-            searching as searched,
-        ):
+        with CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache, searching as searched:
             own = own_of(models.lm)
             ended = compare(
                 specs,

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 from keqa.cli.console import status
 from keqa.cli.declare import argument, option
-from keqa.cli.options import (
-    NO_TOKEN,
-    KeqaOptions,
-    LanguageModels,
-    ProgramOptions,
-    RiskOptions,
-    open_all,
-)
+from keqa.cli.options import NO_TOKEN, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
 from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:

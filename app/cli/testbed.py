@@ -146,9 +146,7 @@ def _table(scores: list[SkillScore]) -> Table:
 
 
 def demo(
-    *,
-    questions: int = option("Test questions of the testbed.", default=60, min=2),
-    as_json: bool = AS_JSON,
+    *, questions: int = option("Test questions of the testbed.", default=60, min=2), as_json: bool = AS_JSON
 ) -> None:
     """Compare closed book, always-retrieve and KEQA on the testbed, with the LM that ships with it.
 

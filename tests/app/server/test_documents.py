@@ -52,10 +52,7 @@ def test_documents_are_given_as_what_cannot_run_to_those_who_may_ask(serve, serv
         Documents(folder / "missing")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["", "a\0.txt", "sub\\..\\..\\outside.txt", "x" * 5000 + ".txt", *OUTSIDE.split()],
-)
+@pytest.mark.parametrize("path", ["", "a\0.txt", "sub\\..\\..\\outside.txt", "x" * 5000 + ".txt", *OUTSIDE.split()])
 def test_nothing_else_is(folder, path):
     with pytest.raises(ProblemError) as error:
         Documents(folder).response(path)
