@@ -45,7 +45,7 @@ def test_a_run_is_kept_and_shown(evaluate, server, tmp_path):
     assert (run.header.dataset, run.header.method) == ("towns.jsonl", "keqa")
     # It holds no address and no folder.
     text = (tmp_path / "runs" / "mine.jsonl").read_text()
-    assert str(server.port) not in text
+    assert f":{server.port}" not in text
     assert str(tmp_path) not in text
     assert run.header.command == (
         "keqa evaluate keqa --label mine --questions towns.jsonl --out runs --no-look-first --index index "
