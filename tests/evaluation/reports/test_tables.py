@@ -186,11 +186,6 @@ def test_bert_score_stands_beside_the_judge_where_there_is_an_encoder(run, line,
     assert grid.notes[0].endswith("BERTScore is F1 over the token embeddings of local/minilm, not rescaled.")
 
 
-def test_quizzes_without_gold_answers_say_nothing_of_the_judge(run, line, quiz):
-    asked = line(0, 1.0, quizzes=[quiz("Another quiz?", ["a", "b"], [[0], [1]])])
-    assert discriminator(entries_of([run("keqa", [asked])])) is None
-
-
 def test_every_gate_shows_its_threshold_and_which_is_not_its_default(scored):
     own = {
         "certainty": {"kind": "CertaintyGate", "threshold": "4/5"},
