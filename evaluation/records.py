@@ -22,8 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, SerializerFunction
 from keqa.data.question import AnswerType
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import exact
-from keqa.programs.gates import VoteGate
-from keqa.programs.gates.registry import GATES
+from keqa.programs.gates import GATES, VoteGate
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.retrievers.engines import ENGINES
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
@@ -23,7 +23,7 @@ from keqa.lms.factory import Roles
 from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.scoring import score_of
-from keqa.programs.calls.batch import ask, in_parallel
+from keqa.programs.calls.batch import ask
 from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
 from keqa.programs.prediction import prediction_of
@@ -53,8 +53,7 @@ def silent(step: str, done: int, total: int) -> None:
     """Progress that nobody follows."""
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """One question and what a program made of it."""
 
     example: Answered
@@ -64,8 +63,7 @@ class Trace:
     error: Exception | None = None
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """One candidate program and its score on the validation split."""
 
     name: str
@@ -172,18 +170,13 @@ class Asking:
     def traces(self, program: Program, examples: Sequence[Answered], step: str = "asking") -> list[Trace]:
         """Ask questions side by side."""
         watch, state = self.failures.watch(step, len(examples)), state_of(program)
-        found: dict[int, Trace] = {}
-        self.progress(step, 0, len(examples))
-
-        def asked(place: int) -> tuple[int, Trace]:
-            return place, self.ask(program, examples[place], state)
-
-        for place, trace in in_parallel(asked, watch.until(range(len(examples))), self.in_flight):
-            found[place] = trace
-            watch.add(trace.record, trace.error)
-            self.progress(step, len(found), len(examples))
-        watch.refuse()
-        return [found[place] for place in range(len(examples))]
+        return watch.each(
+            examples,
+            lambda example: self.ask(program, example, state),
+            lambda trace: watch.add(trace.record, trace.error),
+            self.in_flight,
+            self.progress,
+        )
 
     def trial(self, program: Program, name: str, examples: Sequence[Answered]) -> Trial:
         """Score a candidate."""
@@ -194,19 +187,17 @@ class Asking:
 def _steps(program: Program, made: Sequence[tuple[Any, Mapping[str, Any], dspy.Prediction]]) -> tuple[Step, ...]:
     """The calls of a program's own predictors, without what a reply brings along, such as token probabilities."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
-    found = []
-    for predictor, arguments, said in made:
-        if id(predictor) in names:
-            fields = predictor.signature
-            inputs = {name: value for name, value in arguments.items() if name in fields.input_fields}
-            outputs = {name: value for name, value in dict(said).items() if name in fields.fields}
-            found.append((names[id(predictor)], _plain(inputs), _plain(outputs)))
+
+    def plain(fields: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in fields.items() if name in known}
+
+    found = [
+        (names[id(one)], plain(arguments, one.signature.input_fields), plain(dict(said), one.signature.fields))
+        for one, arguments, said in made
+        if id(one) in names
+    ]
     # Calls run side by side; sorted, the trace is the same in every run.
     return tuple(sorted(found, key=digest))
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 class Spending(UsageTracker):
@@ -220,8 +211,7 @@ class Spending(UsageTracker):
         self.spent = CallCost()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Spending:
-        # DSPy copies the usage tracker into each of its threads; what they spend is one sum.
-        return self
+        return self  # DSPy copies the usage tracker into each of its threads; what they spend is one sum.
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         """Count a request; DSPy reports none for an answer from its cache."""

@@ -5,8 +5,8 @@ fine-tuning, and the feedback that GEPA reflects on. A call is judged by what it
 
 =========  ========================================================================================================
 answer     says what the gold answer of its question or quiz says; it is then shown in the gold answer's form
-same       DESIGN.md, rule 9: both answers right are the same, exactly one right differ; of two wrong ones, or where
-           no gold answer is known, a verdict teaches nothing, so it counts as wrong
+same       both answers right are the same, exactly one right differ; of two wrong ones, or where no gold answer is
+           known, a verdict teaches nothing, so it counts as wrong
 helpful    a passage helps where it states the gold answer; one need not hold a yes, a no or a choice
 quizzes    as many as the gold decomposition has
 =========  ========================================================================================================
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import dspy
 
@@ -26,6 +26,7 @@ from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
 from keqa.programs.build import complete
 from keqa.programs.predictor import Predictor
+from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, QuizRecord
 from keqa.programs.stages.stage import is_the_question
 
@@ -235,3 +236,14 @@ def _asked(calls: Sequence[Call], example: Answered) -> dict[str, Settled]:
                 one = found[quiz_key(text)] = Settled(quiz, (example.quiz_answers[number - 1],))
                 forms.update((number, answer) for answer in given if one.agrees(answer))
     return found
+
+
+def judges(program: Program) -> frozenset[str]:
+    """The predictors that say a verdict and nothing else, of which demonstrations must show each equally often."""
+    outputs = {name: predictor.signature.output_fields for name, predictor in program.named_predictors()}
+    return frozenset(name for name, fields in outputs.items() if all(map(is_verdict, fields.values())))
+
+
+def is_verdict(field: Any) -> bool:
+    """Whether an output has one of a few values."""
+    return field.annotation is bool or get_origin(field.annotation) is Literal

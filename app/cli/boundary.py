@@ -92,7 +92,7 @@ def collect(
                 in_flight=in_flight,
                 dataset=asked.dataset,
                 split=asked.split,
-                progress=lambda done, total: bars.report("collecting", done, total),
+                progress=bars.report,
             )
         write_collected(found, out / _QUIZZES)
     shares = [float(quiz.accuracy) for quiz in found.quizzes]

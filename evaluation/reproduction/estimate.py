@@ -25,8 +25,8 @@ from keqa.metrics.answers import f1
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
+from keqa.optimize.options import Split
 from keqa.optimize.reference import Labeller
-from keqa.optimize.split import Split
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
@@ -37,7 +37,7 @@ from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 
 _FEW, _MOST_HELD_OUT = 8, 100
-"""How compiling holds questions out, see `keqa.optimize.split`."""
+"""How compiling holds questions out, see `keqa.optimize.options`."""
 
 _SETS = 4
 """Sets of demonstrations that compiling tries, unless another number is given."""

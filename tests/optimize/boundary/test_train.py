@@ -65,14 +65,6 @@ def test_it_holds_on_other_questions_and_in_its_file(trained):
 
 
 @pytest.mark.slow
-def test_it_is_not_checked_on_what_it_learned_from(trained):
-    with pytest.raises(InputError, match="has learned from all"):
-        check_model(trained.model, [towns(40)], trained.model.roots)
-    both = Collected([*towns(40).quizzes, *towns(20, seed=1).quizzes])
-    assert check_model(trained.model, [both], trained.model.roots).quizzes == 20
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("reads", "least"), [("draws", 0.95), ("quiz", 0.6)])
 def test_models_that_read_something_else(reads, least):
     found = train_light([towns(80)], reads=reads)
