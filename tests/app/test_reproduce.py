@@ -155,7 +155,8 @@ def test_the_discriminators_are_language_models_of_their_own(paper, server, tmp_
     assert [row["method"] for row in rows_of(ended)] == ["SlimPLM", "KEQA w/o R"]
     assert [row["nq F1 paper"] for row in rows_of(ended, "paper-table1")] == [0.442, 0.456]
     reported = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
-    used = {name: {role: lm.model for role, lm in one.configuration.models.items()} for name, one in reported.items()}
+    models_of = {name: one.configuration.models for name, one in reported.items()}
+    used = {name: {role: lm["model"] for role, lm in named.items()} for name, named in models_of.items()}
     judges = {"consistency": "hosted_vllm/llama", "utility": "hosted_vllm/llama"}
     assert used["keqa"] == {"task": "openai/scripted", **judges}
     assert used["slimplm"] == {"task": "openai/scripted", "consistency": "hosted_vllm/llama"}
