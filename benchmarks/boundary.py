@@ -1,17 +1,16 @@
 """What a boundary model gains: how it ranks memory, and a program that it decides for beside one that votes.
 
-    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--train 200] [--tries 10] [--fresh 1] [--folder FOLDER]
+    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--threshold 0.5] [--fresh 1] [--gates] [--model FILE]
+                                  [--folder FOLDER]
 
-PROGRAM is the folder of a compiled KEQA, by default the one that ships. Draws are collected to the gold quizzes of test
-questions of the testbed, by which the boundary model of its gate is checked, and the vote of five draws; for a program
-whose gate has none, one is trained on draws to --train training questions.
-Then three programs are asked the same test
-questions, beyond 200 of them those that the same generator draws: the program as it is (compiled); itself with KEQA's
-vote at 4/5, each passage judged by itself and one quiz not summarized (before); and itself without examination, which
-searches for every quiz (w/o QKE). --fresh SEED asks them all as many further questions about the same world, of
-another seed; it may be given more than once. --threshold adds the boundary model at other thresholds, --model another
-boundary model's file, --gates the gates that they are compared with, for the tables of `keqa compare FOLDER`. With
---folder the same command resumes. The last line is JSON.
+PROGRAM is the folder of a compiled KEQA whose gate has a boundary model, by default the one that ships. Ten draws are
+collected to the gold quizzes of test questions of the testbed, by which the model is checked, and the vote of five
+draws. Then three programs are asked the same test questions, beyond 200 of them those that the same generator draws:
+the program as it is (compiled); itself with KEQA's vote at 4/5, each passage judged by itself and one quiz not
+summarized (before); and itself without examination, which searches for every quiz (w/o QKE). --fresh SEED asks them all
+as many further questions about the same world, of another seed. --threshold adds the boundary model at other
+thresholds, --model another boundary model's file, --gates the gates that they are compared with, for the tables of
+`keqa compare FOLDER`. These four may be given more than once but for --gates. With --folder the same command resumes.
 """
 
 import json
@@ -19,24 +18,18 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, NamedTuple
 
-import typer
-from common import interval
-from rich.console import Console
-from rich.table import Table
+import common
+from common import interval, show
 
 import keqa
 from keqa.evaluation.compare import compare
 from keqa.evaluation.demo import MethodResult
 from keqa.evaluation.questions import Questions, of_testbed
-from keqa.optimize.boundary import Collected, Figures, check_model, collect, train_light
+from keqa.optimize.boundary import check_model, collect
 from keqa.optimize.boundary.collect import write_private
-from keqa.programs.boundary import BoundaryModel
 from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.gates import BoundaryGate
-from keqa.programs.keqa import KEQA
 from keqa.programs.registry import METHODS, Spec, parse_spec
 from keqa.storage.journal import Journal
 from keqa.testbed.testbed import Settings, Testbed, TestbedQuestion
@@ -52,119 +45,63 @@ BEFORE = {
 """The settings of the program as it was before there were boundary models."""
 
 GATES = ("votes", "certainty", "probability", "always", "never", "oracle")
+TRIES = 10
 
 
-def main(
-    program: Annotated[str, typer.Argument(help="Folder of a compiled program.")] = "testbed",
-    questions: Annotated[int, typer.Option(help="Test questions to check on and to ask.")] = 400,
-    train: Annotated[int, typer.Option(help="Training questions, for a program without a boundary model.")] = 200,
-    tries: Annotated[int, typer.Option(min=5, help="Draws of a quiz.")] = 10,
-    threshold: Annotated[list[str] | None, typer.Option(help="Another threshold of the gate; once for each.")] = None,
-    other: Annotated[list[Path] | None, typer.Option("--model", help="Another boundary model; once for each.")] = None,
-    gates: Annotated[bool, typer.Option("--gates", help="Ask with the gates that it is compared with, too.")] = False,
-    lm: Annotated[str, typer.Option(help="The LM.")] = "keqa/tiny",
-    fresh: Annotated[list[int] | None, typer.Option(help="Seed of further questions; once for each.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="Where finished work is kept.")] = None,
-) -> None:
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("program", nargs="?", default="testbed", help="folder of a compiled program")
+    parser.add_argument("--questions", type=int, default=400, help="test questions to check on and to ask")
+    parser.add_argument("--threshold", action="append", default=[], help="another threshold of the gate")
+    parser.add_argument("--model", action="append", default=[], help="another boundary model's file")
+    parser.add_argument("--gates", action="store_true", help="ask with the gates that it is compared with, too")
+    parser.add_argument("--fresh", type=int, action="append", default=[], help="seed of further questions")
+    parser.add_argument("--folder", type=Path, help="where finished work is kept")
+    given = parser.parse_args()
     learned, dev, test = Settings().questions
-    testbed = Testbed(Settings(questions=(learned, dev, max(test, questions))))
+    testbed = Testbed(Settings(questions=(learned, dev, max(test, given.questions))))
+    asked, roles = testbed.test[: given.questions], keqa.build_roles("keqa/tiny", cache=False)
     with ExitStack() as stack:
-        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        roles = keqa.build_roles(lm, cache=False)
-        compiled = keqa.load(program, None, roles, method="keqa")
-
-        def collected(split: str, count: int) -> Collected:
-            asked = getattr(testbed, split)[:count]
-            with Journal.open(place / f"{split}.draws", {"split": split, "tries": tries}) as journal:
-                return collect(compiled, asked, tries=tries, store=journal, dataset="testbed", split=split)
-
-        model, roots = _model(compiled, lambda: collected("train", train))
-        found = check_model(model, [collected("test", questions)], roots)
+        place = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        place.mkdir(parents=True, exist_ok=True)
+        compiled = keqa.load(given.program, None, roles, method="keqa")
+        model = compiled.examination.gate.model
+        with Journal.open(place / "test.draws", {"split": "test", "tries": TRIES}) as journal:
+            collected = collect(compiled, asked, tries=TRIES, store=journal, dataset="testbed", split="test")
+        found = check_model(model, [collected], list(getattr(model, "roots", [])))
         write_private(place / "model.json", json.dumps(model.written()).encode())
-        keqa_itself, unexamined = METHODS["keqa"], METHODS["keqa-no-qke"]
-        specs = [Spec(keqa_itself, {}, "compiled"), Spec(keqa_itself, BEFORE, "before"), Spec(unexamined, {}, "no-qke")]
-        specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in threshold or ()]
-        specs += [parse_spec(f"gate-boundary:model={one}") for one in other or ()]
-        specs += [parse_spec(f"gate-{name}") for name in GATES if gates]
-        parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(program))
+        specs = [Spec(METHODS["keqa"], {}, "compiled"), Spec(METHODS["keqa"], BEFORE, "before")]
+        specs.append(Spec(METHODS["keqa-no-qke"], {}, "no-qke"))
+        specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in given.threshold]
+        specs += [parse_spec(f"gate-boundary:model={one}") for one in given.model]
+        specs += [parse_spec(f"gate-{name}") for name in GATES if given.gates]
+        parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(given.program))
         cache = stack.enter_context(CallCache(place / "calls.sqlite"))
-
-        def answers(split: str, asked: list[TestbedQuestion], runs: Path) -> Answers:
-            data = Questions("testbed", split, 0, asked, settings=of_testbed().settings)
-            rows = compare(specs, data, parts, folder=runs, cache=cache)
-            stale = [place for place, question in enumerate(asked) if "stale" in question.tiers]
-            return Answers({row.spec.label: MethodResult.of(row, 0.0) for row in rows}, stale)
-
-        given = answers("test", testbed.test[:questions], place / "runs")
-        others = {}
-        for seed in fresh or ():
-            more = testbed.more_questions(questions, seed)
-            others[seed] = answers(f"more-{seed}", more, place / f"fresh-{seed}")
-    console = Console(width=160)
-    console.print(_ranking(found))
-    console.print(_programs(given, "test questions"))
-    for seed, one in others.items():
-        console.print(_programs(one, f"further questions, seed {seed}"))
-    ranked = {"quizzes": found.quizzes, "auroc_boundary": found.mastery.auroc, "auroc_vote": found.vote.auroc}
-    ranked |= {"prr": found.mastery.prr, "ece": found.mastery.ece}
-    print(json.dumps(_figures(given) | ranked | {f"fresh_{seed}": _figures(one) for seed, one in others.items()}))
+        ranked = {"boundary model": found.mastery, "vote of five draws": found.vote}
+        names = ("right", "auroc", "prr", "ece", "brier")
+        rows = ({"decides by": by, **{name: getattr(of, name) for name in names}} for by, of in ranked.items())
+        show(rows, f"{found.quizzes} quizzes")
+        splits = {"test": (asked, place / "runs")}
+        for seed in given.fresh:
+            splits[f"more-{seed}"] = (testbed.more_questions(given.questions, seed), place / f"fresh-{seed}")
+        for split, (questions, runs) in splits.items():
+            data = Questions("testbed", split, 0, questions, settings=of_testbed().settings)
+            results = [MethodResult.of(row, 0.0) for row in compare(specs, data, parts, folder=runs, cache=cache)]
+            _show(split, {one.method: one for one in results}, questions)
 
 
-class Answers(NamedTuple):
-    """What each program answered, and the places of the questions that ask for a fact whose memory is stale."""
-
-    results: dict[str, MethodResult]
-    stale: list[int]
-
-
-def _model(compiled: KEQA, collected: Any) -> tuple[BoundaryModel, list[str]]:
-    """The boundary model of a program, or one that is trained now, and the questions that it learned from."""
-    gate = compiled.examination.gate
-    if isinstance(gate, BoundaryGate):
-        return gate.model, list(getattr(gate.model, "roots", []))
-    trained = train_light([collected()])
-    return trained.model, trained.model.roots
-
-
-def _figures(answers: Answers) -> dict[str, Any]:
-    results, stale = answers
-    rows = {name: results[name.replace("_", "-")] for name in ("compiled", "before", "no_qke")}
-    return {
-        "questions": len(rows["compiled"].f1_scores),
-        **{f"f1_{name}": row.f1.mean for name, row in rows.items()},
-        **{f"retrievals_{name}": row.retrievals for name, row in rows.items()},
-        **{f"calls_{name}": row.calls for name, row in rows.items()},
-        "stale_questions": len(stale),
-        "stale_right": _right(rows["compiled"], stale),
-        **{f"stale_right_{name}": _right(rows[name], stale) for name in ("before", "no_qke")},
-    }
-
-
-def _right(result: MethodResult, places: list[int]) -> float | None:
-    """The share of some questions that are answered in the words of a gold answer."""
-    return fmean(result.em_scores[place] for place in places) if places else None
-
-
-def _ranking(found: Figures) -> Table:
-    table = Table("decides by", "right from memory", "AUROC", "PRR", "ECE", "Brier", title=f"{found.quizzes} quizzes")
-    for name, ranked in (("boundary model", found.mastery), ("vote of five draws", found.vote)):
-        cells = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
-        table.add_row(name, *("" if one is None else f"{one:.3f}" for one in cells))
-    return table
-
-
-def _programs(answers: Answers, asked: str) -> Table:
-    results, stale = answers
-    heads = ("F1", "EM", "lead of compiled in F1", "retrievals", "LM calls", f"of {len(stale)} stale right")
-    compiled = results["compiled"]
-    table = Table("program", *heads, title=f"{len(compiled.f1_scores)} {asked}")
+def _show(split: str, results: dict[str, MethodResult], questions: list[TestbedQuestion]) -> None:
+    # Those that ask for a fact whose memory is stale.
+    stale = [place for place, question in enumerate(questions) if "stale" in question.tiers]
+    compiled, rows = results["compiled"], []
     for label, row in results.items():
-        lead = "" if row is compiled else interval(row.f1_less(compiled), "+.3f")
-        right = _right(row, stale)
-        means = (f"{row.retrievals:.2f}", f"{row.calls:.1f}", "" if right is None else f"{right:.3f}")
-        table.add_row(label, interval(row.f1, ".3f"), interval(row.em, ".3f"), lead, *means)
-    return table
+        lead = None if row is compiled else interval(row.f1_less(compiled), "+.3f")
+        figures = {"program": label, "F1": interval(row.f1), "EM": interval(row.em), "lead of compiled in F1": lead}
+        figures |= {"retrievals": row.retrievals, "LM calls": row.calls}
+        right = fmean(row.em_scores[place] for place in stale) if stale else None
+        rows.append(figures | {f"of {len(stale)} stale right": right})
+    show(rows, f"{len(questions)} questions, {split}", digits=2)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -1,18 +1,22 @@
-"""What the benchmarks share: processes of their own, lines of JSON, shared data, and how figures are written."""
+"""What the benchmarks share: processes of their own, lines of JSON, shared data, asking questions, and tables."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import multiprocessing
+import random
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
 
 if TYPE_CHECKING:
     from keqa.metrics.significance import Interval
@@ -26,7 +30,7 @@ if str(ROOT / "tests") not in sys.path:
     sys.path.insert(0, str(ROOT / "tests"))
 
 
-def parser(description: str) -> argparse.ArgumentParser:
+def parser(description: str | None) -> argparse.ArgumentParser:
     """A parser that describes a program by its own text."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
@@ -41,6 +45,26 @@ def settings(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def show(rows: Iterable[Mapping[str, Any]], title: str | None = None, digits: int = 3) -> None:
+    """Print a table that is headed by the names of the first row; a value that is None is an empty cell."""
+    rows = list(rows)
+    table = Table(*(rows[0] if rows else ()), title=title)
+    for row in rows:
+        table.add_row(*(_cell(value, digits) for value in row.values()))
+    Console(width=180).print(table)
+
+
+def _cell(value: Any, digits: int) -> str:
+    if isinstance(value, float):
+        return f"{value:,.{digits}f}"
+    return "" if value is None else f"{value:,}" if type(value) is int else str(value)
+
+
+def interval(found: Interval, form: str = ".3f") -> str:
+    mean, low, high = (format(value, form) for value in (found.mean, found.low, found.high))
+    return f"{mean} [{low}, {high}]"
+
+
 def write_lines(path: Path, rows: Iterable[Any]) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
@@ -50,24 +74,22 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 
-class Lines:
-    """Finished work in a file of JSON lines, `done` in their order; a later start resumes behind the last whole one."""
+def recorded(
+    program: Any, questions: Sequence[tuple[str, Sequence[str]]], out: Path, in_flight: int, limit: int | None = None
+) -> list[tuple[int, dict[str, Any]]]:
+    """Ask questions with their answers, if they have any, that are not asked yet: the place and record of each."""
+    from keqa import evaluate
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            # A kill cut the last line off.
-            path.write_text(whole, encoding="utf-8")
-        self._path = path
-        self.done = read_lines(path) if whole else []
-
-    def add(self, line: dict[str, Any]) -> None:
-        """Write a line, which is on the disk when this returns."""
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(line) + "\n")
-        self.done.append(line)
+    rows = [
+        {"id": f"{place:03}", "question": question, "answer": (answers or ("not in the documents",))[0]}
+        for place, (question, answers) in enumerate(questions)
+    ]
+    # So that what a slow language model has answered by some time is of all kinds alike.
+    random.Random(0).shuffle(rows)
+    asking = write_lines(out.with_suffix(".asked.jsonl"), rows[:limit])
+    evaluate(program, asking, out=out, in_flight=in_flight)
+    lines = {int(line["id"]): line["record"] for line in read_lines(out) if line.get("record")}
+    return sorted(lines.items())
 
 
 class Beside:
@@ -113,19 +135,17 @@ def alone(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str,
 def _alone(function: Callable[..., dict[str, Any]], arguments: Sequence[Any]) -> dict[str, Any]:
     started = time.process_time()
     figures = function(*arguments)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    used = time.process_time() - started
-    return {**figures, "cpu_s": used, "peak_mb": peak / (1e6 if sys.platform == "darwin" else 1e3)}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    return {**figures, "cpu_s": time.process_time() - started, "peak_mb": peak}
 
 
-def remove_indexes(address: str, pattern: str, keep: str | None = None) -> None:
-    """Remove the indexes of a cluster that a pattern names, but for those that a name is given to."""
+def remove_indexes(address: str, pattern: str) -> None:
+    """Remove the indexes of a cluster that a pattern names."""
     from keqa.retrievers.elasticsearch.client import connect, parse_address
 
     with connect(parse_address(address)) as client:
-        for index, entry in client.indices.get(index=pattern).items():
-            if keep not in entry["aliases"]:
-                client.indices.delete(index=index)
+        for index in client.indices.get(index=pattern):
+            client.indices.delete(index=index)
 
 
 class Finds:
@@ -143,8 +163,3 @@ class Finds:
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """The same for every query."""
         return [self.search(query, k) for query in queries]
-
-
-def interval(found: Interval, form: str = ".2f") -> str:
-    mean, low, high = (format(value, form) for value in (found.mean, found.low, found.high))
-    return f"{mean} [{low}, {high}]"

@@ -1,11 +1,11 @@
 """What fine-tuning is worth on the testbed, beside demonstrations: F1, prompt tokens and calls a question.
 
-    python benchmarks/finetuning.py --out runs/finetuning
+    python benchmarks/finetuning.py --out runs/finetuning [--epochs 3] [--rate 0.001] [--questions 200]
 
 Compiles the program by bootstrapped demonstrations, by fine-tuning the language model on its right calls (LoRA; the
 teacher is the program with demonstrations), and by DSPy's BetterTogether (demonstrations, then weights), all from the
-same training questions; then asks all of them and the program as it comes the same test questions. Everything finished
-is kept: the same command resumes. Its last line is JSON.
+same 200 training and 100 validation questions; then asks all of them and the program as it comes the same test
+questions. Everything finished is kept: the same command resumes.
 """
 
 from __future__ import annotations
@@ -13,92 +13,77 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from statistics import fmean
+from typing import Any
 
+import common
 import dspy
-import typer
-from common import Lines, interval
-from rich.console import Console
-from rich.table import Table
+from common import interval, show
 
 import keqa
 from keqa.evaluation.questions import of_testbed
-from keqa.metrics.answers import f1
+from keqa.evaluation.run_file import iter_lines
 from keqa.metrics.significance import bootstrap_mean, paired_bootstrap
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 
-PROGRAMS = ("uncompiled", "bootstrap", "finetune", "bettertogether")
+LM = "keqa/tiny"
+PROGRAMS = ("bootstrap", "uncompiled", "finetune", "bettertogether")
+# Settings and the utility reference would be gains of other steps.
+PLAIN: dict[str, Any] = {"tuning": False, "reference": False, "in_flight": 8}
 
 
-def main(
-    out: Annotated[Path, typer.Option(help="Folder where finished work is kept.")] = Path("runs/finetuning"),
-    lm: Annotated[str, typer.Option(help="The language model.")] = "keqa/tiny",
-    train: Annotated[int, typer.Option(help="Training questions.")] = 200,
-    val: Annotated[int, typer.Option(help="Validation questions.")] = 100,
-    questions: Annotated[int, typer.Option(help="Test questions.")] = 200,
-    epochs: Annotated[int, typer.Option(help="Of fine-tuning.")] = 3,
-    rate: Annotated[float, typer.Option(help="Of fine-tuning.")] = 1e-3,
-    in_flight: Annotated[int, typer.Option(help="Questions in work at once.")] = 8,
-) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    counts = {"train": train, "dev": val, "test": questions}
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/finetuning"), help="where finished work is kept")
+    parser.add_argument("--epochs", type=int, default=3, help="of fine-tuning")
+    parser.add_argument("--rate", type=float, default=1e-3, help="of fine-tuning")
+    parser.add_argument("--train", type=int, default=200, help="training questions; half as many choose")
+    parser.add_argument("--questions", type=int, default=200, help="test questions")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    counts = {"train": given.train, "dev": given.train // 2, "test": given.questions}
     learnt, chosen, tested = (list(of_testbed(split).examples)[:count] for split, count in counts.items())
-    # One log for one set of choices, so that other ones do not pass for these.
-    lines = Lines(out / f"{lm.replace('/', '-')}-{train}-{val}-{epochs}-{rate:g}.jsonl")
-    training = {"epochs": epochs, "rate": rate}
-    console = Console()
+    training = {"epochs": given.epochs, "rate": given.rate}
+    out = given.out / f"{given.train}-{given.epochs}-{given.rate:g}"
+    out.mkdir(exist_ok=True)
+    rows, before = [], None
     for name in PROGRAMS:
-        answered = {line["id"] for line in lines.done if line.get("program") == name}
-        if len(answered) >= len(tested):
-            continue
-        began = time.monotonic()
-        program = _made(name, lm, learnt, chosen, out, training, in_flight)
-        if not any(line.get("made") == name for line in lines.done):
-            lines.add({"made": name, "minutes": (time.monotonic() - began) / 60})
-        left = [example for example in tested if example.id not in answered]
-        for outcome in program.answer_many(left, in_flight=in_flight):
-            record, item = outcome.record, outcome.item
-            figures = {"f1": 0.0, "prompt_tokens": 0, "samples": 0, "retrievals": 0}
-            if record is not None:
-                figures["prompt_tokens"] = sum(one.prompt_tokens for one in record.cost.by_role.values())
-                figures |= {"samples": record.cost.samples, "retrievals": record.cost.retrievals}
-                if record.answer is not None:
-                    figures["f1"] = f1(record.answer, list(item.answers), item.answer_type, item.choices)
-            lines.add({"program": name, "id": item.id, **figures})
-    _show(console, lines, [example.id for example in tested])
+        began, minutes = time.monotonic(), out / f"{name}.minutes"
+        program = _made(name, learnt, chosen, given.out / f"bootstrap-{given.train}", out, training)
+        if not minutes.exists():
+            minutes.write_text(f"{(time.monotonic() - began) / 60:.1f}")
+        run = out / f"{name}.jsonl"
+        keqa.evaluate(program, tested, out=run, in_flight=PLAIN["in_flight"])
+        lines = sorted(iter_lines(run), key=lambda line: str(line.id))
+        scores, costs = [line.scores["f1"] for line in lines], [line.record.cost for line in lines if line.record]
+        before = before or scores
+        row = {"program": name, "F1": interval(bootstrap_mean(scores))}
+        row |= {"than bootstrap": interval(paired_bootstrap(scores, before), "+.3f")}
+        row["prompt tokens"] = fmean(sum(role.prompt_tokens for role in one.by_role.values()) for one in costs)
+        row |= {"LM calls": fmean(one.samples for one in costs), "retrievals": fmean(one.retrievals for one in costs)}
+        rows.append(row | {"minutes to make": minutes.read_text()})
+    show(rows, digits=1)
 
 
-def _made(
-    name: str, lm: str, learnt: list[Any], chosen: list[Any], out: Path, training: dict[str, Any], in_flight: int
-) -> Program:
-    program = KEQA(keqa.open_encyclopedia(), lms=keqa.build_roles(lm, cache=False))
+def _made(name: str, learnt: list[Any], chosen: list[Any], shown: Path, out: Path, training: dict[str, Any]) -> Program:
+    program = KEQA(keqa.open_encyclopedia(), lms=keqa.build_roles(LM, cache=False))
     if name == "uncompiled":
         return program
-    key = f"{lm.replace('/', '-')}-{len(learnt)}-{len(chosen)}"
-    # Settings and the utility reference would be gains of other steps.
-    plain = {"tuning": False, "reference": False, "in_flight": in_flight}
-    bootstrapped = keqa.compile(program, learnt, chosen, folder=out / f"bootstrap-{key}", **plain).program
+    if name == "bettertogether":
+        return _together(program, learnt, chosen, out, training)
+    program = keqa.compile(program, learnt, chosen, folder=shown, **PLAIN).program
     if name == "bootstrap":
-        return bootstrapped
-    if name == "finetune":
-        how = {**plain, "optimizer": "finetune", "training": training}
-        folder = out / f"finetune-{key}-{training['epochs']}-{training['rate']:g}"
-        compiled = keqa.compile(bootstrapped, learnt, chosen, folder=folder, **how)
-        for trial in compiled.report.trials:
-            Console().print(f"validation: {trial.name} {trial.score:.3f}", highlight=False)
-        return compiled.program
-    return _together(program, lm, learnt, chosen, out / f"bettertogether-{key}", training, in_flight)
+        return program
+    how = {**PLAIN, "optimizer": "finetune", "training": training}
+    return keqa.compile(program, learnt, chosen, folder=out / "finetune", **how).program
 
 
-def _together(
-    program: KEQA, lm: str, learnt: list[Any], chosen: list[Any], folder: Path, training: dict[str, Any], threads: int
-) -> Program:
+def _together(program: KEQA, learnt: list[Any], chosen: list[Any], out: Path, training: dict[str, Any]) -> Program:
     """DSPy's own way: demonstrations, then weights, both by the metric for its optimizers; it keeps the best step."""
-    adapter = folder / f"adapter-{training['epochs']}-{training['rate']:g}"
-    kept = folder / f"kept-{adapter.name}"
+    adapter, kept = out / "adapter", out / "kept"
     if not kept.exists():
-        metric = keqa.optimizer_metric()
+        metric, threads = keqa.optimizer_metric(), PLAIN["in_flight"]
         weights = {**training, "folder": str(adapter)}
         together = dspy.BetterTogether(
             metric,
@@ -108,7 +93,7 @@ def _together(
         train, val = ([_example(one) for one in some] for some in (learnt, chosen))
         learned = together.compile(program, trainset=train, valset=val, strategy="p -> w", num_threads=threads)
         tuned = Path(learned.get_lm().engine.path) == adapter.resolve()
-        keqa.save(learned, kept, model=f"transformers/{adapter}" if tuned else lm)
+        keqa.save(learned, kept, model=f"transformers/{adapter}" if tuned else LM)
     model = json.loads((kept / "program.json").read_text())["about"]["model"]
     return keqa.load(kept, keqa.open_encyclopedia(), keqa.build_roles(model, cache=False))
 
@@ -119,24 +104,5 @@ def _example(one: Any) -> dspy.Example:
     return dspy.Example(**asked, **fields).with_inputs("question", "answer_type", "choices")
 
 
-def _show(console: Console, lines: Lines, ids: list[str]) -> None:
-    rows = {name: {} for name in PROGRAMS}
-    for line in lines.done:
-        if "program" in line:
-            rows[line["program"]][line["id"]] = line
-    minutes = {line["made"]: line["minutes"] for line in lines.done if "made" in line}
-    table = Table("program", "F1", "than bootstrap", "prompt tokens", "LM calls", "retrievals", "minutes to make")
-    scores = {name: [of[one]["f1"] for one in ids] for name, of in rows.items()}
-    found: dict[str, Any] = {"questions": len(ids)}
-    for name, of in rows.items():
-        means = {key: sum(of[one][key] for one in ids) / len(ids) for key in ("prompt_tokens", "samples", "retrievals")}
-        behind = "" if name == "bootstrap" else interval(paired_bootstrap(scores[name], scores["bootstrap"]), "+.3f")
-        cells = (f"{means['prompt_tokens']:,.0f}", f"{means['samples']:.1f}", f"{means['retrievals']:.2f}")
-        table.add_row(name, interval(bootstrap_mean(scores[name]), ".3f"), behind, *cells, f"{minutes[name]:.1f}")
-        found[name] = {"f1": sum(scores[name]) / len(ids), **means, "minutes": minutes[name]}
-    console.print(table)
-    print(json.dumps(found))
-
-
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -1,6 +1,6 @@
 """Hundreds of kills of commands: what is left of the work, and what is done twice.
 
-    python benchmarks/kills.py [--kills 100] [--commands index compile …] [--seed 0] [--folder FOLDER]
+    python benchmarks/kills.py [--kills 100] [--commands index compile …] [--seed 0] [--questions 24]
 
 Each command is run once to its end, against a scripted language model behind a server on this machine. Then it is begun
 in another folder and killed (``kill -9``) at a point drawn at random: after a time, after a number of requests, or
@@ -67,17 +67,19 @@ _PAID = ("calls", "cached")
 class Killed:
     """A command that is killed, and what became of it; a kind of it says how to `measure` it, and what a `round` is."""
 
-    def __init__(self, name: str, rng: random.Random) -> None:
-        self.name, self.rng = name, rng
+    def __init__(self, name: str, seed: int) -> None:
+        self.name, self.rng = name, random.Random(f"{seed} {name}")
         self.kills = self.rounds = self.repeated = self.in_flight = self.requests = 0
         self.seconds = 0.0
         self.broken: list[str] = []
 
-    def ended(self, process: Any) -> None:
-        """Wait for a process that nobody kills."""
+    def ended(self, process: Any) -> float:
+        """Wait for a process that nobody kills, and give the seconds that this took."""
+        started = time.monotonic()
         process.join()
         if process.exitcode:
             raise SystemExit(f"keqa {self.name} ended with exit code {process.exitcode}")
+        return time.monotonic() - started
 
     def spend(self, count: int) -> None:
         """Measure and kill it so many times, and print what became of it."""
@@ -97,30 +99,29 @@ class Killed:
 class Asking(Killed):
     """A command that asks a server or writes from nothing, killed at random points."""
 
-    def __init__(self, name: str, rng: random.Random, folder: Path, server: Server, started: Callable) -> None:
-        super().__init__(name, rng)
-        self.server, self.started = server, started
+    def __init__(self, name: str, seed: int, folder: Path, server: Server, arguments: list[Any]) -> None:
+        super().__init__(name, seed)
+        self.server, self.arguments = server, arguments
         # Of the same name, for a run's header says how to run it again.
         self.whole, self.killed = (folder / f"{name}-{end}" / "out" for end in ("whole", "killed"))
-        self.bodies: Counter[str] = Counter()
-        self.tail = 0.0
 
     def measure(self) -> None:
         """Run it twice, and count the second time."""
         # The first process takes longer than all others, which find everything imported.
         self.ended(self._begun(self.killed))
         self.server.plan()
-        started = time.monotonic()
-        self.ended(self._begun(self.whole))
-        ended = time.monotonic()
+        self.seconds = self.ended(self._begun(self.whole))
         self.bodies = self.server.bodies()
-        self.requests, self.seconds = self.bodies.total(), ended - started
-        self.tail = ended - max(self.server.finished, default=started)
+        self.requests = self.bodies.total()
+        self.tail = min(self.seconds, time.monotonic() - max(self.server.finished, default=0.0))
 
     def _begun(self, out: Path) -> Any:
         shutil.rmtree(out.parent, ignore_errors=True)
         out.parent.mkdir()
-        return self.started(out)
+        return self._started(out)
+
+    def _started(self, out: Path) -> Any:
+        return start([*self.arguments, "--out", out])
 
     def round(self, count: int) -> None:
         """Kill it and start it again until it ends."""
@@ -128,7 +129,7 @@ class Asking(Killed):
         in_flight, process = 0, None
         while True:
             point = self._point() if self.kills < count else lambda: False
-            process = self.started(self.killed) if process else self._begun(self.killed)
+            process = self._started(self.killed) if process else self._begun(self.killed)
             while process.is_alive() and not point():
                 time.sleep(POLL)
             if not process.is_alive():
@@ -142,9 +143,9 @@ class Asking(Killed):
         if process.exitcode:
             self.broken.append(f"after {self.kills} kills it ended with exit code {process.exitcode}")
             return
-        self.rounds += 1
         asked = self.server.bodies()
         repeated, missing = (asked - self.bodies).total(), (self.bodies - asked).total()
+        self.rounds += 1
         self.repeated += repeated
         self.in_flight += in_flight
         if repeated > in_flight:
@@ -155,13 +156,13 @@ class Asking(Killed):
 
     def _point(self) -> Callable[[], bool]:
         """A condition that comes true at a random point of a process that is started now."""
-        kind = self.rng.choice(("seconds", "requests", "end") if self.bodies else ("seconds",))
+        kind = self.rng.choice(("seconds", "requests", "end") if self.requests else ("seconds",))
         began, before = time.monotonic(), self.server.bodies().total()
         if kind == "seconds":
             seconds = self.rng.uniform(0, self.seconds)
             return lambda: time.monotonic() - began >= seconds
         if kind == "requests":
-            further = self.rng.randint(1, max(1, self.bodies.total() - before))
+            further = self.rng.randint(1, max(1, self.requests - before))
             return lambda: self.server.bodies().total() - before >= further
         pause, ready = self.rng.uniform(0, self.tail), [0.0]
 
@@ -176,40 +177,38 @@ class Asking(Killed):
 class Changing(Killed):
     """A command that changes an index, killed at its writes and at random times."""
 
-    def __init__(self, name: str, rng: random.Random, folder: Path) -> None:
-        super().__init__(name, rng)
+    def __init__(self, name: str, seed: int, folder: Path) -> None:
+        super().__init__(name, seed)
         self.folder = folder / name
         self.before, self.index, self.counted = (self.folder / name for name in ("before", "index", "writes"))
-        docs, other = self.folder / "docs", self.folder / "other.md"
+        self.docs, other = self.folder / "docs", self.folder / "other.md"
         self.arguments: list[Any] = {
             "add": ["index", "add", self.index, other],
-            "remove": ["index", "remove", self.index, docs / "town3.txt", "town5.txt#1"],
-            "sync": ["index", "sync", self.index, docs],
+            "remove": ["index", "remove", self.index, self.docs / "town3.txt", "town5.txt#1"],
+            "sync": ["index", "sync", self.index, self.docs],
         }[name]
-        self.sources: list[Path] = [docs, *([other] if name == "add" else [])]
+        self.sources: list[Path] = [self.docs, *([other] if name == "add" else [])]
 
     def measure(self) -> None:
         """Build what it changes, run it, and build anew what it should leave."""
-        docs = self.sources[0]
-        docs.mkdir(parents=True)
+        self.docs.mkdir(parents=True)
         for number, passage in enumerate(passages(TOWNS)):
-            (docs / f"town{number}.txt").write_text(f"{passage['title']}. {passage['text']}")
+            (self.docs / f"town{number}.txt").write_text(f"{passage['title']}. {passage['text']}")
         (self.folder / "other.md").write_text("# Okapi\nThe okapi lives in the forest. " * 40)
-        self.ended(start(["index", docs, "--out", self.before]))
+        self.ended(start(["index", self.docs, "--out", self.before]))
         self.states = [self._answers(self.before, scores=False)]
         if self.name != "add":
-            (docs / "town3.txt").unlink()
+            (self.docs / "town3.txt").unlink()
         if self.name == "remove":
-            (docs / "town5.txt").unlink()
+            (self.docs / "town5.txt").unlink()
         if self.name == "sync":
-            (docs / "town5.txt").write_text("The okapi has moved.")
+            (self.docs / "town5.txt").write_text("The okapi has moved.")
         self.ended(start(["index", *self.sources, "--out", self.folder / "whole"]))
         self.states.append(self._answers(self.folder / "whole", scores=False))
         self.whole = self._answers(self.folder / "whole")
         shutil.copytree(self.before, self.index)
-        started = time.monotonic()
-        self.ended(self._started())
-        self.seconds, self.requests = time.monotonic() - started, int(self.counted.read_text())
+        self.seconds = self.ended(self._started())
+        self.requests = int(self.counted.read_text())
 
     def round(self, count: int) -> None:
         """Kill it once, and start it again."""
@@ -223,11 +222,11 @@ class Changing(Killed):
             process.kill()
         process.join()
         self.kills += 1
+        self.rounds += 1
         if self._answers(self.index, scores=False) not in self.states:
             self.broken.append(f"kill {self.kills}: a state that is neither that before nor that after")
         process = self._started()
         process.join()
-        self.rounds += 1
         if process.exitcode:
             self.broken.append(f"kill {self.kills}: the same command ends with exit code {process.exitcode}")
         elif self._answers(self.index) != self.whole:
@@ -244,12 +243,11 @@ class Changing(Killed):
 
         found = open_index(index).search_many(["okapi forest", "mayor", "which town lies at the sea"], 50)
         wrong = verify(index)
-
-        def row(hit: Any) -> tuple[Any, ...]:
-            # Before the same command has rewritten it, deleted passages count in an index.
-            return hit.passage.id, hit.passage.text, scores and round(hit.score, 5)
-
-        return [*(sorted(map(row, hits)) for hits in found), [*wrong.damaged, *(wrong.unknown if scores else ())]]
+        # Before the same command has rewritten it, deleted passages count in an index.
+        rows = [
+            sorted((hit.passage.id, hit.passage.text, scores and round(hit.score, 5)) for hit in of) for of in found
+        ]
+        return [*rows, [*wrong.damaged, *(wrong.unknown if scores else ())]]
 
 
 def _dying(arguments: list[str], write: int, counted: str) -> None:
@@ -288,21 +286,24 @@ def _dying(arguments: list[str], write: int, counted: str) -> None:
 def differences(ours: Path, theirs: Path) -> list[str]:
     """A line for each file of two folders that differs but for times, or is in one of them only."""
     beside = [sorted(path.name for path in folder.parent.iterdir()) for folder in (ours, theirs)]
-    about = [f"beside it: {beside[0]} for {beside[1]}"] if beside[0] != beside[1] else []
-    return about + (_of_indexes if (theirs / "data").is_dir() else _of_files)(ours, theirs)
-
-
-def _of_files(ours: Path, theirs: Path) -> list[str]:
-    names = [{str(path.relative_to(top)) for path in top.rglob("*") if path.is_file()} for top in (ours, theirs)]
-    found = [f"{name}: in one of the two only" for name in sorted(names[0] ^ names[1])]
-    for name in sorted(names[0] & names[1]):
-        if Path(name).suffix not in DRAWN and (place := _place(_content(ours / name), _content(theirs / name))):
-            found.append(f"{name}: {place}")
+    found = [f"beside it: {beside[0]} for {beside[1]}"] if beside[0] != beside[1] else []
+    contents = [(_of_index if (theirs / "data").is_dir() else _of_files)(folder) for folder in (ours, theirs)]
+    for name in sorted({*contents[0], *contents[1]}):
+        place = "in one of the two only"
+        if name in contents[0] and name in contents[1]:
+            place = _place(contents[0][name], contents[1][name])
+        found += [f"{name}: {place}"] if place else []
     return found
+
+
+def _of_files(folder: Path) -> dict[str, Any]:
+    return {str(path.relative_to(folder)): _content(path) for path in folder.rglob("*") if path.is_file()}
 
 
 def _content(path: Path) -> Any:
     """What a file says, without times."""
+    if path.suffix in DRAWN:
+        return None
     if path.suffix == ".sqlite":
         with closing(sqlite3.connect(path)) as file:
             names = [name for (name,) in file.execute("select name from sqlite_master where type = 'table' order by 1")]
@@ -317,6 +318,22 @@ def _content(path: Path) -> Any:
         # The lines of a run file are in the order in which questions ended.
         return [_timeless(value) for value in sorted(read_lines(path), key=lambda one: str(one.get("id", "")))]
     return path.read_text()
+
+
+def _of_index(folder: Path) -> dict[str, Any]:
+    """The engine names its files by chance, so what is compared is the manifest, what is found, and what lies about."""
+    from keqa.retrievers import open_index
+
+    index = open_index(str(folder))
+    hits = [_above_ties(index.search(f"Who governs Town{number}?", 6)) for number in range(0, 200, 7)]
+    names = sorted(path.name for path in folder.iterdir())
+    return {"its manifest": _timeless(json.loads(index.manifest.to_json())), "search": hits, "the folder": names}
+
+
+def _above_ties(hits: Any) -> list[Any]:
+    """Passages with their scores; of equals it is chance which come first, so the last are left out."""
+    found = sorted((-round(hit.score, 4), hit.passage.text) for hit in hits)
+    return [pair for pair in found if pair[0] < found[-1][0]]
 
 
 def _timeless(value: Any) -> Any:
@@ -341,27 +358,8 @@ def _place(ours: Any, theirs: Any, where: str = "") -> str | None:
     return next((found for place, one, other in parts if (found := _place(one, other, place))), None)
 
 
-def _of_indexes(ours: Path, theirs: Path) -> list[str]:
-    """The engine names its files by chance, so what is compared is the manifest, what is found, and what lies about."""
-    from keqa.retrievers import open_index
-
-    seen: list[list[Any]] = []
-    for folder in (ours, theirs):
-        index = open_index(str(folder))
-        hits = [_above_ties(index.search(f"Who governs Town{number}?", 6)) for number in range(0, 200, 7)]
-        names = sorted(path.name for path in folder.iterdir())
-        seen.append([_timeless(json.loads(index.manifest.to_json())), hits, names])
-    places = zip(("its manifest", "search", "the folder"), map(_place, *seen), strict=True)
-    return [f"{what}: {place}" for what, place in places if place]
-
-
-def _above_ties(hits: Any) -> list[Any]:
-    """Passages with their scores; of equals it is chance which come first, so the last are left out."""
-    found = sorted((-round(hit.score, 4), hit.passage.text) for hit in hits)
-    return [pair for pair in found if pair[0] < found[-1][0]]
-
-
-def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Path], Any]]:
+def commands(folder: Path, server: Server, count: int) -> dict[str, list[Any]]:
+    """The commands that ask a server or write from nothing, and what they read."""
     corpus = write_lines(folder / "corpus.jsonl", passages(CORPUS))
     rows = write_lines(folder / "questions.jsonl", questions(count))
     pairs = [row for row in questions(TRAIN * 3) if "answer_type" not in row]
@@ -371,13 +369,12 @@ def starters(folder: Path, server: Server, count: int) -> dict[str, Callable[[Pa
     start(["index", small, "--out", folder / "small"]).join()
     lm = ["--index", folder / "small", "--lm", MODEL, "--api-base", server.api_base, "--top-k", 3]
     asked = ["--questions", rows, "--in-flight", IN_FLIGHT, *lm]
-    given = {
+    return {
         "index": ["index", corpus, "--name", "towns"],
         "compile": ["compile", train, "--val", val, "--sets", 1, "--no-tuning", "--tries", 3, "--in-flight", 2, *lm],
         "evaluate": ["evaluate", "keqa", "--unanswered", "guess", *asked],
         "compare": ["compare", "keqa", "closed-book", "rag-cot", *asked],
     }
-    return {name: lambda out, of=of: start([*of, "--out", out]) for name, of in given.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -386,26 +383,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--questions", type=int, default=24, help="of evaluate and compare")
     parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=COMMANDS)
     parser.add_argument("--seed", type=int, default=0, help="of the points")
-    parser.add_argument("--folder", type=Path, default=None, help="for what is written, kept for a look at it")
     options = parser.parse_args(arguments)
     os.environ["OPENAI_API_KEY"] = "sk-no-key-is-needed-here"
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    started = time.monotonic()
-    results: list[Killed] = []
+    started, broken, total = time.monotonic(), {}, Counter[str]()
     with tempfile.TemporaryDirectory() as temporary, Server(latency=LATENCY, varied=False) as server:
-        folder = options.folder or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        starts = starters(folder, server, options.questions) if set(options.commands) - set(CHANGES) else {}
+        folder, asking = Path(temporary), {}
+        if set(options.commands) - set(CHANGES):
+            asking = commands(folder, server, options.questions)
         for place, name in enumerate(options.commands):
             share = options.kills // len(options.commands) + (place < options.kills % len(options.commands))
-            rng = random.Random(f"{options.seed} {name}")
-            asking = name not in CHANGES
-            killed = Asking(name, rng, folder, server, starts[name]) if asking else Changing(name, rng, folder)
+            killed: Killed
+            if name in CHANGES:
+                killed = Changing(name, options.seed, folder)
+            else:
+                killed = Asking(name, options.seed, folder, server, asking[name])
             killed.spend(share)
-            results.append(killed)
-    broken = {one.name: len(one.broken) for one in results if one.broken}
-    names = ("kills", "rounds", "repeated", "in_flight")
-    total = {name: sum(getattr(one, name) for one in results) for name in names}
+            broken |= {name: len(killed.broken)} if killed.broken else {}
+            for figure in ("kills", "rounds", "repeated", "in_flight"):
+                total[figure] += getattr(killed, figure)
     print(json.dumps({**total, "seed": options.seed, "broken": broken, "seconds": round(time.monotonic() - started)}))
     return 1 if broken else 0
 

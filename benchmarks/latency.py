@@ -1,15 +1,11 @@
 """How close the program comes to the calls that must wait for each other, against a server of fixed latency.
 
-    python benchmarks/latency.py [--latency 0.25] [--quizzes 4] [--passages 10] [--repeat 3]
+    python benchmarks/latency.py [--latency 0.25]
 
-Three figures, each from one run of one process:
-
-* wall time over the latency of the calls that must wait for each other (target: at most 1.15);
-* wall time of Algorithms 1 and 2 run plainly, one call after the other, over the program's (target: at least 5);
-* the program's requests and samples over those of the full algorithms, with the same verdicts.
-
-Half of the quizzes are known to the server, the others are answered differently each time. The program has workers for
-all calls that may go side by side, since waiting for a worker is no part of that.
+Four independent quizzes, of which the server knows half and answers the others differently each time; ten passages a
+quiz. Wall time over the latency of the calls that must wait for each other is to be at most 1.15, that of Algorithms 1
+and 2 run plainly, one call after the other, at least 5 times the program's. The program has workers for all calls that
+may go side by side, since waiting for a worker is no part of that.
 """
 
 from __future__ import annotations
@@ -17,14 +13,14 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import statistics
 import threading
 import time
+from statistics import median
 from typing import Any
 
 import common
 import dspy
-from common import Beside, Finds
+from common import Beside, Finds, show
 from servers.openai_server import OpenAIServer, markers
 
 from keqa.lms import build_lm
@@ -34,6 +30,7 @@ from keqa.programs import KEQA
 
 _AFTER_ONE_ANOTHER = 8
 """Decomposition, two waves of draws, two turns of judging answers, judging passages, answer and summary."""
+QUIZZES, PASSAGES, REPEAT = 4, 10, 3
 QUESTION = "Which of the lakes is the deepest?"
 
 
@@ -55,7 +52,7 @@ class Replies:
         """A reply of each kind, recognised by the instructions."""
         system, prompt = messages[0]["content"], messages[-1]["content"]
         if "Answer the quiz from memory" in system:
-            if re.search(r"\[\[ ## quiz ## \]\]\n(.*)", prompt)[1].strip() in self.known:  # type: ignore[index]
+            if re.search(r"\[\[ ## quiz ## \]\]\n(.*)", prompt)[1].strip() in self.known:
                 return [markers(answer="100 metres")] * n
             with self._lock:
                 return [markers(answer=f"{next(self._numbers)} feet") for _ in range(n)]
@@ -78,17 +75,16 @@ def _server(quizzes: int) -> OpenAIServer:
     return OpenAIServer(reply=Replies(quizzes))
 
 
-def plain(program: KEQA, retriever: Finds, question: str) -> tuple[list[bool], int, int]:
-    """Algorithms 1 and 2 as they are written: verdicts, requests and samples."""
+def plain(program: KEQA, retriever: Finds, question: str) -> tuple[list[bool], int]:
+    """Algorithms 1 and 2 as they are written: verdicts and requests."""
     asked = {"answer_type": "short", "choices": []}
-    requests = samples = 0
-    verdicts, answered = [], []
+    requests, verdicts, answered = 2, [], []
     for quiz in program.decomposition.decompose(question=question).quizzes:
         clusters: list[list[str]] = []
         for _ in range(program.examination.tries):
-            draw = {"temperature": 1.0, "rollout_id": samples}
+            draw = {"temperature": 1.0, "rollout_id": requests}
             text = program.examination.quiz(quiz=quiz, **asked, config=draw).answer
-            requests, samples = requests + 1, samples + 1
+            requests += 1
             for members in clusters:
                 if not same_answer(text, members[0]):
                     requests += 1
@@ -110,49 +106,45 @@ def plain(program: KEQA, retriever: Finds, question: str) -> tuple[list[bool], i
             answer = program.answering.answer(**given, **asked).answer
         answered.append(f"{quiz} {answer}")
     program.summarizing.summarize(question=question, answered_quizzes=answered, **asked)
-    return verdicts, requests + 2, samples
+    return verdicts, requests
 
 
 def main() -> int:
     parser = common.parser(__doc__)
-    parser.add_argument("--latency", type=float, default=0.25)
-    parser.add_argument("--quizzes", type=int, default=4)
-    parser.add_argument("--passages", type=int, default=10)
-    parser.add_argument("--repeat", type=int, default=3)
-    options = parser.parse_args()
+    parser.add_argument("--latency", type=float, default=0.25, help="seconds of a call")
+    latency = parser.parse_args().latency
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
-    retriever = lakes(options.passages)
-    with OpenAIServer(reply=Replies(options.quizzes), latency=options.latency) as server:
-        lm = build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False)
+    retriever = lakes(PASSAGES)
+    with OpenAIServer(reply=Replies(QUIZZES), latency=latency) as server:
         # The algorithms as the papers have them: they end in a guess where the passages say nothing.
-        program = KEQA(retriever, workers=options.quizzes * options.passages, unanswered="guess")
-        program.set_lm(lm)
+        program = KEQA(retriever, workers=QUIZZES * PASSAGES, unanswered="guess")
+        program.set_lm(build_lm("openai/scripted", api_base=server.api_base, api_key="any", cache=False))
         program(question=QUESTION)  # imports LiteLLM and opens connections
-        runs = []
-        for _ in range(options.repeat):
+        times = []
+        for _ in range(REPEAT):
             server.calls.clear()
             started = time.perf_counter()
             record = program(question=QUESTION).record
-            runs.append((time.perf_counter() - started, record, len(server.calls), sum(c.n for c in server.calls)))
+            times.append(time.perf_counter() - started)
+        ours = len(server.calls)
         server.calls.clear()
         started = time.perf_counter()
         with dspy.context(adapter=adapter()):
-            verdicts, requests, _ = plain(program, retriever, QUESTION)
+            verdicts, requests = plain(program, retriever, QUESTION)
         sequential = time.perf_counter() - started
         assert requests == len(server.calls)
-    wall, record, ours, drawn = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
     assert [quiz.known for quiz in record.quizzes] == verdicts, "the verdicts differ"
-    path = _AFTER_ONE_ANOTHER * options.latency
-    over = statistics.median(run[0] / path for run in runs)
-    print(f"latency of a call             {options.latency:.3f} s, {options.quizzes} independent quizzes")
-    print(f"wall time                     {wall:.2f} s (median of {len(runs)} runs)")
-    print(f"calls after one another       {_AFTER_ONE_ANOTHER}, {path:.2f} s (the search takes no time)")
-    print(f"wall / these                  {over:.3f} (target: at most 1.15)")
-    print(f"plain sequential run          {sequential:.2f} s, {requests} requests")
-    print(f"sequential / ours             {sequential / wall:.2f} (target: at least 5)")
-    print(f"requests, ours / full         {ours}/{requests} = {ours / requests:.2f}")
-    print(f"replies, ours / full          {drawn}/{requests} = {drawn / requests:.2f} (each of n samples counted)")
-    return 0 if over <= 1.15 and sequential / wall >= 5 else 1
+    wall, path = median(times), _AFTER_ONE_ANOTHER * latency
+    figures = {
+        "wall time, s": wall,
+        "calls after one another, s": path,
+        "wall time over these (at most 1.15)": wall / path,
+        "plain sequential run, s": sequential,
+        "that over the wall time (at least 5)": sequential / wall,
+        "requests over those of the plain run": ours / requests,
+    }
+    show({"figure": name, "measured": value} for name, value in figures.items())
+    return 0 if wall / path <= 1.15 and sequential / wall >= 5 else 1
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
 """An index that follows its files: how long a change takes, whether it is as one built again, and what kills leave.
 
-    python benchmarks/living.py [--passages 1000000] [--engines embedded dense elasticsearch] [--kills 10] [--seed 0]
-                                [--repeat 5] [--folder FOLDER] [--url http://localhost:9200]
+    python benchmarks/living.py [--passages 1000000] [--engines embedded dense elasticsearch] [--kills 10] [--repeat 5]
+                                [--folder FOLDER] [--url http://localhost:9200]
 
 So many made-up passages (Zipfian words, one file of records and 1,000 documents) are indexed. Then one document is
 changed, one added, one removed, and the folder brought in step after three further changes, each by a process of its
 own as a command is, and each several times. Of the medians, what the process takes to start and to load its libraries
-stands apart from what the change takes; seconds that pass stand beside those of a processor, which other work on the
-machine does not lengthen by waiting, and on a cluster beside those of its nodes. The index is
-compared with one that is built from the same files: of 200 questions the ten best passages, in their order, and the
-largest difference of a score. At last a process that brings the index in step is killed (``kill -9``) at as many points
-in time as are asked for, spread over what the change takes, and the index is looked at after each: it must open, hold
-what it held before or what it should hold, and come in step by the same command. The dense engine encodes with
-stand-in vectors of 64 hashed numbers, as its model is not what is measured; it is asked 200 questions as the others.
+stands apart from what the change takes; seconds that pass stand beside those of a processor, and on a cluster beside
+those of its nodes. The index is compared with one that is built from the same files: of 200 questions the ten best
+passages, in their order, and the largest difference of a score. At last a process that brings the index in step is
+killed (``kill -9``) at points in time spread over what the change takes, and the index is looked at after each: it must
+open, hold what it held before or what it should hold, and come in step by the same command. The dense engine encodes
+with stand-in vectors of 64 hashed numbers, as its model is not what is measured.
 
 The last line is JSON. Exit code: 0 where every kill left the old or the new state.
 """
@@ -24,7 +23,6 @@ import json
 import multiprocessing
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,12 +34,13 @@ from functools import partial
 from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
+from statistics import fmean, median
 from types import ModuleType
 from typing import Any, ClassVar
 
 import common
 import numpy as np
-from common import remove_indexes
+from common import remove_indexes, write_lines
 
 from keqa.retrievers import Passage, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
@@ -62,6 +61,7 @@ CHANGES: dict[str, Callable[[str, str], Any]] = {
     "remove": lambda address, path: remove_files(address, [path]),
     "sync": sync_folder,
 }
+UNDISTURBED = "a reader opened before finds the same"
 # A node counts its processor time no more often than each second.
 _COUNTED = 1.2
 
@@ -90,22 +90,21 @@ class _Hashed:
 
 def _without_weights() -> None:
     library = ModuleType("sentence_transformers")
-    library.SentenceTransformer = _Hashed  # type: ignore[attr-defined]
+    library.SentenceTransformer = _Hashed
     sys.modules["sentence_transformers"] = library
 
 
 class World:
     """The files."""
 
-    def __init__(self, folder: Path, passages: int, seed: int) -> None:
-        self.records, self.documents = folder / "records.jsonl", folder / "documents"
-        self.sources = [str(self.records), str(self.documents)]
+    def __init__(self, folder: Path, passages: int) -> None:
+        records, self.documents = folder / "records.jsonl", folder / "documents"
+        self.sources = [str(records), str(self.documents)]
         self.documents.mkdir(parents=True, exist_ok=True)
-        self._random = random.Random(seed)
+        self._random = random.Random(0)
         self._weights = list(accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
-        with self.records.open("w") as stream:
-            for number in range(max(0, passages - DOCUMENTS)):
-                stream.write(json.dumps({"id": f"r{number}", "title": self._text(3), "text": self._text()}) + "\n")
+        numbers = range(max(0, passages - DOCUMENTS))
+        write_lines(records, ({"id": f"r{one}", "title": self._text(3), "text": self._text()} for one in numbers))
         for number in range(min(passages, DOCUMENTS)):
             self.write(number)
 
@@ -127,8 +126,8 @@ class World:
 
 
 def build(engine: str, folder: Path, name: str, world: World, url: str | None) -> str:
-    corpus = read_corpus(world.sources, notice=lambda text: None)
     given: dict[str, Any] = {"sources": world.sources, "notice": lambda text: None}
+    corpus = read_corpus(world.sources, notice=given["notice"])
     if engine == "embedded":
         build_index(corpus, folder / name, **given)
         return str(folder / name)
@@ -145,8 +144,8 @@ def build(engine: str, folder: Path, name: str, world: World, url: str | None) -
 Found = list[list[tuple[Passage, float]]]
 
 
-def found(address: str, questions: list[str]) -> Found:
-    return [[(hit.passage, hit.score) for hit in hits] for hits in open_index(address).search_many(questions, 10)]
+def found(retriever: Any, questions: list[str]) -> Found:
+    return [[(hit.passage, hit.score) for hit in hits] for hits in retriever.search_many(questions, 10)]
 
 
 def same(one: Found, other: Found) -> tuple[float, float]:
@@ -154,10 +153,10 @@ def same(one: Found, other: Found) -> tuple[float, float]:
 
     Passages of equal scores have no order, and which of them is the tenth says nothing.
     """
-    equal = [_ordered(ours) == _ordered(theirs) for ours, theirs in zip(one, other, strict=True)]
-    pairs = (pair for both in zip(one, other, strict=True) for pair in zip(*both, strict=False))
+    both = list(zip(one, other, strict=True))
+    pairs = (pair for ours, theirs in both for pair in zip(ours, theirs, strict=False))
     apart = (abs(mine - yours) / max(abs(yours), 1e-9) for (_, mine), (_, yours) in pairs)
-    return sum(equal) / len(equal), max(apart, default=0.0)
+    return fmean(_ordered(ours) == _ordered(theirs) for ours, theirs in both), max(apart, default=0.0)
 
 
 def _ordered(hits: list[tuple[Passage, float]]) -> list[str]:
@@ -239,83 +238,75 @@ def kills(address: str, world: World, count: int, questions: list[str]) -> dict[
         ready.wait()
         return process
 
+    def texts(*asked: str) -> set[str]:
+        return {hit.passage.text for text in asked for hit in open_index(address).search(text, 3)}
+
     # One that is let be says how long a process takes, with what it loads.
     world.write(99)
     seconds = timed(begun().join)
     for number in range(count):
         path = world.documents / f"d{100 + number}.txt"
-        old, before = path.read_text(), len(found(address, questions))
-        world.write(100 + number)
-        new = path.read_text()
+        old, before = path.read_text(), len(found(open_index(address), questions))
+        new = world.write(100 + number).read_text()
         process = begun()
         process.join(1.1 * seconds * (number + 0.5) / count)
         process.kill()
         process.join()
-        texts = {hit.passage.text for text in (old, new) for hit in open_index(address).search(text, 3)}
-        state = {(True, False): "old", (False, True): "new"}.get((old in texts, new in texts), "neither")
-        left[state] += 1
+        there = texts(old, new)
+        left[{(True, False): "old", (False, True): "new"}.get((old in there, new in there), "neither")] += 1
         sync_folder(address, world.documents)
         again = sync_folder(address, world.documents)[0]
-        texts = {hit.passage.text for hit in open_index(address).search(new, 3)}
-        if new not in texts or again.changed or len(found(address, questions)) != before:
+        if new not in texts(new) or again.changed or len(found(open_index(address), questions)) != before:
             left["neither"] += 1
     return left
 
 
-def measure(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    world = World(folder / f"files-{engine}", arguments.passages, arguments.seed)
-    questions, result = world.questions(), {"engine": engine, "passages": arguments.passages}
+def measure(engine: str, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    world = World(folder / f"files-{engine}", given.passages)
+    questions, result = world.questions(), {"engine": engine, "passages": given.passages}
     started = time.perf_counter()
-    address = build(engine, folder, f"index-{engine}", world, arguments.url)
+    address = build(engine, folder, f"index-{engine}", world, given.url)
     result["build"] = time.perf_counter() - started
     opened = open_index(address)
-
-    def seen() -> list[list[Passage]]:
-        return [[hit.passage for hit in hits] for hits in opened.search_many(questions, 10)]
-
-    before = seen()
-    undisturbed = "a reader opened before finds the same"
+    before = [[passage for passage, _ in hits] for hits in found(opened, questions)]
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
-    change = partial(in_a_process, engine, address, arguments.url if engine == "elasticsearch" else None)
-    for name, seconds in changes(world, arguments.repeat, change):
+    change = partial(in_a_process, engine, address, given.url if engine == "elasticsearch" else None)
+    for name, seconds in changes(world, given.repeat, change):
         times[name].append(seconds)
         # A cluster keeps the state before the last change, and no earlier one.
-        if undisturbed not in result or engine != "elasticsearch":
-            result[undisturbed] = before == seen()
+        if UNDISTURBED not in result or engine != "elasticsearch":
+            result[UNDISTURBED] = before == [[passage for passage, _ in hits] for hits in found(opened, questions)]
     for name, some in times.items():
-        result[name] = {part: round(statistics.median(one[part] for one in some), 3) for part in some[0]}
-        shown = ", ".join(f"{part} {seconds:.2f}" for part, seconds in result[name].items())
-        print(f"{engine}: {name}: {shown} s", flush=True)
-    again = build(engine, folder, f"again-{engine}", world, arguments.url)
-    alike = same(found(address, questions), found(again, questions))
+        result[name] = {part: round(median(one[part] for one in some), 3) for part in some[0]}
+        print(f"{engine}: {name}: {result[name]} s", flush=True)
+    again = build(engine, folder, f"again-{engine}", world, given.url)
+    alike = same(*(found(open_index(one), questions) for one in (address, again)))
     result["same top ten as a build"], result["largest difference of a score"] = alike
-    result["kills"] = kills(address, world, arguments.kills, questions[:20])
+    result["kills"] = kills(address, world, given.kills, questions[:20])
     if engine == "elasticsearch":
         remove_indexes(address, f"keqa-living-{os.getpid()}-*")
-    print(json.dumps(result), flush=True)
     return result
 
 
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--passages", type=int, default=1_000_000)
-    parser.add_argument("--engines", nargs="+", default=["embedded", "dense"])
+    parser.add_argument("--engines", nargs="+", choices=[*LOADED], default=["embedded", "dense"])
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--url", help="of a cluster, for elasticsearch")
     # How this starts itself, for one change: its kind, the engine, the address, the path, and when it was started.
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        one(*arguments.one)
+    given = parser.parse_args()
+    if given.one:
+        one(*given.one)
         return
-    if "elasticsearch" in arguments.engines and not arguments.url:
+    if "elasticsearch" in given.engines and not given.url:
         parser.error("--engines elasticsearch needs --url")
     _without_weights()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        results = [measure(engine, Path(folder), arguments) for engine in arguments.engines]
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        results = [measure(engine, Path(folder), given) for engine in given.engines]
     print(json.dumps(results))
     sys.exit(any(result["kills"]["neither"] for result in results))
 

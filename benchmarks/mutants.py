@@ -29,16 +29,17 @@ from functools import partial
 from pathlib import Path
 
 import common
-from common import ROOT
-from rich.console import Console
-from rich.table import Table
+from common import ROOT, show
 
 ROOMS = ("metrics", "optimize", "programs")
 WITHOUT_HELP = "not (model or server or process)"
 # What tests of these rooms read besides the code.
 COPIED = ("tests", "benchmarks", "docs", "README.md", "CONTRIBUTING.md")
 # mutmut's own exit codes of a mutant's tests, timeouts among them; pytest ends with 1 where a test failed.
-VERDICTS = dict.fromkeys((1, 3, -24, 24, 36, 152, 255), "noticed") | dict.fromkeys((5, 33), "unreached")
+UNNOTICED = ("unnoticed", "reached by no test")
+VERDICTS = dict.fromkeys((1, 3, -24, 24, 36, 152, 255), "noticed") | dict.fromkeys((5, 33), UNNOTICED[1])
+WANTED = 0.95
+"""The share that is to be noticed."""
 
 
 def lay_out(folder: Path, rooms: Sequence[str]) -> None:
@@ -63,8 +64,8 @@ def lay_out(folder: Path, rooms: Sequence[str]) -> None:
     (folder / "setup.cfg").write_text("[mutmut]\n" + "".join(lines))
 
 
-def mutmut(folder: Path, names: Sequence[str], *, workers: int, log: Path) -> int:
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(workers), *names]
+def mutmut(folder: Path, names: Sequence[str], *, log: Path) -> int:
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(os.cpu_count() or 1), *names]
     environment = {**os.environ, "PYTHONPATH": ""}
     with log.open("ab") as out:
         return subprocess.run(command, cwd=folder, stdout=out, stderr=out, env=environment, check=False).returncode
@@ -120,14 +121,12 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "mutants")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--fresh", action="store_true", help="begin with the code as it is now")
-    parser.add_argument("--wanted", type=float, default=0.95, help="share that is to be noticed")
     options = parser.parse_args()
     # Before Python 3.12, argparse compares the empty list too with the choices of an argument.
     if unknown := sorted(set(options.rooms) - set(ROOMS)):
         parser.error(f"there is no room {unknown[0]}; choose from {', '.join(ROOMS)}")
-    rooms, console, folder = options.rooms or ROOMS, Console(), options.folder.resolve()
+    rooms, folder = options.rooms or ROOMS, options.folder.resolve()
     if options.fresh:
         shutil.rmtree(folder, ignore_errors=True)
     if not (folder / "setup.cfg").exists():
@@ -136,32 +135,26 @@ def main() -> int:
     log = folder / "mutmut.log"
     if not (folder / "mutants").exists():
         # It makes all mutants before it looks for those that are named.
-        mutmut(folder, ["none"], workers=options.workers, log=log)
+        mutmut(folder, ["none"], log=log)
     names = list(drawn(folder, options.mutants, options.seed))
     done = verdicts(folder)
     left = [name for name in names if done[name] is None]
-    console.print(f"{len(done)} mutants, {len(names)} drawn, {len(left)} to run; see {log}")
-    if left and (code := mutmut(folder, left, workers=options.workers, log=log)):
-        console.print(f"mutmut ended with {code}: see {log}")
+    print(f"{len(done)} mutants, {len(names)} drawn, {len(left)} to run; see {log}")
+    if left and (code := mutmut(folder, left, log=log)):
+        print(f"mutmut ended with {code}: see {log}")
         return 1
     done = verdicts(folder)
-    table = Table("room", "mutants", "noticed", "unnoticed", "reached by no test", "share")
-    counts: dict[str, Counter[str]] = {room: Counter() for room in (*rooms, "all")}
-    unnoticed = []
-    for name in names:
-        verdict = VERDICTS.get(done[name], "unnoticed")
-        counts[name.split(".")[1]][verdict] += 1
-        counts["all"][verdict] += 1
-        unnoticed += [name] * (verdict != "noticed")
-    for room, count in counts.items():
-        total = count.total()
-        share = f"{count['noticed'] / total:.3f}" if total else ""
-        table.add_row(room, *map(str, (total, count["noticed"], count["unnoticed"], count["unreached"])), share)
-    for name in unnoticed:
-        console.print(f"\n{name}", style="bold")
-        console.print(change(folder, name), markup=False, highlight=False)
-    console.print(table)
-    return 0 if counts["all"]["noticed"] >= options.wanted * len(names) else 1
+    found = [(name, VERDICTS.get(done[name], "unnoticed")) for name in names]
+    for name, verdict in found:
+        if verdict != "noticed":
+            print(f"\n{name}: {verdict}", change(folder, name), sep="\n")
+    rows = []
+    for room in (*rooms, "all"):
+        counts = Counter(verdict for name, verdict in found if room in ("all", name.split(".")[1]))
+        row = {"room": room, "mutants": counts.total(), **{one: counts[one] for one in ("noticed", *UNNOTICED)}}
+        rows.append(row | {"share": counts["noticed"] / counts.total() if counts else None})
+    show(rows)
+    return 0 if counts["noticed"] >= WANTED * len(names) else 1
 
 
 if __name__ == "__main__":

@@ -11,17 +11,16 @@ turns, since the machine is never quiet. What counts are the ratios over bare DS
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import common
 import dspy
 import openai
+from common import show
 from latency import lakes, replying
-from rich.console import Console
-from rich.table import Table
 
 from keqa.lms import build_lm
 from keqa.lms.adapter import adapter
@@ -86,8 +85,7 @@ def main() -> int:
     dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=False)
     with replying(QUIZZES) as server:
         every = ways(server.api_base, options.calls, options.questions)
-        cpu: dict[str, list[float]] = {name: [] for name in every}
-        rate: dict[str, list[float]] = {name: [] for name in every}
+        spent: dict[str, list[tuple[float, float]]] = {name: [] for name in every}
         for turn in range(options.rounds + 1):
             for name, run in every.items():
                 before, clock, burnt = server.ask("count"), time.perf_counter(), time.process_time()
@@ -95,15 +93,15 @@ def main() -> int:
                 burnt, clock = time.process_time() - burnt, time.perf_counter() - clock
                 made = server.ask("count") - before
                 if turn:  # The first turn imports and connects.
-                    cpu[name].append(burnt / made)
-                    rate[name].append(made / clock)
-    middle = {name: statistics.median(found) for name, found in cpu.items()}
-    table = Table("way", "CPU ms a call", "over DSPy", "over DSPy, LiteLLM", "calls a second")
-    for name, seconds in middle.items():
-        over = [f"{seconds / middle[bare]:.2f}" for bare in ("DSPy", "DSPy, LiteLLM")]
-        table.add_row(name, f"{1000 * seconds:.2f}", *over, f"{statistics.median(rate[name]):.0f}")
-    Console().print(table)
-    return 0 if max(middle["closed book"], middle["KEQA"]) <= TARGET * middle["DSPy"] else 1
+                    spent[name].append((1000 * burnt / made, made / clock))
+    cpu = {name: median(burnt for burnt, _ in found) for name, found in spent.items()}
+    rate = {name: median(rates for _, rates in found) for name, found in spent.items()}
+    over = [
+        {"way": name, "CPU ms a call": used, "over DSPy": used / cpu["DSPy"], "calls a second": rate[name]}
+        for name, used in cpu.items()
+    ]
+    show(over, digits=2)
+    return 0 if max(cpu["closed book"], cpu["KEQA"]) <= TARGET * cpu["DSPy"] else 1
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 Makes the folder of a company that does not exist (`company.py`: 26 files in nine formats and three languages),
 indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models
 by rules answer behind a real server: they read well, refuse in many wordings, and guess.
-``--set`` sets a setting of `keqa.KEQA`. Finished questions are kept in the work folder, and a later start resumes.
+Finished questions are kept in the work folder, and a later start resumes.
 
 right: the answer is in what was said · declined: the documents were said not to tell, or the reply was a refusal ·
 finding: of these, those that are one by their type · wrong: anything else was said · cited: of the right answers from
@@ -19,18 +19,15 @@ import ast
 import hashlib
 import json
 import os
-import random
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import common
-from common import read_lines, settings, write_lines
+from common import recorded, settings, show
 from company import QUESTIONS, Asked, make
-from rich.console import Console
-from rich.table import Table
 from servers.openai_server import OpenAIServer, markers
 
 import keqa
@@ -122,14 +119,13 @@ class _Told(NamedTuple):
 def reply(messages: list[dict[str, Any]], n: int, body: Mapping[str, Any]) -> list[str]:
     """What the model says to a request; for `OpenAIServer`."""
     system, last = str(messages[0]["content"]), str(messages[-1]["content"])
-    model = str(body["model"])
     given = {name: value.strip() for name, value in _FIELD.findall(last)}
     described = system.partition("Your output fields are:")[2].partition("All interactions")[0]
     outputs = re.findall(r"^\d+\. `(\w+)` \((.+?)\):", described, re.MULTILINE)
     found = _SAYING_SO.search(system)
     told = _Told(found.group() if found else "", "contradict" in system)
     # Requests for more samples of the same are further draws.
-    seeds = (f"{model}|{number}|{last}" for number in range(n))
+    seeds = (f"{body['model']}|{number}|{last}" for number in range(n))
     return [markers(**{name: _value(name, kind, given, seed, told) for name, kind in outputs}) for seed in seeds]
 
 
@@ -144,7 +140,9 @@ def _value(name: str, kind: str, given: Mapping[str, str], seed: str, told: _Tol
     if kind == "bool":
         return str(_judged(name, given, quiz, seed))
     if name == "answer" and "answered_quizzes" in given:
-        return _concluded(_listed(given["answered_quizzes"]))
+        answered = _listed(given["answered_quizzes"])
+        last = answered[-1] if answered else ""
+        return re.split(r"[?？]\s*", last, maxsplit=1)[-1] or last
     if name == "answer":
         return _answer(_listed(given.get("passages", "")), quiz, seed, told)
     return "As the quizzes say." if kind == "str" else "[]"
@@ -158,7 +156,7 @@ def _judged(name: str, given: Mapping[str, str], quiz: str, seed: str) -> bool:
     text = " ".join(value for field, value in given.items() if field not in ("quiz", "question", "answer"))
     if answer is not None:
         read = _read(text, quiz)
-        return (read is not None and _bare(answer) in _bare(read)) != _errs(seed)
+        return (read is not None and _bare(answer) in _bare(read)) == _drawn(f"errs|{seed}", 8)
     return _helps(text, quiz, seed)
 
 
@@ -166,23 +164,20 @@ def _helps(passage: str, quiz: str, seed: str) -> bool:
     # No judge takes a passage about something else for one that helps.
     shared = set(re.findall(r"[A-Z]\w{3,}", quiz)) & set(re.findall(r"[A-Z]\w{3,}", passage))
     found = _read(passage, quiz) is not None
-    return found if not found and not shared else found != _errs(f"{passage}|{seed}")
+    return found if not found and not shared else found == _drawn(f"errs|{passage}|{seed}", 8)
 
 
 def _answer(passages: Sequence[str], quiz: str, seed: str, told: _Told) -> str:
     read = [(max(_DATE.findall(passage), default=""), value) for passage in passages if (value := _read(passage, quiz))]
     if read:
         newest = [value for date, value in read if date == max(read)[0]]
-        if told.of_contradictions and len(set(newest)) > 1 and _drawn(f"obeys|{seed}", 4):
-            return told.word
-        return newest[0]
+        contradict = told.of_contradictions and len(set(newest)) > 1
+        return told.word if contradict and _drawn(f"obeys|{seed}", 4) else newest[0]
     language = "de" if re.match(r"(?:Wie|Was|Wer|Wann) ", quiz) else "en"
     language = "zh" if re.search(r"[\u4e00-\u9fff]", quiz) else language
     model = seed.partition("|")[0]
     if _drawn(f"refuses|{model}|{quiz}|{bool(passages)}", 2):
-        if told.word and _drawn(f"obeys|{seed}", 4):
-            return told.word
-        return _of(REFUSALS[language], seed)
+        return told.word if told.word and _drawn(f"obeys|{seed}", 4) else _of(REFUSALS[language], seed)
     guesses = next(pool for asked, pool in _GUESSES.items() if re.search(asked, quiz, re.IGNORECASE))
     return _of(guesses, f"{model}|{quiz}" if _drawn(f"sure|{model}|{quiz}", 2) else seed)
 
@@ -196,11 +191,6 @@ def _read(passage: str, quiz: str) -> str | None:
             found = re.search(said.replace("{0}", re.escape(wanted.group(wanted.lastindex or 0))), passage)
             return found.group(1) if found else None
     return None
-
-
-def _concluded(answered: Sequence[str]) -> str:
-    last = answered[-1] if answered else ""
-    return re.split(r"[?？]\s*", last, maxsplit=1)[-1] or last
 
 
 def is_refusal(answer: str) -> bool:
@@ -229,10 +219,6 @@ def _number(seed: str) -> int:
 def _drawn(seed: str, of: int) -> bool:
     """True but for one time in so many."""
     return _number(seed) % of != 0
-
-
-def _errs(seed: str) -> bool:
-    return not _drawn(f"errs|{seed}", 8)
 
 
 def _of(pool: Sequence[str], seed: str) -> str:
@@ -270,51 +256,28 @@ def _is_at(source: Mapping[str, Any], file: str, part: int | str | None) -> bool
     return source["file"] == file and (part is None or place == part or str(part) in str(place or "").split(", "))
 
 
-def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[dict[str, Any]]:
-    """Ask the questions that are not asked yet, and return all lines of the run file."""
+def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[tuple[Asked, dict[str, Any]]]:
+    """Ask the questions that are not asked yet: each with its record."""
     documents, index = work / "documents", work / "index"
     if not index.exists():
         make(documents)
         keqa.build_index(keqa.read_corpus([documents]), index)
-    rows = [
-        {"id": f"{number:02}", "question": asked.question, "answer": (asked.answers or ("not in the documents",))[0]}
-        for number, asked in enumerate(QUESTIONS)
-    ]
-    # So that what a slow language model has answered by some time is of all kinds alike.
-    random.Random(0).shuffle(rows)
-    asking = write_lines(work / "questions.jsonl", rows[:limit])
     os.environ.setdefault("OPENAI_API_KEY", "none")
-    runs = []
+    asked, found = [(one.question, one.answers) for one in QUESTIONS], []
     with OpenAIServer(reply=reply) as server:
+        how: dict[str, Any] = {"max_tokens": _MAX_TOKENS} if lm else {"api_base": server.api_base}
         for number in range(_BY_RULES if lm is None else 1):
-            by_rules = {"api_base": server.api_base}
-            lms = keqa.build_roles(lm or f"openai/rules-{number}", **({"max_tokens": _MAX_TOKENS} if lm else by_rules))
+            lms = keqa.build_roles(lm or f"openai/rules-{number}", **how)
             program = keqa.KEQA(keqa.open_index(index), lms=lms, **given)
-            runs.append(work / f"run-{number}.jsonl")
-            keqa.evaluate(program, asking, out=runs[-1], in_flight=1 if lm else 8, progress=_progress)
-    return [line for path in runs for line in read_lines(path) if "header" not in line]
+            found += recorded(program, asked, work / f"run-{number}.jsonl", 1 if lm else 8, limit)
+    return [(QUESTIONS[place], record) for place, record in found]
 
 
-def _progress(tally: Any) -> None:
-    Console(stderr=True).print(f"{tally.done} done", highlight=False)
-
-
-def table(rows: Iterable[tuple[Asked, Mapping[str, float]]], title: str) -> Table:
-    rows = list(rows)
-    shown = Table("kind", *COLUMNS, title=title)
-    kinds = list(dict.fromkeys(asked.kind for asked, _ in rows))
-    nowhere = {kind for kind in kinds if kind.startswith("none")}
-    groups = {kind: {kind} for kind in kinds} | {"answerable": {*kinds} - nowhere, "unanswerable": nowhere}
-    for name, held in groups.items():
-        found = [figures for asked, figures in rows if asked.kind in held]
-        if not found:
-            continue
-        sums = {column: sum(figures[column] for figures in found) for column in (*COLUMNS, "read")}
-        cells = {column: f"{sums[column]:.0f}" for column in COLUMNS}
-        cells |= {column: f"{cells[column]}/{sums['read']:.0f}" for column in ("cited", "file")}
-        cells["calls"] = f"{sums['calls'] / len(found):.1f}"
-        shown.add_row(name, *cells.values())
-    return shown
+def summed(name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    sums = {column: sum(figures[column] for figures in found) for column in (*COLUMNS, "read")}
+    cells = {column: f"{sums[column]:.0f}" for column in COLUMNS}
+    cells |= {column: f"{cells[column]}/{sums['read']:.0f}" for column in ("cited", "file")}
+    return {"kind": name, **cells, "calls": f"{sums['calls'] / max(1, len(found)):.1f}"}
 
 
 def main() -> None:
@@ -323,20 +286,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="where index and finished questions are kept, if they are")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of KEQA, as JSON")
     parser.add_argument("--limit", type=int, help="ask so many questions, of all kinds alike")
-    parser.add_argument("--show", action="store_true", help="print each question with what was said, too")
     options = parser.parse_args()
-    console = Console(width=140)
     with tempfile.TemporaryDirectory() as temporary:
-        lines = run(options.lm, options.work or Path(temporary), settings(options.set), options.limit)
-    lines.sort(key=lambda line: str(line["id"]))
-    found = [(QUESTIONS[int(line["id"])], line["record"]) for line in lines if line.get("record")]
+        found = run(options.lm, options.work or Path(temporary), settings(options.set), options.limit)
     rows = [(asked, judged(asked, record)) for asked, record in found]
-    if options.show:
-        for (asked, record), (_, figures) in zip(found, rows, strict=True):
-            verdict = next((name for name in ("right", "declined", "old", "wrong", "failed") if figures[name]), "?")
-            said = f"{record['answer']} ({record['answer_source']})"
-            console.print(f"{asked.kind:18} {verdict:9} {asked.question} -> {said}", markup=False, highlight=False)
-    console.print(table(rows, f"{options.lm or 'language models by rules'}, {len(rows)} questions"))
+    kinds = dict.fromkeys(asked.kind for asked in QUESTIONS)
+    groups = {kind: {kind} for kind in kinds if any(asked.kind == kind for asked, _ in rows)}
+    nowhere = {kind for kind in kinds if kind.startswith("none")}
+    groups |= {"answerable": {*kinds} - nowhere, "unanswerable": nowhere}
+    show(summed(name, [figures for asked, figures in rows if asked.kind in held]) for name, held in groups.items())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Recall of gold passages over real text: BM25, dense retrieval and both together, on four of the shared corpora.
 
-    python benchmarks/recall.py [DATA] [--engine bm25] [--limit-passages 2000] [--limit-questions 200] [--url URL]
+    python benchmarks/recall.py [DATA] [--engine bm25] [--passages 2000] [--questions 200] [--url URL] [--work FOLDER]
 
 Recall is macro-averaged: each question counts the same, however many gold passages it has. Where titles are unique in a
 corpus a gold passage is named by its title, elsewhere by its whole text. The model is MiniLM, which encodes 30 to 80
@@ -21,19 +21,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from statistics import fmean
+from typing import Any
 from unittest.mock import patch
 
+import common
 import numpy as np
-import typer
-from common import DATA, remove_indexes
-from rich.console import Console
-from rich.table import Table
+from common import DATA, remove_indexes, show
 
 from keqa.data import load
 from keqa.data.example import Example
 from keqa.errors import KeqaError
-from keqa.metrics.retrieval import macro_recall_at_k
 from keqa.retrievers import HybridRetriever, Passage, Retriever, build_dense, build_index, open_index, read_corpus
 from keqa.retrievers.elasticsearch import address_and_model, dense_address, index_address, load_index, writing
 from keqa.retrievers.elasticsearch.mapping import VECTOR, as_sent
@@ -50,29 +48,20 @@ _ENCODED_AGAIN = 32
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A corpus, the questions asked over it, and what names a gold passage: its ``title``, or its ``text`` as well."""
+    """Files of a data set's folder, and what names a gold passage: its ``title``, or its ``text`` as well."""
 
     name: str
     corpus: str
-    questions: tuple[tuple[str, str], ...]
+    questions: tuple[str, ...]
     gold: str
 
 
+_WIKI, _HOTPOT = ("dev.json", "dev_nocontext.json"), ("hotpot_dev_distractor_v1.json", "hotpot_dev_fullwiki_v1.json")
 BENCHMARKS = (
-    Benchmark(
-        "2WikiMultihopQA",
-        "2wikimultihopqa/2wikimultihopqa_corpus.json",
-        (("2wikimultihopqa", "2wikimultihopqa/dev.json"), ("2wikimultihopqa", "2wikimultihopqa/dev_nocontext.json")),
-        "title",
-    ),
-    Benchmark(
-        "HotpotQA",
-        "hotpotqa/hotpotqa_corpus.json",
-        (("hotpotqa", "hotpotqa/hotpot_dev_distractor_v1.json"), ("hotpotqa", "hotpotqa/hotpot_dev_fullwiki_v1.json")),
-        "title",
-    ),
-    Benchmark("MuSiQue", "musique/musique_corpus.json", (("musique", "musique/musique_ans_v1.0_dev.jsonl"),), "text"),
-    Benchmark("NQ", "nq/psgs_w100.tsv", (("nq", "nq/nq-open-oracle.jsonl"),), "text"),
+    Benchmark("2WikiMultihopQA", "2wikimultihopqa_corpus.json", _WIKI, "title"),
+    Benchmark("HotpotQA", "hotpotqa_corpus.json", _HOTPOT, "title"),
+    Benchmark("MuSiQue", "musique_corpus.json", ("musique_ans_v1.0_dev.jsonl",), "text"),
+    Benchmark("NQ", "psgs_w100.tsv", ("nq-open-oracle.jsonl",), "text"),
 )
 
 
@@ -111,27 +100,24 @@ class Case:
     @classmethod
     def read(cls, benchmark: Benchmark, data: Path, limit: int | None, questions: int | None = None) -> Case:
         """Read the files of a benchmark, or so much of them; gold passages of the questions are kept."""
-        corpus = list(read_corpus([data / benchmark.corpus]))
+        name = benchmark.name.lower()
+        corpus = list(read_corpus([data / name / benchmark.corpus]))
         there = {key(benchmark.gold, one.title, one.text) for one in corpus}
-        examples = [one for name, file in benchmark.questions for one in load(f"{name}:{data / file}").examples]
+        examples = [one for file in benchmark.questions for one in load(f"{name}:{data / name / file}").examples]
         pairs = [(one.question, gold_keys(benchmark, one)) for one in examples]
         usable = [(question, gold) for question, gold in pairs if gold and gold <= there]
         asked, golds = map(list, zip(*usable[:questions], strict=True))
         passages = chosen(benchmark, corpus, set().union(*golds), limit)
         return cls(benchmark, passages, asked, golds, len(pairs) - len(usable))
 
-    def folder(self, work: Path) -> Path:
-        """Where its indexes and vectors are kept."""
-        return work / f"{self.benchmark.corpus.partition('/')[0]}-{len(self.passages)}"
-
     def recall(self, retriever: Retriever, k: int = 5) -> float:
         """Macro recall of the gold passages among the first of each question."""
         found = retriever.search_many(self.questions, k)
         names = [[key(self.benchmark.gold, hit.passage.title, hit.passage.text) for hit in hits] for hits in found]
-        return macro_recall_at_k(names, self.gold, k)
+        return fmean(len(wanted.intersection(one)) / len(wanted) for one, wanted in zip(names, self.gold, strict=True))
 
 
-def prepared(case: Case, folder: Path, engines: Sequence[str], say: Console) -> Iterator[tuple[str, Retriever]]:
+def prepared(case: Case, folder: Path, engines: Sequence[str]) -> Iterator[tuple[str, Retriever]]:
     """Build what is not there yet, and open it; the vectors of these passages are not made twice."""
     manifest = build_index(case.passages, folder / "bm25")
     bm25 = open_index(folder / "bm25")
@@ -143,12 +129,10 @@ def prepared(case: Case, folder: Path, engines: Sequence[str], say: Console) -> 
     with suppress(KeqaError):
         there = facts_of(folder / "dense")[0]["source_hash"]
     if there != manifest.source_hash:
-        started, first = time.monotonic(), [-1]
+        started = time.monotonic()
 
         def progress(done: int, of: int) -> None:
-            first[0] = done if first[0] < 0 else first[0]
-            speed = (done - first[0]) / max(time.monotonic() - started, 1e-9)
-            say.print(f"{case.benchmark.name}: {done:,} of {of:,} passages encoded, {speed:.1f}/s", highlight=False)
+            sys.stderr.write(f"{folder.name}: {done:,} of {of:,} encoded, {time.monotonic() - started:.0f} s\n")
 
         build_dense(case.passages, folder / "dense", progress=progress)
     dense = open_index(folder / "dense")
@@ -190,53 +174,42 @@ def on_cluster(case: Case, url: str, folder: Path) -> dict[str, float]:
         remove_indexes(address, f"{name}*")
 
 
-def row_of(case: Case, found: dict[str, float], cluster: dict[str, float] | None) -> tuple[list[str], float]:
+def row_of(case: Case, found: dict[str, float], cluster: dict[str, float]) -> tuple[dict[str, Any], float]:
     """The cells of a corpus, and how far below what it is compared with the worse engine is."""
-    better = max(found.get("bm25", 0), found.get("dense", 0))
-    gaps = [found[name] - one for name, one in (cluster or {}).items()]
-    gaps += [better - found["hybrid"]] if cluster is None and "hybrid" in found else []
-    cells = dict.fromkeys(ENGINES, "")
-    cells |= {name: f"{one:.3f}" + (f" / {cluster[name]:.3f}" if cluster else "") for name, one in found.items()}
-    count = f"{len(case.questions):,}" + (f" ({case.left_out} left out)" if case.left_out else "")
+    gaps = [found[name] - one for name, one in cluster.items()]
+    if not cluster and "hybrid" in found:
+        gaps.append(max(found["bm25"], found["dense"]) - found["hybrid"])
+    row = {"recall@5": case.benchmark.name, "passages": len(case.passages), "questions": len(case.questions)}
+    row |= {"left out": case.left_out} | {name: found.get(name) for name in ENGINES}
+    row |= {f"{name}, cluster": one for name, one in cluster.items()}
     gap = max(gaps, default=0.0)
-    return [case.benchmark.name, f"{len(case.passages):,}", count, *cells.values(), f"{gap:+.3f}" if gaps else ""], gap
+    return row | {"below": gap if gaps else None}, gap
 
 
-def main(
-    data: Annotated[Path, typer.Argument(help="Folder of the shared data.")] = DATA,
-    engine: Annotated[list[str] | None, typer.Option(help="May be given several times; all by default.")] = None,
-    limit_passages: Annotated[int | None, typer.Option(help="Of each corpus; every gold passage is kept.")] = None,
-    limit_questions: Annotated[int | None, typer.Option(help="Of each corpus.")] = None,
-    url: Annotated[str | None, typer.Option(help="A cluster to compare with, such as http://localhost:9200.")] = None,
-    threads: Annotated[int, typer.Option(help="Of the encoding model.")] = 1,
-    work: Annotated[Path, typer.Option(help="For indexes and vectors.")] = Path("runs/recall"),
-) -> None:
-    engines = ENGINES if url else engine or ENGINES
-    files = [file for one in BENCHMARKS for file in (one.corpus, *(file for _, file in one.questions))]
-    if missing := [file for file in files if not (data / file).is_file()]:
-        sys.stderr.write(f"not in {data}: {', '.join(missing)}\n")
-        raise typer.Exit(2)
-    table = Table("recall@5" + (", embedded / cluster" if url else ""), "passages", "questions", *ENGINES, "below")
-    worst = 0.0
-    try:
-        if set(engines) != {"bm25"}:
-            import torch
-
-            torch.set_num_threads(threads)
-        for benchmark in BENCHMARKS:
-            case = Case.read(benchmark, data, limit_passages, limit_questions)
-            folder = case.folder(work)
-            found = {name: case.recall(one) for name, one in prepared(case, folder, engines, Console(stderr=True))}
-            cells, gap = row_of(case, found, on_cluster(case, url, folder / "dense") if url else None)
-            table.add_row(*cells)
-            worst = max(worst, gap)
-    except KeqaError as error:
-        sys.stderr.write(f"{error}\n")
-        raise typer.Exit(2) from None
-    Console(width=110).print(table)
-    if worst > _POINT:
-        raise typer.Exit(1)
+def main(arguments: list[str] | None = None) -> int:
+    parser = common.parser(__doc__)
+    parser.add_argument("data", nargs="?", type=Path, default=DATA, help="folder of the shared data")
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="may be given several times; all by default")
+    parser.add_argument("--passages", type=int, help="of each corpus; every gold passage is kept")
+    parser.add_argument("--questions", type=int, help="of each corpus")
+    parser.add_argument("--url", help="a cluster to compare with, such as http://localhost:9200")
+    parser.add_argument("--work", type=Path, default=Path("runs/recall"), help="for indexes and vectors")
+    given = parser.parse_args(arguments)
+    files = [f"{one.name.lower()}/{file}" for one in BENCHMARKS for file in (one.corpus, *one.questions)]
+    if missing := [file for file in files if not (given.data / file).is_file()]:
+        parser.error(f"not in {given.data}: {', '.join(missing)}")
+    rows, worst = [], 0.0
+    for benchmark in BENCHMARKS:
+        case = Case.read(benchmark, given.data, given.passages, given.questions)
+        folder = given.work / f"{benchmark.name.lower()}-{len(case.passages)}"
+        engines = ENGINES if given.url else given.engine or ENGINES
+        found = {name: case.recall(one) for name, one in prepared(case, folder, engines)}
+        row, gap = row_of(case, found, on_cluster(case, given.url, folder / "dense") if given.url else {})
+        rows.append(row)
+        worst = max(worst, gap)
+    show(rows)
+    return int(worst > _POINT)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    raise SystemExit(main())

@@ -28,16 +28,16 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 from xml.etree import ElementTree
 
 import common
 import numpy as np
 import yaml
-from common import DATA, ROOT, read_lines
-from rich import print as show
-from rich.table import Table
+from common import DATA, ROOT, read_lines, show
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
@@ -225,37 +225,34 @@ def train(data: Path, folder: Path) -> None:
     model = {**THRESHOLDS, "divisor": SHARPNESS, "weights": whole.tolist()}
     WEIGHTS.write_text(json.dumps(model, separators=(",", ":")) + "\n", "utf-8")
     size = WEIGHTS.stat().st_size / 1000
-    show(f"{len(found):,} sentences, {sum(refuses):,} of them refusals; {size:.0f} kB of weights")
+    print(f"{len(found):,} sentences, {sum(refuses):,} of them refusals; {size:.0f} kB of weights")
 
 
-def found_table(folder: Path, shifts: Sequence[float]) -> Table:
+def found_rows(folder: Path) -> Iterator[dict[str, Any]]:
     """How many held-out refusals are found, and how many held-out answers taken for one, by language."""
-    table = Table("language", *(f"{shift:+.2f}" for shift in shifts), "answers taken", "sentences taken")
     measured = {
         language: [parts["held_out"], *held_out_answers(folder, parts, language)] for language, parts in lists().items()
     }
     measured["all"] = [list(itertools.chain(*part)) for part in zip(*measured.values(), strict=True)]
     for language, (refused, *answers) in measured.items():
-        shares = [sum(refusals.is_refusal(text, shift) for text in refused) / len(refused) for shift in shifts]
+        shares = {f"{shift:+.2f}": fmean(refusals.is_refusal(text, shift) for text in refused) for shift in SHIFTS}
         taken = (f"{sum(map(is_abstention, texts))} of {len(texts)}" for texts in answers)
-        table.add_row(f"{language} ({len(refused)})", *(f"{share:.3f}" for share in shares), *taken)
-    return table
+        counts = dict(zip(("answers taken", "sentences taken"), taken, strict=True))
+        yield {"language": f"{language} ({len(refused)})", **shares, **counts}
 
 
-def false_table(data: Path, shifts: Sequence[float]) -> Table:
+def false_rows(data: Path) -> Iterator[dict[str, Any]]:
     """How many gold answers are taken for a refusal, by benchmark."""
     answers: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
     for name, gold, choices in golds(data):
         answers.setdefault(name, set()).add((gold, choices))
     answers["all"] = set().union(*answers.values())
-    table = Table("gold answers", "number", *(f"{shift:+.2f}" for shift in shifts))
     for name, found in answers.items():
         asked = [gold for gold, choices in found if not choices]
-        shares = (sum(refusals.is_refusal(gold, shift) for gold in asked) / len(found) for shift in shifts)
-        table.add_row(name, f"{len(found):,}", *(f"{share:.2%}" for share in shares))
-    taken = sorted({gold for gold, choices in answers["all"] if is_abstention(gold, choices)})
-    table.caption = f"taken for a refusal: {'; '.join(taken)}"
-    return table
+        shares = (sum(refusals.is_refusal(gold, shift) for gold in asked) / len(found) for shift in SHIFTS)
+        taken = sorted({gold for gold, choices in found if is_abstention(gold, choices)})
+        cells = {f"{shift:+.2f}": f"{share:.2%}" for shift, share in zip(SHIFTS, shares, strict=True)}
+        yield {"gold answers": name, "number": len(found), **cells, "taken": "; ".join(taken) if name == "all" else ""}
 
 
 def main() -> None:
@@ -266,12 +263,13 @@ def main() -> None:
     given = parser.parse_args()
     if given.train:
         train(given.data, given.prose)
-    show(found_table(given.prose, SHIFTS), false_table(given.data, SHIFTS))
+    show(found_rows(given.prose))
+    show(false_rows(given.data))
     texts = [text for parts in lists().values() for text in parts["held_out"]]
     start = time.perf_counter()
     for text in texts:
         refusals.is_refusal(text)
-    show(f"{(time.perf_counter() - start) / len(texts) * 1000:.2f} ms a text")
+    print(f"{(time.perf_counter() - start) / len(texts) * 1000:.2f} ms a text")
 
 
 if __name__ == "__main__":

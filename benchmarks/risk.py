@@ -2,34 +2,31 @@
 
     python benchmarks/risk.py RUN.jsonl... [--risk 0.1] [--delta 0.1] [--splits 200]
 
-Asks nobody: run files of ``keqa evaluate`` are all that is read, each a method of its own. Each time half of a run's
-questions calibrate (`keqa.optimize.abstention`) and the others are answered or not. A division over the risk is one
-whose given answers among the others are wrong more often than the risk. The bound is on the questions that a run's are
-drawn from, and the other half is a sample of these: the share of divisions over the risk may exceed delta by the
-chance of that sample, and beside it stands the share in which the other half refutes the bound (an exact binomial test,
-p < .05). Coverage is over all divisions, 0 where the program refuses. The last line is JSON.
+Asks nobody. Each time half of a run's questions calibrate and the others are answered or not. A division over the risk
+is one whose given answers among the others are wrong more often than the risk. The bound is on the questions that a
+run's are drawn from, and the other half is a sample of these: the share over the risk may exceed delta by the chance of
+that sample, and beside it stands the share in which the other half refutes the bound (an exact binomial test, p < .05).
+Coverage is over all divisions, 0 where the program refuses.
 """
 
-import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from statistics import fmean
+from typing import NamedTuple
 
-import typer
-from rich.console import Console
-from rich.table import Table
+import common
+from common import show
+from scipy.stats import binom
 
 from keqa.evaluation.risk import outcomes_of
 from keqa.metrics.abstention import Selective
-from keqa.optimize.abstention import Outcome, UnheldRiskError, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, UnheldRiskError, calibrate
 
 _REFUTED = 0.05
 
 
-@dataclass(frozen=True)
-class Division:
+class Division(NamedTuple):
     """One division of a run's questions."""
 
     refused: bool
@@ -37,7 +34,7 @@ class Division:
     seen: Selective
 
 
-def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -> Division:
+def divided(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float, seed: int) -> Division:
     order = random.Random(f"risk {seed}").sample(list(outcomes), len(outcomes))
     calibration, others = order[: len(order) // 2], order[len(order) // 2 :]
     try:
@@ -49,49 +46,38 @@ def divided(outcomes: Sequence[Outcome], risk: float, delta: float, seed: int) -
     return Division(False, held.controlled.coverage, Selective.of(given))
 
 
-def figures_of(divisions: Sequence[Division], risk: float) -> dict[str, Any]:
-    from scipy.stats import binom
-
-    def refuted(seen: Selective) -> bool:
-        wrong = seen.answered - seen.right
-        return bool(seen.answered and binom.sf(wrong - 1, seen.answered, risk) < _REFUTED)
-
-    def mean(values: Sequence[float]) -> float:
-        return sum(values) / len(values)
-
-    risks = [one.seen.risk for one in divisions if one.seen.risk is not None]
+def figures_of(divisions: Sequence[Division], risk: float) -> dict[str, float | None]:
+    seen = [one.seen for one in divisions]
+    risks = [one.risk for one in seen if one.risk is not None]
+    refuted = [one.answered and binom.sf(one.answered - one.right - 1, one.answered, risk) < _REFUTED for one in seen]
     return {
-        "splits": len(divisions),
-        "over_risk": mean([(one.seen.risk or 0.0) > risk for one in divisions]),
-        "refuted": mean([refuted(one.seen) for one in divisions]),
-        "refused": mean([one.refused for one in divisions]),
-        "coverage": mean([one.seen.coverage for one in divisions]),
-        "expected_coverage": mean([one.expected for one in divisions]),
-        "risk_seen": mean(risks) if risks else None,
-        "credit": mean([one.seen.credit(1 - risk) for one in divisions]),
+        "over the risk": fmean((one.risk or 0.0) > risk for one in seen),
+        "refuted": fmean(map(bool, refuted)),
+        "refused": fmean(one.refused for one in divisions),
+        "coverage": fmean(one.coverage for one in seen),
+        "expected": fmean(one.expected for one in divisions),
+        "risk seen": fmean(risks) if risks else None,
+        "credit": fmean(one.credit(1 - risk) for one in seen),
     }
 
 
-def main(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run files of keqa evaluate.")],
-    risk: Annotated[float, typer.Option(help="The share of the answers that may be wrong.")] = 0.1,
-    delta: Annotated[float, typer.Option(help="The chance that this does not hold.")] = 0.1,
-    splits: Annotated[int, typer.Option(min=1, help="Divisions of each run.")] = 200,
-) -> None:
-    found: dict[str, dict[str, Any]] = {}
-    for run in runs:
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="run files of keqa evaluate")
+    parser.add_argument("--risk", type=float, default=0.1, help="the share of the answers that may be wrong")
+    parser.add_argument("--delta", type=float, default=0.1, help="the chance that this does not hold")
+    parser.add_argument("--splits", type=int, default=200, help="divisions of each run")
+    given = parser.parse_args()
+    rows = []
+    for run in given.runs:
         outcomes = outcomes_of(run)
         everything = Selective.of([one.right for one in outcomes])
-        figures = figures_of([divided(outcomes, risk, delta, seed) for seed in range(splits)], risk)
-        guessing = {"questions": len(outcomes), "risk_answering_all": everything.risk}
-        found[run.stem] = guessing | {"credit_answering_all": everything.credit(1 - risk)} | figures
-    names = list(next(iter(found.values())))
-    table = Table("run", *(name.replace("_", " ") for name in names), title=f"risk {risk:g}, delta {delta:g}")
-    for run_name, figures in found.items():
-        table.add_row(run_name, *("" if value is None else f"{value:.3g}" for value in figures.values()))
-    Console(width=180).print(table)
-    print(json.dumps({"risk": risk, "delta": delta, "runs": found}))
+        divisions = [divided(outcomes, given.risk, given.delta, seed) for seed in range(given.splits)]
+        whole = {"questions": len(outcomes), "risk of answering all": everything.risk}
+        whole["credit of answering all"] = everything.credit(1 - given.risk)
+        rows.append({"run": run.stem, **whole, **figures_of(divisions, given.risk)})
+    show(rows, f"risk {given.risk:g}, delta {given.delta:g}")
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

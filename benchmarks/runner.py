@@ -1,20 +1,17 @@
 """How many questions a second a run keeps, and whether its memory stays flat.
 
-    python benchmarks/runner.py [questions]
+    python benchmarks/runner.py [QUESTIONS]
 
-A closed-book run against a server on this machine that answers at once, in processes of their own: one of a tenth of
-the questions and one of all. What counts is the ratio of their peaks of memory. The server is a process, too, so that
-neither its memory nor its time is the run's.
+A closed-book run of a tenth of the questions and one of all, against a server on this machine that answers at once, all
+in processes of their own. What counts is the ratio of the peaks of memory.
 """
-
-from __future__ import annotations
 
 import tempfile
 import time
 from pathlib import Path
 
-import typer
-from common import Beside, alone, write_lines
+import common
+from common import Beside, alone, show, write_lines
 from faulty.server import MODEL, Server
 
 IN_FLIGHT = 16
@@ -24,7 +21,6 @@ def run(count: int, api_base: str, folder: Path) -> dict[str, float]:
     import dspy
 
     from keqa.evaluation.evaluate import evaluate
-    from keqa.evaluation.questions import of_name
     from keqa.lms import build_roles
     from keqa.programs.baselines import ClosedBook
 
@@ -35,20 +31,19 @@ def run(count: int, api_base: str, folder: Path) -> dict[str, float]:
     path = write_lines(folder / f"questions-{count}.jsonl", asked)
     program = ClosedBook(lms=build_roles(MODEL, api_base=api_base))
     start = time.perf_counter()
-    tally = evaluate(program, of_name(str(path)).examples, out=folder / "run" / path.name, in_flight=IN_FLIGHT)
-    return {"done": tally.done, "failed": tally.failed, "speed": tally.done / (time.perf_counter() - start)}
+    tally = evaluate(program, path, out=folder / "run" / path.name, in_flight=IN_FLIGHT)
+    return {"questions": tally.done, "a second": tally.done / (time.perf_counter() - start), "failed": tally.failed}
 
 
-def main(count: int = typer.Argument(10_000, help="Questions.")) -> None:
-    peaks = []
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("questions", nargs="?", type=int, default=10_000)
+    count = parser.parse_args().questions
     with tempfile.TemporaryDirectory() as folder, Beside(Server) as server:
-        for questions in (count // 10, count):
-            found = alone(run, questions, server.api_base, Path(folder))
-            peaks.append(found["peak_mb"])
-            rates = f"{found['speed']:7.1f} a second, peak {found['peak_mb']:6.0f} MB, {found['failed']} failed"
-            print(f"{found['done']:>7,} questions: {rates}")
-    print(f"ten times the questions take {peaks[1] / peaks[0]:.2f} times the memory")
+        rows = [alone(run, questions, server.api_base, Path(folder)) for questions in (count // 10, count)]
+    show(rows, digits=1)
+    print(f"ten times the questions take {rows[1]['peak_mb'] / rows[0]['peak_mb']:.2f} times the memory")
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

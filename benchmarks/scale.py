@@ -1,215 +1,266 @@
-"""How retrieval grows: builds and queries made passages on every engine, and estimates what 21,015,324 take.
+"""Builds and queries made passages on every engine, and says what 21,015,324 (the papers' Wikipedia) take in turn.
 
-    python benchmarks/scale.py [--passages 1000000] [--part embedded] [--es-url http://localhost:9200] [--work FOLDER]
+    python benchmarks/scale.py [--passages 1000000] [--queries 500] [--es-url http://localhost:9200] [--work FOLDER]
 
-Parts, all by default: `embedded` (the embedded engine beside the calls of Tantivy alone) and `elasticsearch` (needs
-`--es-url`). Every step is a process of its own, whose peak of memory is reported; results are kept in the work folder,
-so that a run that was killed resumes there. Exit code 1 where a target of the embedded engine is missed.
+Words follow Zipf's law, the most frequent ones are English function words, and a passage has about 100 of them, so that
+an engine has as much to do as for `psgs_w100.tsv`. Beside the embedded engine stand the calls of Tantivy alone, and
+Elasticsearch where its address is given. Every step is a process of its own, whose peak of memory is reported. Exit
+code 1: the embedded build took more than 1.5 times as long as the raw calls or 1,500 MB, or a query twice as long.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import common
-import scaled
-from common import Lines, alone
-from rich.console import Console
-from rich.table import Table
-from scaled import Figures
+import numpy as np
+from common import alone, remove_indexes, show
 
-from keqa.errors import KeqaError
+from keqa.retrievers import Passage, build_index, open_index
+from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+from keqa.retrievers.local.index import make_document, make_schema
+from keqa.retrievers.stopwords import ENGLISH
+from keqa.retrievers.text import analyzer, settings_for
 
+Figures = dict[str, Any]
 WIKIPEDIA = 21_015_324
-"""Passages of the dump that the papers retrieve from (`psgs_w100.tsv`)."""
-
-COLUMNS = {
-    "build, s": ("build_s", 1),
-    "passages/s": ("per_s", 0),
-    "disk, MB": ("disk_mb", 0),
-    "peak, MB": ("peak_mb", 0),
-    "server, MB": ("server_mb", 0),
-    "kw p50, ms": ("kw_p50", 2),
-    "kw p95": ("kw_p95", 2),
-    "NL p50, ms": ("nl_p50", 2),
-    "NL p95": ("nl_p95", 2),
-}
-# Linear in the number of passages. Memory is not among them: it is bounded by the writer's heap, plus 16 to 48 bytes a
-# passage for the ids that were seen.
-_GROWING = ("build_s", "disk_mb", "kw_p50", "kw_p95", "nl_p50", "nl_p95")
+VOCABULARY = 500_000
+SHORTEST, LONGEST = 80, 120
+_BATCH = 1000
+_CONTENT, _FUNCTION = 5, 5
+# What the embedded engine takes, so that the calls alone do the same work.
+_HEAP, _THREADS = 512_000_000, 2
 
 
-@dataclass(frozen=True)
-class Line:
-    """An engine, how many passages it held, and what was measured of building and searching it."""
-
-    name: str
-    passages: int
-    figures: Figures
-
-    def row(self) -> list[str]:
-        """As the cells of a table."""
-        figures = dict(self.figures)
-        if figures.get("build_s"):
-            figures["per_s"] = self.passages / figures["build_s"]
-        cells = (f"{figures[key]:,.{digits}f}" if key in figures else "" for key, digits in COLUMNS.values())
-        return [self.name, f"{self.passages:,}", *cells]
-
-    def at(self, passages: int) -> Line:
-        """What it would come to, in proportion."""
-        scale = passages / self.passages
-        grown = {key: self.figures[key] * scale for key in _GROWING if key in self.figures}
-        return Line(f"{self.name}, extrapolated", passages, grown)
+def vocabulary(size: int = VOCABULARY, seed: int = 0) -> list[str]:
+    """Words from the most to the least frequent: the function words, then words made of syllables."""
+    draw = random.Random(seed)
+    words = dict.fromkeys(sorted(ENGLISH))
+    while len(words) < size:
+        syllables = (draw.choice("bcdfghjklmnprstvwz") + draw.choice("aeiou") for _ in range(draw.randint(2, 4)))
+        words["".join(syllables) + draw.choice(("", "n", "r", "s", "t", "ing", "ed"))] = None
+    return list(words)
 
 
-def table(lines: list[Line]) -> Table:
-    """The lines, then each in proportion at the size of Wikipedia."""
-    shown = Table("", "passages", *COLUMNS)
-    for line in lines:
-        shown.add_row(*line.row())
-    shown.add_section()
-    for line in lines:
-        shown.add_row(*line.at(WIKIPEDIA).row())
-    return shown
+def write_corpus(path: Path, passages: int, seed: int = 0, words: int = VOCABULARY) -> None:
+    """Write passages one a line, with tabs between id, text and title; a file is there only when it is whole."""
+    known = vocabulary(words, seed)
+    # Mandelbrot's form of the law: without its constant, the first word alone would be a twelfth of all.
+    bounds = np.cumsum(1 / (np.arange(len(known)) + 2.7))
+    draw = np.random.default_rng(seed)
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("w", encoding="utf-8") as stream:
+        for start in range(0, passages, _BATCH):
+            lengths = draw.integers(SHORTEST, LONGEST + 1, min(_BATCH, passages - start))
+            titles = draw.integers(1, 4, len(lengths))
+            drawn = iter(np.searchsorted(bounds, draw.random(int((lengths + titles).sum())) * bounds[-1]).tolist())
+            for number, (length, title) in enumerate(zip(lengths, titles, strict=True), start=start):
+                text = " ".join(known[place] for place in islice(drawn, int(length)))
+                stream.write(f"{number}\t{text}\t{' '.join(known[place] for place in islice(drawn, int(title)))}\n")
+    temporary.replace(path)
 
 
-class Target(NamedTuple):
-    """A figure and what it may be at most."""
-
-    name: str
-    value: float
-    most: float
-    unit: str = ""
-
-    @property
-    def met(self) -> bool:
-        """Whether it is no more than that."""
-        return self.value <= self.most
-
-    def __str__(self) -> str:
-        verdict = "met" if self.met else "MISSED"
-        return f"{self.name}: {self.value:,.2f}{self.unit} (target: at most {self.most:,.2f}{self.unit}): {verdict}"
+def read_made(path: Path) -> Iterator[Passage]:
+    """The passages of such a file, as cheaply as they can be had: what is measured is not the reader."""
+    with path.open(encoding="utf-8") as stream:
+        for line in stream:
+            identifier, text, title = line.rstrip("\n").split("\t")
+            yield Passage(identifier, title, text)
 
 
-def targets(embedded: Figures, raw: Figures) -> list[Target]:
-    """What the embedded engine may cost beside the calls of Tantivy alone."""
-    return [
-        Target("build time over that of the raw calls", embedded["build_s"] / raw["build_s"], 1.5),
-        Target("peak memory of the build", embedded["peak_mb"], 1500, " MB"),
-        Target("content-word query, p50 over that of the raw call", embedded["kw_p50"] / raw["kw_p50"], 2.0),
-    ]
+def questions(path: Path, count: int, seed: int = 1) -> dict[str, list[str]]:
+    """Queries of five content words of one passage, and these among five function words, as in natural language."""
+    draw = random.Random(seed)
+    function = sorted(ENGLISH)
+    size = path.stat().st_size
+    content: list[str] = []
+    with path.open("rb") as stream:
+        while len(content) < count:
+            stream.seek(draw.randrange(size))
+            stream.readline()
+            line = stream.readline().decode()
+            words = sorted({word for word in line.split("\t")[1].split() if word not in ENGLISH}) if line else []
+            if len(words) >= _CONTENT:
+                content.append(" ".join(draw.sample(words, _CONTENT)))
+    natural = []
+    for query in content:
+        words = query.split() + draw.sample(function, _FUNCTION)
+        draw.shuffle(words)
+        natural.append(" ".join(words).capitalize() + "?")
+    return {"content words": content, "questions": natural}
 
 
-class Steps:
-    """The results of the steps that were done, in a file of JSON lines; a killed run resumes behind them."""
-
-    def __init__(self, path: Path) -> None:
-        self._lines = Lines(path)
-        self.done: dict[tuple[str, int], Figures] = {}
-        for line in self._lines.done:
-            row = dict(line)
-            self.done[row.pop("step"), row.pop("passages")] = row
-
-    def together(self, passages: int, *steps: str) -> None:
-        """Have these done in one run, for the sake of their ratio: where one of them is missing, all are done again."""
-        if any((step, passages) not in self.done for step in steps):
-            for step in steps:
-                self.done.pop((step, passages), None)
-
-    def run(self, step: str, passages: int, function: Callable[..., Figures], *arguments: Any) -> Figures:
-        """Do a step in a process of its own, unless it was done; its CPU seconds and its peak of memory are added."""
-        options = [argument for argument in arguments if not isinstance(argument, Path | None)]
-        known = self.done.get((step, passages))
-        if known is not None and known.get("options") == options:
-            sys.stderr.write(f"{step}: kept from an earlier run\n")
-            return known
-        sys.stderr.write(f"{step} …\n")
-        figures = {**alone(function, *arguments), "options": options}
-        self._lines.add({"step": step, "passages": passages, **figures})
-        self.done[step, passages] = figures
-        return figures
+def read_all(corpus: Path) -> Figures:
+    started = time.perf_counter()
+    return {"found": sum(1 for _ in read_made(corpus)), "build_s": time.perf_counter() - started}
 
 
-PARTS = ("embedded", "elasticsearch")
-RATIOS = {"build_s": "load time", "disk_mb": "disk", "kw_p50": "content-word query, p50,", "nl_p50": "question, p50,"}
+def build_embedded(corpus: Path, folder: Path) -> Figures:
+    started = time.perf_counter()
+    manifest = build_index(read_made(corpus), folder, language="en")
+    return {"build_s": time.perf_counter() - started, "disk_mb": disk_mb(folder), "found": manifest.passages}
 
 
-def embedded(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
-    count, work = options.passages, options.work
-    corpus, ours, theirs = _corpus(options), work / f"embedded-{count}", work / f"raw-{count}"
-    source = steps.run("corpus", count, scaled.make, corpus, count)
-    steps.together(count, "embedded build", "raw build")
-    built = steps.run("embedded build", count, scaled.build_embedded, corpus, ours)
-    bare = steps.run("raw build", count, scaled.build_raw, corpus, theirs)
-    assert built["found"] == bare["found"] == count
-    searched = steps.run("embedded search", count, scaled.search_both, corpus, ours, theirs, options.queries)
-    # The peak of a search is not that of the build.
-    figures = {**built, **{key: value for key, value in searched.items() if key.startswith(("kw", "nl"))}}
-    raw = {**bare, **{key.removeprefix("raw_"): value for key, value in searched.items() if key.startswith("raw")}}
-    lines = [Line("embedded engine", count, figures), Line("raw Tantivy calls", count, raw)]
-    console.print(table(lines))
-    console.print(f"of each build, {source['build_s']:.1f} s are the reading of the made passages")
-    console.print(f"build time over that of the raw calls, in CPU seconds: {built['cpu_s'] / bare['cpu_s']:.2f}")
-    met = targets(figures, raw)
-    for target in met:
-        console.print(str(target), highlight=False)
-    return all(target.met for target in met)
+def build_raw(corpus: Path, folder: Path) -> Figures:
+    """The calls of Tantivy alone: no cleaning, no check of ids, no hash, no manifest."""
+    from tantivy import Index
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    started = time.perf_counter()
+    schema, language = make_schema(), settings_for("en").language
+    index = Index(schema, path=str(folder))
+    writer = index.writer(_HEAP, _THREADS)
+    for passage in read_made(corpus):
+        writer.add_document(make_document(passage, schema, language))
+    writer.commit()
+    writer.wait_merging_threads()
+    seconds = time.perf_counter() - started
+    index.reload()
+    return {"build_s": seconds, "disk_mb": disk_mb(folder), "found": index.searcher().num_docs}
 
 
-def elasticsearch(steps: Steps, options: argparse.Namespace, console: Console) -> bool:
-    count, name = options.passages, f"keqa-scale-{options.passages}"
-    corpus, ours = _corpus(options), options.work / f"embedded-{count}"
-    steps.run("corpus", count, scaled.make, corpus, count)
-    loaded = steps.run("elasticsearch load", count, scaled.load_server, corpus, options.es_url, name)
-    assert loaded["found"] == count
-    arguments = (corpus, options.es_url, name, options.queries, ours)
-    searched = steps.run("elasticsearch search", count, scaled.search_server, *arguments)
-    console.print(table([Line("Elasticsearch", count, {**searched, **loaded})]))
-    heap = f", {loaded['heap_mb']:,.0f} MB of heap in use" if "heap_mb" in loaded else ""
-    console.print(f"peak memory is the loader's; the server's is what its JVMs had reserved when all was loaded{heap}")
-    console.print(f"{searched['many_per_s']:,.0f} natural-language queries a second by search_many")
-    if "overlap" in searched:
-        console.print(f"mean overlap@10 with the embedded engine on them: {searched['overlap']:.3f}")
-    both, beside = {**searched, **loaded}, {}
-    for step in ("search", "build"):
-        beside |= steps.done.get((f"embedded {step}", count), {})
-    for key, what in RATIOS.items():
-        if key in beside and key in both:
-            console.print(f"{what} over the embedded engine's: {both[key] / beside[key]:.2f}")
-    console.print(f"the index {name} stays on the server, where another run finds it", highlight=False)
-    return True
+def raw_search(folder: Path) -> Callable[[str], list[Passage]]:
+    """Searching by the calls of Tantivy alone: the same terms, ten hits, and their passages."""
+    from tantivy import Index, Occur, Query
+
+    settings, index, schema = settings_for("en"), Index.open(str(folder)), make_schema()
+    words = analyzer(settings.language)
+
+    def search(query: str) -> list[Passage]:
+        clauses = []
+        for term in words.analyze(query):
+            clauses.append((Occur.Should, Query.term_query(schema, "text", term, "freq")))
+            title = Query.term_query(schema, "title", term, "freq")
+            clauses.append((Occur.Should, Query.boost_query(title, settings.title_weight)))
+        searcher = index.searcher()
+        found = searcher.search(Query.boolean_query(clauses), 10, count=False).hits
+        documents = [searcher.doc(address) for _, address in found]
+        return [Passage(*(str(one.get_first(name) or "") for name in ("doc_id", "title", "text"))) for one in documents]
+
+    return search
 
 
-def _corpus(options: argparse.Namespace) -> Path:
-    return Path(options.work, f"made-{options.passages}.tsv")
+def search_both(corpus: Path, embedded: Path, raw: Path, count: int) -> Figures:
+    """Both over their own files, in turns. Function words are dropped by the embedded engine only."""
+    ways = {"embedded": open_index(embedded).search, "raw": raw_search(raw)}
+    found: Figures = {name: {} for name in ways}
+    for kind, queries in questions(corpus, count).items():
+        for name, times in latencies(ways, queries).items():
+            found[name][kind] = times
+    return found
+
+
+def load_server(corpus: Path, url: str, name: str) -> Figures:
+    """Load a server, from the beginning where an earlier load was interrupted: its time is that of the whole."""
+    address = index_address(url, name)
+    remove_indexes(address, f"{name}-*")
+    started = time.perf_counter()
+    manifest = load_index(read_made(corpus), address, language="en")
+    seconds = time.perf_counter() - started
+    retriever = ElasticsearchRetriever.open(address)
+    # A key without the right to monitor does not learn the size.
+    size = retriever.facts()["bytes"]
+    retriever.close()
+    return {"build_s": seconds, "found": manifest.passages, "disk_mb": None if size is None else size / 1e6}
+
+
+def search_server(corpus: Path, url: str, name: str, count: int, embedded: Path) -> Figures:
+    """A server, and how much of its answers it shares with the embedded engine."""
+    retriever = ElasticsearchRetriever.open(index_address(url, name))
+    asked = questions(corpus, count)
+    found: Figures = {kind: latencies({"": retriever.search}, queries)[""] for kind, queries in asked.items()}
+    started = time.perf_counter()
+    together = retriever.search_many(asked["questions"])
+    found["many_per_s"] = count / (time.perf_counter() - started)
+    pairs = zip(together, open_index(embedded).search_many(asked["questions"]), strict=True)
+    shared = [len({hit.passage.id for hit in one} & {hit.passage.id for hit in other}) for one, other in pairs]
+    retriever.close()
+    return {**found, "overlap": sum(shared) / (10 * count)}
+
+
+def disk_mb(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+def latencies(ways: Mapping[str, Callable[[str], object]], queries: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Median and 95th percentile in milliseconds, of several ways to search by what they are called.
+
+    Each query is searched for in all ways, one after the other and in turns, so that other work on the machine meets
+    all of them alike; a first round, which finds nothing in memory, does not count.
+    """
+    for query in queries[: max(10, len(queries) // 10)]:
+        for search in ways.values():
+            search(query)
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    names = list(ways)
+    for turn, query in enumerate(queries):
+        for place in range(len(names)):
+            name = names[(place + turn) % len(names)]
+            started = time.perf_counter()
+            ways[name](query)
+            times[name].append(1000 * (time.perf_counter() - started))
+    return {name: (statistics.median(one), statistics.quantiles(one, n=20)[-1]) for name, one in times.items()}
+
+
+def row(name: str, passages: int, figures: Figures) -> dict[str, Any]:
+    """The line of an engine; of one in proportion, memory stays empty, which the writer's heap bounds."""
+    build = figures["build_s"]
+    line = {"engine": name, "passages": passages, "build, s": build, "passages/s": round(passages / build)}
+    line |= {"disk, MB": figures["disk_mb"], "peak, MB": figures["peak_mb"]}
+    for kind in ("content words", "questions"):
+        line |= {f"{kind} p50, ms": figures[kind][0], f"{kind} p95": figures[kind][1]}
+    return line
+
+
+def grown(figures: Figures, times: float) -> Figures:
+    """What it would come to with so many times the passages."""
+    found = {name: tuple(one * times for one in figures[name]) for name in ("content words", "questions")}
+    disk = figures["disk_mb"]
+    return {**found, "build_s": figures["build_s"] * times, "disk_mb": disk and disk * times, "peak_mb": None}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = common.parser(__doc__)
     parser.add_argument("--passages", type=int, default=1_000_000)
-    parser.add_argument("--queries", type=int, default=500, help="of each kind")
-    parser.add_argument("--part", choices=PARTS, action="append", help="may be given several times")
+    parser.add_argument("--queries", type=int, default=500, help="of each kind, at least ten")
     parser.add_argument("--es-url", help="where Elasticsearch listens")
-    parser.add_argument("--work", type=Path, default=Path("runs/scale"), help="for indexes and results")
-    options = parser.parse_args(arguments)
-    chosen = options.part or [part for part in PARTS if part != "elasticsearch" or options.es_url]
-    if "elasticsearch" in chosen and not options.es_url:
-        parser.error("part elasticsearch needs --es-url")
-    if options.passages < 1 or options.queries < 10:
-        parser.error("at least one passage and ten queries are needed")
-    options.work.mkdir(parents=True, exist_ok=True)
-    steps, console = Steps(options.work / "results.jsonl"), Console(width=160)
-    run = {"embedded": embedded, "elasticsearch": elasticsearch}
-    try:
-        return 0 if all([run[part](steps, options, console) for part in chosen]) else 1
-    except KeqaError as error:
-        parser.error(str(error))
+    parser.add_argument("--work", type=Path, default=Path("runs/scale"), help="for passages and indexes")
+    given = parser.parse_args(arguments)
+    count, work, name = given.passages, given.work, f"keqa-scale-{given.passages}"
+    work.mkdir(parents=True, exist_ok=True)
+    corpus, ours, theirs = (work / f"{kind}-{count}" for kind in ("made", "embedded", "raw"))
+    if not corpus.exists():
+        write_corpus(corpus, count)
+    read, built, bare = alone(read_all, corpus), alone(build_embedded, corpus, ours), alone(build_raw, corpus, theirs)
+    searched = alone(search_both, corpus, ours, theirs, given.queries)
+    engines = {"embedded": {**searched["embedded"], **built}, "raw Tantivy calls": {**searched["raw"], **bare}}
+    if given.es_url:
+        loaded = alone(load_server, corpus, given.es_url, name)
+        asked = alone(search_server, corpus, given.es_url, name, given.queries, ours)
+        engines["Elasticsearch"] = {**asked, **loaded}
+    assert all(figures["found"] == count for figures in (read, *engines.values()))
+    rows = [row(engine, count, figures) for engine, figures in engines.items()]
+    times = WIKIPEDIA / count
+    show([*rows, *(row(f"{one}, in proportion", WIKIPEDIA, grown(of, times)) for one, of in engines.items())], digits=2)
+    if given.es_url:
+        print(
+            f"Elasticsearch answers {asked['many_per_s']:,.0f} questions a second together, {asked['overlap']:.3f} of"
+        )
+        print(f"the ten best as the embedded engine; the index {name} stays on the server")
+    print(f"of each build, {read['build_s']:.1f} s are the reading of the made passages")
+    ratios = {"build": built["build_s"] / bare["build_s"], "CPU of the build": built["cpu_s"] / bare["cpu_s"]}
+    ratios["query of content words"] = searched["embedded"]["content words"][0] / searched["raw"]["content words"][0]
+    print("times what the raw calls take: " + ", ".join(f"{what} {ratio:.2f}" for what, ratio in ratios.items()))
+    return int(ratios["build"] > 1.5 or ratios["query of content words"] > 2 or built["peak_mb"] > 1500)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,10 +1,10 @@
 """What ``keqa serve`` adds to calling the program in Python, and whether it holds under many users.
 
-    python benchmarks/serve.py [--questions 100] [--repeat 5] [--at-once 4] [--users 50] [--seconds 120]
+    python benchmarks/serve.py [--questions 100] [--repeat 5] [--users 50] [--seconds 120]
 
 A scripted language model in a process of its own answers at once. First the same questions are asked in Python and
-through a server, which has a process of its own, by turns, by one user and then by several at once; what a question
-takes longer through the server, client and network included, is what that adds (target for one user: 5 ms at the 95th
+through a server, which has a process of its own, by turns, by one user and then by four at once; what a question takes
+longer through the server, client and network included, is what that adds (target for one user: 5 ms at the 95th
 percentile). A second call in Python shows how far two calls are apart where nothing is added: the noise of the machine,
 of which the difference has as much. So a second server is asked whose program gives its answer without asking anybody;
 all of that time is the server's and the client's. The last column is processor time of client and server together,
@@ -36,15 +36,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
+import common
 import httpx
 import numpy as np
-import typer
-from common import Beside
+from common import Beside, show
 from latency import lakes, replying
-from rich.console import Console
-from rich.table import Table
 
 import keqa
 from keqa.server.answers import Answers
@@ -52,50 +50,42 @@ from keqa.server.application import application
 from keqa.server.limits import ServerLimits
 from keqa.server.serving import listen, server
 
-QUIZZES, PASSAGES, MOST_USERS = 2, 5, 16
+QUIZZES, PASSAGES, AT_ONCE = 2, 5, 4
 WARM_UP = 5
 CHAT = "/v1/chat/completions"
 QUESTION = "How deep is lake 1?"
 UNBOUNDED = ServerLimits(in_flight=64, waiting=1000, rate=0)
 
 
-def main(
-    questions: Annotated[int, typer.Option(help="Questions that are timed in each way.")] = 100,
-    repeat: Annotated[int, typer.Option(help="How often that is done.")] = 5,
-    at_once: Annotated[int, typer.Option(min=1, max=MOST_USERS, help="Users of the second half of these.")] = 4,
-    users: Annotated[int, typer.Option(help="Users at once, without a pause.")] = 50,
-    seconds: Annotated[float, typer.Option(help="How long they ask.")] = 120.0,
-    crowd: Annotated[float, typer.Option(help="Instead: how long each crowd of connections stays.")] = 0.0,
-) -> None:
+def main() -> int:
+    parser = common.parser(__doc__)
+    parser.add_argument("--questions", type=int, default=100, help="that are timed in each way")
+    parser.add_argument("--repeat", type=int, default=5, help="how often that is done")
+    parser.add_argument("--users", type=int, default=50, help="at once, without a pause")
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long they ask")
+    parser.add_argument("--crowd", type=float, help="instead: how long each crowd of connections stays")
+    given = parser.parse_args()
     os.environ["OPENAI_API_KEY"] = "none"
     with replying(QUIZZES) as scripted:
-        console, sound, address = Console(), True, scripted.api_base
-        if crowd:
-            table, sound = _crowded(address, crowd)
-            console.print(table)
-            raise typer.Exit(not sound)
-        console.print(_overhead(address, questions, repeat, at_once))
-        if users:
-            table, sound = _load(address, users, seconds)
-            console.print(table)
-    raise typer.Exit(not sound)
+        if given.crowd:
+            return int(_crowded(scripted.api_base, given.crowd))
+        _overhead(scripted.api_base, given.questions, given.repeat)
+        return int(bool(given.users) and _load(scripted.api_base, given.users, given.seconds))
 
 
-def _overhead(address: str, questions: int, repeat: int, at_once: int) -> Table:
+def _overhead(address: str, questions: int, repeat: int) -> None:
     """Milliseconds of the same questions directly and through the server, and of their differences, pair by pair."""
-    program = keqa.KEQA(lakes(PASSAGES), lms=_roles(address))
-    title = f"{repeat} times {questions} questions of {QUIZZES} quizzes; medians of the {repeat}, in ms"
-    table = Table("users", "", "p50", "p95", "CPU", title=title)
+    program, rows = keqa.KEQA(lakes(PASSAGES), lms=_roles(address)), []
     whole, bare = (_Served(_serving, address, answers_at_once=one) for one in (False, True))
     with whole, bare:
-        for users in dict.fromkeys((1, at_once)):
+        for users in (1, AT_ONCE):
             with ThreadPoolExecutor(users) as pool:
                 runs = [_interleaved(program, whole, bare, users, questions, pool) for _ in range(repeat)]
             for name in runs[0]:
                 found = [(*np.percentile(run[name][:, 0], (50, 95)), np.median(run[name][:, 1])) for run in runs]
-                table.add_row(f"{users}", name, *(f"{one:.2f}" for one in np.median(found, axis=0)))
-            table.add_section()
-    return table
+                p50, p95, cpu = np.median(found, axis=0)
+                rows.append({"users": users, "way": name, "p50": p50, "p95": p95, "CPU": cpu})
+    show(rows, f"{repeat} times {questions} questions of {QUIZZES} quizzes; medians of the {repeat}, in ms", digits=2)
 
 
 def _interleaved(
@@ -140,7 +130,7 @@ class _Served(Beside):
 
     def __enter__(self) -> _Served:
         super().__enter__()
-        self.clients = [httpx.Client(base_url=self.api_base, timeout=60, trust_env=False) for _ in range(MOST_USERS)]
+        self.clients = [httpx.Client(base_url=self.api_base, timeout=60, trust_env=False) for _ in range(AT_ONCE)]
         return self
 
     def __exit__(self, *given: object) -> None:
@@ -224,30 +214,21 @@ def _command(address: str, *further: str) -> Iterator[tuple[str, int]]:
             process.wait(60)
 
 
-def _load(address: str, users: int, seconds: float) -> tuple[Table, bool]:
+def _load(address: str, users: int, seconds: float) -> bool:
     with _command(address, "--waiting", str(users)) as (url, pid):
         asyncio.run(_users(url, users, seconds / 6))
         before = _megabytes(pid)
         times, wrong = asyncio.run(_users(url, users, seconds))
-        after = _megabytes(pid)
-    rows = {
-        "answers": f"{len(times):,}",
-        "wrong, or errors": f"{wrong:,}",
-        "questions a second": f"{len(times) / seconds:.1f}",
-        "seconds, p50 and p95": "{:.2f}, {:.2f}".format(*np.percentile(times, (50, 95))),
-        "memory before and after": f"{before:.0f} MB, {after:.0f} MB",
-    }
-    table = Table("", "", title=f"{users} users for {seconds:g} seconds", show_header=False)
-    for row in rows.items():
-        table.add_row(*row)
-    return table, not wrong
+        figures = {"answers": len(times), "wrong, or errors": wrong, "a second": len(times) / seconds}
+        figures |= dict(zip(("p50, s", "p95, s"), np.percentile(times, (50, 95)), strict=True))
+        figures |= {"MB before": before, "MB after": _megabytes(pid)}
+    show([figures], f"{users} users for {seconds:g} seconds", digits=2)
+    return bool(wrong)
 
 
-def _crowded(address: str, seconds: float) -> tuple[Table, bool]:
+def _crowded(address: str, seconds: float) -> bool:
     """A question each second while others hold connections, of the same address as whoever asks."""
-    title = f"a question each second for {seconds:g} seconds, beside connections that open again when they are closed"
-    columns = ("beside", "asked", "answered", "p50 s", "p95 s", "MB", "files, at most", "MB and files after")
-    table, sound = Table(*columns, title=title), True
+    rows, lost = [], 0
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "large.txt").write_bytes(b"x" * 12_000_000)
         with _command(address, "--documents", folder) as (url, pid):
@@ -260,12 +241,13 @@ def _crowded(address: str, seconds: float) -> tuple[Table, bool]:
                 crowd.join()
                 # What it left is closed by then.
                 time.sleep(15)
-                after = f"{_megabytes(pid):.0f}, {_files(pid)}"
-                answered = len(times) - wrong
-                quantiles = (f"{one:.2f}" for one in np.percentile(times, (50, 95)))
-                table.add_row(name, f"{len(times)}", f"{answered}", *quantiles, f"{memory:.0f}", f"{files}", after)
-                sound = sound and not wrong
-    return table, sound
+                lost += wrong
+                row = {"beside": name, "asked": len(times), "answered": len(times) - wrong}
+                row |= dict(zip(("p50 s", "p95 s"), np.percentile(times, (50, 95)), strict=True))
+                row |= {"MB": memory, "files, at most": files, "MB after": _megabytes(pid), "files after": _files(pid)}
+                rows.append(row)
+    show(rows, f"a question each second for {seconds:g} seconds; connections open again when they are closed", 2)
+    return bool(lost)
 
 
 def _asked_beside(url: str, pid: int, seconds: float) -> tuple[list[float], int, float, int]:
@@ -356,4 +338,4 @@ def _files(pid: int) -> int:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    raise SystemExit(main())

@@ -1,21 +1,17 @@
-"""Where KEQA wins and where it loses.
+"""Where KEQA wins and where it loses: the testbed over known share, distracting paragraphs and sources out of date.
 
-    python benchmarks/sweep.py
+    python benchmarks/sweep.py [--questions 40]
 
-The testbed over the share of questions whose facts the shipped LM saw often in training, the number of distracting
-paragraphs for each entity, and the number of sources that are out of date. The default setting was fixed before any
-method was scored; this shows what it hides. The compiled program is the one that ships: it learned from the default
-setting, and no question that it learned from is asked.
+The default setting of the testbed was fixed before any method was scored; this shows what it hides. The compiled
+program is the one that ships: it learned from the default setting, and no question that it learned from is asked.
 """
 
 import tempfile
+from itertools import product
 from pathlib import Path
-from typing import Annotated
 
-import typer
-from common import interval
-from rich.console import Console
-from rich.table import Table
+import common
+from common import interval, show
 
 from keqa.evaluation.demo import COMPILED, ask_all
 from keqa.evaluation.questions import Questions
@@ -26,36 +22,29 @@ from keqa.testbed.testbed import Settings, Testbed
 METHODS = ("closed book", "always retrieve, reasoning", "KEQA", COMPILED)
 
 
-def main(
-    questions: Annotated[int, typer.Option(help="Questions for each setting.")] = 40,
-    known: Annotated[list[float] | None, typer.Option(help="Shares of known questions.")] = None,
-    distractors: Annotated[list[int] | None, typer.Option(help="Distracting paragraphs for each entity.")] = None,
-    stale: Annotated[list[int] | None, typer.Option(help="Sources out of date, at a known share of a half.")] = None,
-) -> None:
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("--questions", type=int, default=40, help="for each setting")
+    count = parser.parse_args().questions
     default, usual = Settings(), Testbed()
     learned = {question.question for question in (*usual.train, *usual.dev)}
-    swept = [
-        (share, noise, default.stale_sources) for noise in distractors or (0, 1, 4) for share in known or (0, 0.5, 1)
-    ]
-    swept += [(0.5, default.distractors, sources) for sources in ((0, 1) if stale is None else stale)]
-    roles = build_roles("keqa/tiny")
-    scores = (f"{name} F1" for name in METHODS)
-    table = Table("known", "distractors", "out of date", *scores, "retrievals", "lead over retrieving")
+    swept = [(share, noise, default.stale_sources) for noise, share in product((0, 1, 4), (0, 0.5, 1))]
+    swept += [(0.5, default.distractors, sources) for sources in (0, 1)]
+    roles, rows = build_roles("keqa/tiny"), []
     with tempfile.TemporaryDirectory() as folder:
         for number, (share, noise, sources) in enumerate(swept):
-            settings = Settings(distractors=noise, stale_sources=sources, known=share, questions=(0, 0, 4 * questions))
+            settings = Settings(distractors=noise, stale_sources=sources, known=share, questions=(0, 0, 4 * count))
             testbed, index = Testbed(settings), Path(folder) / str(number)
-            asked = [question for question in testbed.test if question.question not in learned][:questions]
+            asked = [question for question in testbed.test if question.question not in learned][:count]
             build_index(testbed.passages, index, language="en")
-            retriever = open_index(index)
             given = Questions("testbed", "test", 0, asked)
-            rows = {row.method: row for row in ask_all(given, retriever, roles, only=METHODS)}
-            gain = rows[METHODS[1]].f1_less(rows[COMPILED])
-            means = (*(f"{rows[name].f1.mean:.2f}" for name in METHODS), f"{rows[COMPILED].retrievals:.2f}")
-            table.add_row(f"{share:.1f}", str(noise), str(sources), *means, interval(gain, "+.2f"))
-            Console(stderr=True).print(f"{number + 1} of {len(swept)} settings: done")
-    Console(width=160).print(table)
+            found = {row.method: row for row in ask_all(given, open_index(index), roles, only=METHODS)}
+            row = {"known": float(share), "distractors": noise, "out of date": sources}
+            row |= {f"{name} F1": found[name].f1.mean for name in METHODS}
+            row |= {"retrievals": found[COMPILED].retrievals}
+            rows.append(row | {"lead over retrieving": interval(found[METHODS[1]].f1_less(found[COMPILED]), "+.2f")})
+    show(rows, digits=2)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

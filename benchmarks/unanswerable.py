@@ -29,10 +29,9 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 import common
-from common import DATA, read_lines, settings, write_lines
-from company import QUESTIONS, make
-from rich.console import Console
-from rich.table import Table
+from common import DATA, read_lines, recorded, settings, show, write_lines
+from company import QUESTIONS
+from company import make as make_company
 
 import keqa
 from keqa.metrics.accuracy import contains_answer
@@ -126,7 +125,7 @@ def made(passages: Sequence[keqa.Passage], count: int, seed: int = 0) -> Iterato
 
 def company(_: Path, count: int) -> tuple[list[keqa.Passage], list[Row]]:
     with tempfile.TemporaryDirectory() as folder:
-        make(Path(folder))
+        make_company(Path(folder))
         passages = list(keqa.read_corpus([folder]))
     rows = [Row(ANSWERABLE, asked.question, asked.answers) for asked in QUESTIONS if asked.answers]
     return passages, _sampled(rows, count // 2) + list(made(passages, count // 2))
@@ -255,10 +254,6 @@ def run(name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[s
     """Ask what is not asked yet, and return all with their records."""
     passages, rows = SETS[name](data, count)
     work.mkdir(parents=True, exist_ok=True)
-    lines = [
-        {"id": f"{number:03}", "question": row.question, "answer": (row.answers or ("not in the documents",))[0]}
-        for number, row in enumerate(rows)
-    ]
     retriever: keqa.Retriever
     if passages:
         if not (work / "index").exists():
@@ -266,14 +261,13 @@ def run(name: str, lm: str, work: Path, data: Path, count: int, given: Mapping[s
         retriever = keqa.open_index(work / "index")
     else:
         texts = [[{"title": "", "text": text} for text in row.passages] for row in rows]
-        own = ({**line, "passages": some, "origin": name} for line, some in zip(lines, texts, strict=True))
+        pairs = enumerate(zip(rows, texts, strict=True))
+        own = ({"id": f"{n:03}", "question": row.question, "passages": of, "origin": name} for n, (row, of) in pairs)
         retriever = DocumentsRetriever.open(str(write_lines(work / "documents.jsonl", own)))
-    random.Random(0).shuffle(lines)
-    asking = write_lines(work / "questions.jsonl", lines)
     program = keqa.KEQA(retriever, lms=keqa.build_roles(lm, max_tokens=None if lm == "keqa/tiny" else 64), **given)
-    keqa.evaluate(program, asking, out=work / "run.jsonl", in_flight=8 if lm == "keqa/tiny" else 1)
-    kept = read_lines(work / "run.jsonl")
-    return [(rows[int(line["id"])], line["record"]) for line in kept if line.get("record")]
+    asked = [(row.question, row.answers) for row in rows]
+    found = recorded(program, asked, work / "run.jsonl", 8 if lm == "keqa/tiny" else 1)
+    return [(rows[place], record) for place, record in found]
 
 
 def figures(verdicts: Sequence[Verdict]) -> dict[str, float]:
@@ -301,19 +295,14 @@ def main() -> None:
         work = options.work or Path(temporary)
         asked = run(options.name, options.lm, work, options.data, options.count, given)
     verdicts = [judged(row, record) for row, record in asked]
-    console = Console(width=120)
-    counted = ("right", "declined", "acceptable")
-    shown = Table("kind", "asked", *counted, "calls", title=f"{options.name}, {options.lm}, {given}")
+    rows = []
     for _, kind in sorted({(not one.answerable, one.kind) for one in verdicts}):
         held = [one for one in verdicts if one.kind == kind]
-        sums = (str(sum(getattr(one, name) for one in held)) for name in counted)
-        shown.add_row(kind, str(len(held)), *sums, f"{fmean(one.calls for one in held):.1f}")
-    console.print(shown)
-    curve = Table("support", "right", "unanswered", "acceptable", "joint")
-    for name, share in _SHARES.items():
-        found = figures([judged(row, record, share) for row, record in asked])
-        curve.add_row(name, *(f"{value:.2f}" for value in found.values()))
-    console.print(curve)
+        sums = {name: sum(getattr(one, name) for one in held) for name in ("right", "declined", "acceptable")}
+        rows.append({"kind": kind, "asked": len(held), **sums, "calls": fmean(one.calls for one in held)})
+    show(rows, f"{options.name}, {options.lm}, {given}", digits=1)
+    judgements = {name: [judged(row, record, share) for row, record in asked] for name, share in _SHARES.items()}
+    show(({"support": name, **figures(of)} for name, of in judgements.items()), digits=2)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One benchmark: how its files are read, where it lies on the Hugging Face hub, what it has and under which licence.
+"""One benchmark: how its files are read, where it lies on the Hugging Face hub and under which licence.
 
 Beside it stands what the benchmarks' converters share: the fields of a record, its answers, and texts of its evidence.
 """
@@ -12,10 +12,9 @@ from dataclasses import field as default
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from keqa.data.example import Example, as_example
+from keqa.data.example import Example, Scoring, as_example
 from keqa.data.loading import Converted, Loaded, collect, read_records
-from keqa.data.question import clean
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import broken_references, clean, numbered_quizzes
 from keqa.data.rows import SourceRow, json_list
 from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
@@ -40,15 +39,6 @@ class HubSource:
     splits: tuple[str, ...] = ("validation", "train")
 
 
-def whole(read: Callable[[Path], Iterator[SourceRow]]) -> Callable[[Path, str | None], Iterator[SourceRow]]:
-    """A reader of files that are one split each, as `Benchmark.rows`."""
-    return lambda path, _: read(path)
-
-
-LINES_OR_LIST: Final = whole(json_list)
-"""Reads what is JSON lines or a JSON list."""
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """A benchmark that `keqa.data.benchmarks.load` knows by name.
@@ -58,15 +48,13 @@ class Benchmark:
         title: As it is written.
         files: The authors' file names by split, for a folder with several; the first is taken where none is asked for.
         hub: None where the hub has no copy that can be read without running its code.
-        has: What an example has beside question and answers: ``aliases``, ``choices``, ``decomposition``,
-            ``quiz answers``, ``supporting facts``, ``triples``, ``context``.
         multi_hop: Whether most questions need several steps.
         language: ``en`` or ``zh``.
         licence: A note on the licence of the data; read the licence itself before you share anything made from it.
         expected: What a file of it looks like, in a few words.
-        rows: From a file, or a folder where `files` is empty, and a split to its records; raises `InputError` where the
-            file cannot be read or is of another format. By default a JSON list or JSON lines.
-        splits_itself: Whether `rows` looks after the split, as one file or a folder holds several.
+        rows: From a file to its records, by default a JSON list or JSON lines; raises `InputError` where it cannot be
+            read or is of another format.
+        splits_itself: Whether `rows` takes a folder as well, and a split, as one file or a folder holds several.
         convert: From a record, of a file or of the hub, to an example, or to the reason why it is not asked; raises
             `InputError` where the record is malformed.
     """
@@ -76,12 +64,11 @@ class Benchmark:
     _: KW_ONLY
     files: Mapping[str, str] = default(default_factory=dict)
     hub: HubSource | None = None
-    has: tuple[str, ...] = ()
     multi_hop: bool = False
     language: Literal["en", "zh"] = "en"
     licence: str
     expected: str
-    rows: Callable[[Path, str | None], Iterator[SourceRow]] = LINES_OR_LIST
+    rows: Callable[..., Iterator[SourceRow]] = json_list
     splits_itself: bool = False
     convert: Callable[[Mapping[str, Any]], Converted]
 
@@ -100,7 +87,7 @@ class Benchmark:
         if path is None:
             return self.from_rows(self._hub_rows(split), sample=sample, seed=seed)
         file = self._file(Path(path).expanduser(), split)
-        rows = self.rows(file, split if self.splits_itself else None)
+        rows = self.rows(file, split) if self.splits_itself else self.rows(file)
         return self._collect(rows, str(file), sample, seed)
 
     def from_rows(self, rows: Iterable[Mapping[str, Any]], *, sample: int | None = None, seed: int = 0) -> Loaded:
@@ -223,15 +210,13 @@ def usable(*answers: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def make(fields: Mapping[str, Any]) -> Example:
+def make(*, kind: str = "", scored_as: Scoring = "", **fields: Any) -> Example:
     """An example from plain fields and evidence, checked as every other is; an `InputError` where it cannot be used.
 
     A gold decomposition whose references lead nowhere is dropped, and the question stays.
     """
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
-    if not all(quizzes) or any(broken.fatal for broken in check(parse(quizzes))):
-        fields = {**fields, "quizzes": (), "quiz_answers": ()}
-    evidence: dict[str, Any] = {
-        name: tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context")
-    }
-    return replace(as_example(fields), kind=fields.get("kind", ""), scored_as=fields.get("scored_as", ""), **evidence)
+    if not all(quizzes) or any(broken.fatal for broken in broken_references(numbered_quizzes(quizzes))):
+        fields |= {"quizzes": (), "quiz_answers": ()}
+    evidence = {name: tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context")}
+    return replace(as_example(fields), kind=kind, scored_as=scored_as, **evidence)

@@ -36,14 +36,12 @@ def _openbookqa(record: Mapping[str, Any]) -> Example:
         raise InputError(f"answerKey is {key!r}, and there are the choices {', '.join(map(str, labels))}")
     fact = record.get("fact1")
     return make(
-        {
-            "id": field(record, "id", str),
-            "question": asked.get("question_stem", asked.get("stem")),
-            "choices": texts,
-            "answers": (texts[labels.index(key)],),
-            "answer_type": "choice",
-            "supporting_facts": [SupportingFact(text=one_text(fact, "fact1"))] if fact else [],
-        }
+        id=field(record, "id", str),
+        question=asked.get("question_stem", asked.get("stem")),
+        choices=texts,
+        answers=(texts[labels.index(key)],),
+        answer_type="choice",
+        supporting_facts=[SupportingFact(text=one_text(fact, "fact1"))] if fact else [],
     )
 
 
@@ -122,7 +120,7 @@ def _choice(question: Any, choices: list[Any], answer: Any) -> Example:
     place = letters.find(answer.strip().upper()) if isinstance(answer, str) and len(answer.strip()) == 1 else answer
     if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < len(choices):
         raise InputError(f"the answer must be a letter from A to {letters[-1]}, not {answer!r}")
-    return make({"question": question, "choices": choices, "answers": (choices[place],), "answer_type": "choice"})
+    return make(question=question, choices=choices, answers=(choices[place],), answer_type="choice")
 
 
 BENCHMARKS = (
@@ -131,7 +129,6 @@ BENCHMARKS = (
         "OpenBookQA",
         files={"test": "Main/test.jsonl", "dev": "Main/dev.jsonl", "train": "Main/train.jsonl"},
         hub=HubSource("allenai/openbookqa", "additional", ("test", "validation", "train")),
-        has=("choices", "supporting facts"),
         licence="Apache-2.0 for the authors' code; the data is released with it",
         expected="lines of JSON objects with id, question (stem and choices) and answerKey",
         convert=_openbookqa,
@@ -140,7 +137,6 @@ BENCHMARKS = (
         "mmlu",
         "MMLU",
         hub=HubSource("cais/mmlu", "all", ("test", "validation", "dev", "auxiliary_train")),
-        has=("choices",),
         licence="MIT",
         expected="a CSV table without a header: question, four choices, letter; or a folder of one for each subject",
         rows=_subjects(lambda file: table(file, ("question", *_LETTERS[:4], "answer"))),
@@ -150,7 +146,6 @@ BENCHMARKS = (
     Benchmark(
         "cmmlu",
         "CMMLU",
-        has=("choices",),
         language="zh",
         licence="CC BY-NC-SA 4.0 (no commercial use)",
         expected="a CSV table with Question, A, B, C, D and Answer; or a folder of one for each subject",
@@ -161,7 +156,6 @@ BENCHMARKS = (
     Benchmark(
         "mlec",
         "MLEC-QA",
-        has=("choices",),
         language="zh",
         licence="see the LICENSE of the authors' repository; the questions are those of a state examination",
         expected="a JSON list of objects with qid, qtext, options (A to E) and answer; or a folder of such as "

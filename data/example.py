@@ -9,8 +9,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal
 
-from keqa.data.question import AnswerType, check_answer_type, check_text, clean, is_missing, refuse_table
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import (
+    AnswerType,
+    broken_references,
+    check_answer_type,
+    check_text,
+    clean,
+    is_missing,
+    numbered_quizzes,
+    refuse_table,
+)
 from keqa.errors import InputError
 from keqa.metrics.answers import normalize, same_answer
 
@@ -56,14 +64,9 @@ class Example:
 
     Attributes:
         id: Unique within a data set; also the root of what is learned from the question.
-        question: The text, cleaned.
         answers: The gold answer first, then its aliases; none where the documents do not say it, see `unanswerable`.
-        answer_type: ``short``, ``yes/no`` or ``choice``.
-        choices: The options of a choice.
-        quizzes: The gold decomposition with #1, #2, where there is one.
-        quiz_answers: The gold answer of each quiz, where there are any.
+        quizzes: The gold decomposition with #1, #2, where there is one, and `quiz_answers` the gold answer of each.
         supporting_facts: What the annotators needed for the answer, where the benchmark gives it.
-        triples: The reasoning as triples, where the benchmark gives it.
         context: The passages that come with the question, where there are any.
         scored_as: How an answer is scored, where that is not by its type: ``hotpotqa`` by that benchmark's official
             script, ``yes/no`` as a verdict though the prompt does not ask for one. Gold answers may decide this; they
@@ -96,9 +99,7 @@ class Example:
 Answered = Example
 """A question with its gold answers, as compiling takes it."""
 
-_FIELDS: Final = (
-    *("id", "question", "answer", "answers", "answer_type", "choices", "quizzes", "quiz_answers", "unanswerable"),
-)
+_FIELDS: Final = "id question answer answers answer_type choices quizzes quiz_answers unanswerable".split()
 _KEPT: Final = ("supporting_facts", "triples", "context", "kind", "scored_as", "one_hop")
 _MOST_FOUND: Final = 10
 _LONGEST_FOUND: Final = 40
@@ -130,13 +131,10 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
     if not marked and given.keys().isdisjoint(("answer", "answers")):
         raise InputError(f"there is no answer{_found(item)}")
     question = _text(given["question"], "question")
-    lists = {
-        name: _texts(given.get(name), name) for name in ("choices", "answer", "answers", "quizzes", "quiz_answers")
-    }
-    choices, quizzes, quiz_answers = lists["choices"], lists["quizzes"], lists["quiz_answers"]
+    choices, quizzes, quiz_answers = (_texts(given, name) for name in ("choices", "quizzes", "quiz_answers"))
+    answers = (*_texts(given, "answer"), *_texts(given, "answers"))
     kind = given.get("answer_type")
     answer_type: AnswerType = "short" if is_missing(kind) else check_answer_type(kind)
-    answers = (*_texts(given.get("answer"), "answer"), *_texts(given.get("answers"), "answers"))
     if marked and answers:
         raise InputError("it is marked as unanswerable, and there is an answer")
     without = marked or (marked is None and given.get("answer", "") is None)
@@ -144,7 +142,7 @@ def as_example(item: Any, *, unanswerable: bool = False) -> Example:
         _check_answers(answers, answer_type, choices)
     if quiz_answers and len(quiz_answers) != len(quizzes):
         raise InputError(f"there are {len(quizzes)} quizzes and {len(quiz_answers)} quiz_answers")
-    for broken in check(parse(quizzes)):
+    for broken in broken_references(numbered_quizzes(quizzes)):
         if broken.fatal:
             raise InputError(f"quiz {broken.quiz} {broken.message}")
     return Example(
@@ -184,12 +182,13 @@ def _text(value: Any, what: str) -> str:
     return check_text(str(value) if isinstance(value, int | float) else value, what)
 
 
-def _texts(value: Any, what: str) -> tuple[str, ...]:
+def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = given.get(name)
     if is_missing(value):
         return ()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(_text(_whole(one), f"{what}[{position}]") for position, one in enumerate(value))
-    return (_text(_whole(value), what),)
+        return tuple(_text(_whole(one), f"{name}[{position}]") for position, one in enumerate(value))
+    return (_text(_whole(value), name),)
 
 
 def _whole(value: Any) -> Any:
@@ -202,10 +201,10 @@ def _is_marked(value: Any) -> bool | None:
     """Whether a question is said to be unanswerable; None where nothing is said."""
     if is_missing(value):
         return None
-    said = value.strip().lower() if isinstance(value, str) else value
-    if said not in (True, False, "true", "false", "yes", "no", "1", "0"):
+    said = str(value).strip().lower()
+    if said not in ("true", "false", "yes", "no", "1", "0"):
         raise InputError(f"unanswerable must be true or false, not {value!r}")
-    return said in (True, "true", "yes", "1")
+    return said in ("true", "yes", "1")
 
 
 def _check_answers(answers: Sequence[str], answer_type: AnswerType, choices: Sequence[str]) -> None:

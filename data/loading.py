@@ -66,8 +66,8 @@ def read_records(
 
     Of the question of an example only the hash is kept, as a sample may be drawn from many more than memory holds.
     """
-    ids: dict[str, tuple[str, int]] = {}
-    questions: dict[int, str] = {}
+    ids: dict[str, str] = {}
+    questions: dict[Any, str] = {}
     for row in rows:
         place = f"{row.unit} {row.number}"
         try:
@@ -77,16 +77,13 @@ def read_records(
                 raise InputError(f"an object is expected, not {type(row.value).__name__}")
             found = row.value if isinstance(row.value, NotAsked) else convert(row.value)
             if isinstance(found, Example):
-                asked = hash((found.question.casefold(), found.choices) if own else found.question)
-                before, question = ids.get(found.id, (None, None))
-                again = questions.get(asked) if own else before if question == asked else None
-                if again is not None:
-                    raise InputError(f"the question of {again} again")
-                if before is not None:
-                    raise InputError(f"its id {found.id!r} is that of {before}")
-                ids[found.id] = place, asked
-                if own:
-                    questions[asked] = place
+                asked = hash((found.question.casefold(), found.choices))
+                key = asked if own else (asked, found.id)
+                if key in questions:
+                    raise InputError(f"the question of {questions[key]} again")
+                if found.id in ids:
+                    raise InputError(f"its id {found.id!r} is that of {ids[found.id]}")
+                ids[found.id] = questions[key] = place
         except InputError as error:
             yield Problem(row.path, row.number, str(error), row.unit)
         else:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_text, usable, whole
+from keqa.data.benchmark import Benchmark, HubSource, field, items, make, one_text, usable
 from keqa.data.example import ContextPassage, Example, PassageRole, SupportingFact, Triple
 from keqa.data.loading import Converted, NotAsked
 from keqa.data.rows import SourceRow, json_lines, json_list
@@ -66,17 +66,15 @@ def _hop(record: Mapping[str, Any], triples: tuple[Triple, ...], aliases: Sequen
         role: PassageRole = "supporting" if page in titles else "distractor"
         context.append(ContextPassage(page, one_text(sentences, f"the context {page!r}"), role))
     return make(
-        {
-            "id": record["_id"] if "_id" in record else field(record, "id", str),
-            "question": record.get("question"),
-            "answers": usable(answer, aliases),
-            # Only the gold answer says whether a question wants yes or no, and no prompt may show what that says.
-            "answer_type": "short",
-            "scored_as": "hotpotqa",
-            "supporting_facts": facts,
-            "triples": triples,
-            "context": context,
-        }
+        id=record["_id"] if "_id" in record else field(record, "id", str),
+        question=record.get("question"),
+        answers=usable(answer, aliases),
+        # Only the gold answer says whether a question wants yes or no, and no prompt may show what that says.
+        answer_type="short",
+        scored_as="hotpotqa",
+        supporting_facts=facts,
+        triples=triples,
+        context=context,
     )
 
 
@@ -109,7 +107,6 @@ _DISTRACTOR = Benchmark(
     "HotpotQA (distractor)",
     files={"dev": "hotpot_dev_distractor_v1.json", "train": "hotpot_train_v1.1.json"},
     hub=HubSource("hotpotqa/hotpot_qa", "distractor"),
-    has=("supporting facts", "context"),
     multi_hop=True,
     licence="CC BY-SA 4.0",
     expected="a JSON list of objects with _id, question, answer, supporting_facts and context",
@@ -134,15 +131,13 @@ def _musique(record: Mapping[str, Any]) -> Converted:
         context.append(ContextPassage(title, text, "supporting" if supporting else "distractor"))
         facts += [SupportingFact(title, place, text)] if supporting else []
     return make(
-        {
-            "id": record.get("id"),
-            "question": record.get("question"),
-            "answers": usable(field(record, "answer", str), record.get("answer_aliases") or ()),
-            "quizzes": [field(hop, "question", str) for hop in hops],
-            "quiz_answers": [field(hop, "answer", (str, int, float)) for hop in hops],
-            "supporting_facts": facts,
-            "context": context,
-        }
+        id=record.get("id"),
+        question=record.get("question"),
+        answers=usable(field(record, "answer", str), record.get("answer_aliases") or ()),
+        quizzes=[field(hop, "question", str) for hop in hops],
+        quiz_answers=[field(hop, "answer", (str, int, float)) for hop in hops],
+        supporting_facts=facts,
+        context=context,
     )
 
 
@@ -157,17 +152,15 @@ def _strategyqa(record: Mapping[str, Any]) -> Example:
     decomposition = field(record, "decomposition", (list, tuple)) if record.get("decomposition") else ()
     named = dict.fromkeys(_paragraphs(record.get("evidence")))
     return make(
-        {
-            "id": field(record, "qid", str),
-            "question": record.get("question"),
-            "answers": ("yes" if answer else "no",),
-            "answer_type": "yes/no",
-            "quizzes": [one_text(quiz, "a quiz of the decomposition") for quiz in decomposition],
-            "supporting_facts": [
-                *(SupportingFact(text=one_text(sentence, "a fact")) for sentence in sentences),
-                *(SupportingFact(title, position) for title, position in named),
-            ],
-        }
+        id=field(record, "qid", str),
+        question=record.get("question"),
+        answers=("yes" if answer else "no",),
+        answer_type="yes/no",
+        quizzes=[one_text(quiz, "a quiz of the decomposition") for quiz in decomposition],
+        supporting_facts=[
+            *(SupportingFact(text=one_text(sentence, "a fact")) for sentence in sentences),
+            *(SupportingFact(title, position) for title, position in named),
+        ],
     )
 
 
@@ -198,10 +191,9 @@ BENCHMARKS = (
         "2WikiMultihopQA",
         files={"dev": "dev.json", "train": "train.json"},
         hub=HubSource("framolfese/2WikiMultihopQA"),
-        has=("aliases", "supporting facts", "triples", "context"),
         licence="Apache-2.0",
         expected=f"{_DISTRACTOR.expected}, and evidences; {_ALIASES} beside it is used",
-        rows=whole(_two_wiki_rows),
+        rows=_two_wiki_rows,
         convert=_two_wiki,
     ),
     Benchmark(
@@ -210,7 +202,6 @@ BENCHMARKS = (
         multi_hop=True,
         files={"dev": "musique_ans_v1.0_dev.jsonl", "train": "musique_ans_v1.0_train.jsonl"},
         hub=HubSource("dgslibisey/MuSiQue"),
-        has=("aliases", "decomposition", "quiz answers", "supporting facts", "context"),
         licence="CC BY 4.0",
         expected="lines of JSON objects with id, question, answer, question_decomposition and paragraphs",
         convert=_musique,
@@ -220,7 +211,6 @@ BENCHMARKS = (
         "StrategyQA",
         files={"train": "strategyqa_train.json"},
         hub=HubSource("ChilleD/StrategyQA", splits=("test", "train")),
-        has=("decomposition", "supporting facts"),
         multi_hop=True,
         licence="MIT",
         expected="a JSON list of objects with qid, question, answer (true or false), facts and decomposition",

@@ -26,7 +26,6 @@ from keqa.data.benchmark import (
     one_text,
     pick_split,
     usable,
-    whole,
 )
 from keqa.data.example import ContextPassage, Example
 from keqa.data.loading import NotAsked
@@ -52,8 +51,8 @@ def _nq_open(record: Mapping[str, Any]) -> Example:
         )
         for passage in (items(record, "ctxs") if "ctxs" in record else ())
     ]
-    fields = {"question": record.get("question"), "answers": usable(field(record, name, (list, tuple)))}
-    return make({**fields, "id": record.get("id"), "context": context})
+    answers = usable(field(record, name, (list, tuple)))
+    return make(id=record.get("id"), question=record.get("question"), answers=answers, context=context)
 
 
 def _triviaqa(record: Mapping[str, Any]) -> Example:
@@ -65,7 +64,7 @@ def _triviaqa(record: Mapping[str, Any]) -> Example:
         names = ["question_id", "question", "answer", "value", "aliases", "human_answers"]
     gold = field(record, names[2], dict)
     answers = usable(*(gold.get(name) for name in names[3:]))
-    return make({"id": field(record, names[0], str), "question": record.get(names[1]), "answers": answers})
+    return make(id=field(record, names[0], str), question=record.get(names[1]), answers=answers)
 
 
 def _triviaqa_rows(path: Path) -> Iterator[SourceRow]:
@@ -84,12 +83,12 @@ def _webquestions(record: Mapping[str, Any]) -> Example:
     if "targetValue" in record:
         listed = _DESCRIPTION.findall(field(record, "targetValue", str))
         described = [quoted.replace('\\"', '"') or bare for quoted, bare in listed]
-        return make({"question": record.get("utterance"), "answers": usable(described)})
+        return make(question=record.get("utterance"), answers=usable(described))
     if "qText" not in record and "url" not in record:
         raise InputError("there is neither qText, utterance nor url")
     question = record["qText"] if "qText" in record else record.get("question")
     answers = usable(field(record, "answers", (list, tuple)))
-    return make({"id": record.get("qId"), "question": question, "answers": answers})
+    return make(id=record.get("qId"), question=question, answers=answers)
 
 
 def _archive(path: Path) -> Iterator[SourceRow]:
@@ -155,12 +154,10 @@ def _with_document(record: Mapping[str, Any]) -> Example:
         one_text(title, "Title"), one_text(text, "the document"), "supporting" if record["verified"] else "unknown"
     )
     return make(
-        {
-            "id": f"{field(record, 'QuestionId', str)}--{file}",
-            "question": record.get("Question"),
-            "answers": usable(gold.get("Value"), gold.get("Aliases"), gold.get("HumanAnswers")),
-            "context": (passage,),
-        }
+        id=f"{field(record, 'QuestionId', str)}--{file}",
+        question=record.get("Question"),
+        answers=usable(gold.get("Value"), gold.get("Aliases"), gold.get("HumanAnswers")),
+        context=(passage,),
     )
 
 
@@ -168,13 +165,11 @@ def _freshqa(record: Mapping[str, Any]) -> Example:
     """Its kind is such as ``fast-changing; one-hop``. Gold answers that are yes or no decide how it is scored only."""
     answers = usable([record.get(f"answer_{number}") or "" for number in range(10)])
     return make(
-        {
-            "id": field(record, "id", str),
-            "question": record.get("question"),
-            "answers": answers,
-            "scored_as": "yes/no" if all(is_polar(answer) for answer in answers) else "",
-            "kind": "; ".join(filter(None, (str(record.get(name) or "").strip() for name in _KINDS))),
-        }
+        id=field(record, "id", str),
+        question=record.get("question"),
+        answers=answers,
+        scored_as="yes/no" if all(is_polar(answer) for answer in answers) else "",
+        kind="; ".join(filter(None, (str(record.get(name) or "").strip() for name in _KINDS))),
     )
 
 
@@ -195,10 +190,9 @@ _RC = Benchmark(
         "train": "qa/wikipedia-train.json",
         "web-train": "qa/web-train.json",
     },
-    has=("aliases", "context"),
     licence="Apache-2.0 for the questions as released; the evidence pages have their owners' licences",
     expected="a file of the folder qa of the authors' archive triviaqa-rc, whose folder evidence lies beside qa",
-    rows=whole(_archive),
+    rows=_archive,
     convert=_with_document,
 )
 
@@ -208,7 +202,6 @@ BENCHMARKS = (
         "NQ-open",
         files={"dev": "NQ-open.dev.jsonl", "train": "NQ-open.train.jsonl"},
         hub=HubSource("google-research-datasets/nq_open"),
-        has=("aliases",),
         licence="CC BY-SA 3.0",
         expected="lines of JSON objects with question and the list answer (or answers with ctxs, or golden_answers)",
         convert=_nq_open,
@@ -218,10 +211,9 @@ BENCHMARKS = (
         "TriviaQA",
         files={"dev": "verified-wikipedia-dev.json", "test": "test.jsonl", "train": "wikipedia-train.json"},
         hub=HubSource("mandarjoshi/trivia_qa", "unfiltered.nocontext"),
-        has=("aliases",),
         licence=_RC.licence,
         expected="a JSON object whose Data holds QuestionId, Question and Answer, or lines with golden_answers",
-        rows=whole(_triviaqa_rows),
+        rows=_triviaqa_rows,
         convert=_triviaqa,
     ),
     Benchmark(
@@ -229,7 +221,6 @@ BENCHMARKS = (
         "WebQuestions",
         files={"test": "test.json", "train": "trainmodel.json"},
         hub=HubSource("stanfordnlp/web_questions", splits=("test", "train")),
-        has=("aliases",),
         licence="CC BY 4.0",
         expected="a JSON list of objects with qId, qText and answers, or with url, utterance and targetValue",
         convert=_webquestions,
@@ -245,7 +236,6 @@ BENCHMARKS = (
         "FreshQA",
         files={"test": "freshqa.csv", "dev": "freshqa.csv"},
         splits_itself=True,
-        has=("aliases",),
         licence="Apache-2.0; the answers change, so name the edition that you used",
         expected="a CSV table with id, split, question and answer_0 to answer_9",
         rows=_freshqa_rows,

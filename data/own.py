@@ -10,6 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,10 +30,8 @@ _WHOLE: Final = ("answer", "answers")
 _FRACTION: Final = re.compile(r"-?[0-9]{1,15}\.0")
 
 # The escapes are those that Python itself writes.
-_STRING: Final = (
-    r"'(?:[^'\\\n]|\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*'"
-    r"|\"(?:[^\"\\\n]|\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))*\""
-)
+_ESCAPED: Final = r"\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})"
+_STRING: Final = rf"'(?:[^'\\\n]|{_ESCAPED})*'|\"(?:[^\"\\\n]|{_ESCAPED})*\""
 _OTHER: Final = r"[+-]?\d{1,300}(?:\.\d{0,300})?(?:e[+-]?\d{1,3})?|None|nan|True|False"
 _ITEM: Final = re.compile(f"{_STRING}|{_OTHER}")
 _LIST: Final = re.compile(rf"\[(?:\s*(?:{_ITEM.pattern})(?:\s*,\s*(?:{_ITEM.pattern}))*(?:\s*,)?)?\s*\]")
@@ -84,20 +83,18 @@ def _read(rows: Iterable[SourceRow], unanswerable: bool = False) -> Iterator[Exa
 
 
 def _jsonl_rows(path: Path) -> Iterator[SourceRow]:
-    for row in json_lines(path):
-        value = row.value
-        if isinstance(value, dict):
-            value = _named(value)
-        elif not isinstance(value, InputError):
-            value = InputError(f"an object with question and answer is expected, not {type(value).__name__}")
-        yield SourceRow(path, row.number, value, row.unit)
+    return (replace(row, value=_named(row.value)) for row in json_lines(path))
 
 
-def _named(fields: dict[str, Any]) -> dict[str, Any] | InputError:
+def _named(fields: Any) -> dict[str, Any] | InputError:
     """The fields of a line under the names that they have here, capitals or not.
 
     What has a name exactly is meant by it, so that another in capitals beside it is a further field.
     """
+    if isinstance(fields, InputError):
+        return fields
+    if not isinstance(fields, dict):
+        return InputError(f"an object with question and answer is expected, not {type(fields).__name__}")
     found: dict[str, Any] = {}
     for name, value in fields.items():
         plain = name.strip().lower()
@@ -154,9 +151,7 @@ def _record(header: list[str], cells: list[str], fractions: Container[str]) -> d
 
 def _value(column: str, cell: str) -> Any:
     """What a cell that is not empty says."""
-    if column != "answer" and column not in _LISTS:
-        return cell
-    found = listed(cell)
+    found = listed(cell) if column == "answer" or column in _LISTS else None
     if found is not None:
         return found
     return cell.split("|") if column in _LISTS else cell
@@ -190,15 +185,12 @@ def fractions_of_wholes(header: Sequence[str], rows: Iterable[Sequence[str]]) ->
     It does so where a number of the column is missing, for a whole number of its cannot be. So these are the columns of
     which a cell is empty and every other one ends in ``.0``; elsewhere a fraction is what somebody wrote.
     """
-    left = {name: place for place, name in enumerate(header) if name in _WHOLE}
-    empty: set[str] = set()
-    filled: set[str] = set()
+    places = {name: header.index(name) for name in _WHOLE if name in header}
+    found: dict[str, set[str]] = {name: set() for name in places}
     for row in rows:
-        for name, place in list(left.items()):
+        for name, place in places.items():
             cell = row[place].strip()
-            (filled if cell else empty).add(name)
-            if cell and _FRACTION.fullmatch(cell) is None:
-                del left[name]
-        if not left:
+            found[name].add("empty" if not cell else "whole" if _FRACTION.fullmatch(cell) else "other")
+        if all("other" in kinds for kinds in found.values()):
             break
-    return {name for name in left if name in empty and name in filled}
+    return {name for name, kinds in found.items() if kinds == {"empty", "whole"}}

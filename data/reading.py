@@ -13,21 +13,10 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, Literal
 
-from keqa.data.benchmark import (
-    LINES_OR_LIST,
-    Benchmark,
-    HubSource,
-    field,
-    items,
-    listed_below,
-    make,
-    one_text,
-    usable,
-    whole,
-)
+from keqa.data.benchmark import Benchmark, HubSource, field, items, listed_below, make, one_text, usable
 from keqa.data.example import ContextPassage, Example, PassageRole
 from keqa.data.loading import Converted, NotAsked
-from keqa.data.rows import SourceRow, json_document
+from keqa.data.rows import SourceRow, json_document, json_list
 from keqa.errors import InputError
 
 
@@ -70,8 +59,8 @@ def _squad(record: Mapping[str, Any]) -> Converted:
         return NotAsked("unanswerable")
     title = one_text(record.get("title") or "", "the title").replace("_", " ")
     passage = ContextPassage(title, one_text(field(record, "context", str), "the context"), "supporting")
-    fields = {"id": field(record, "id", (str, int)), "question": record.get("question"), "answers": usable(texts)}
-    return make({**fields, "context": [passage]})
+    identity, question = field(record, "id", (str, int)), record.get("question")
+    return make(id=identity, question=question, answers=usable(texts), context=[passage])
 
 
 _NO_ANSWER = "no_answer"
@@ -118,13 +107,13 @@ def _most_given(record: Mapping[str, Any], found: list[tuple[str, list[Any]]]) -
         return NotAsked("unanswerable")
     context = [ContextPassage("", text, "supporting" if answers else "distractor") for text, answers in found if text]
     answers = usable([answer for answer, _ in counts.most_common()])
-    return make({"id": record.get("id"), "question": record.get("question"), "answers": answers, "context": context})
+    return make(id=record.get("id"), question=record.get("question"), answers=answers, context=context)
 
 
 def _simpleqa(record: Mapping[str, Any]) -> Example:
     field(record, "primary_category", str)
-    fields = {"id": field(record, "id", str), "question": record.get("question")}
-    return make({**fields, "answers": usable(field(record, "answer", str))})
+    answers = usable(field(record, "answer", str))
+    return make(id=field(record, "id", str), question=record.get("question"), answers=answers)
 
 
 _ROLES: dict[str, PassageRole] = {
@@ -148,8 +137,8 @@ def _rgb(record: Mapping[str, Any]) -> Example:
         for text in _documents(field(record, name, (list, tuple)), name)
     ]
     answers = usable(list(_answers(field(record, "answer", (str, list, tuple)))))
-    fields = {"id": field(record, "id", (str, int)), "question": field(record, "query", str)}
-    return make({**fields, "answers": answers, "context": context})
+    identity, question = field(record, "id", (str, int)), field(record, "query", str)
+    return make(id=identity, question=question, answers=answers, context=context)
 
 
 def _answers(value: Any) -> Iterator[str]:
@@ -172,12 +161,11 @@ def _documents(value: Any, name: str) -> Iterator[str]:
 _SQUAD = Benchmark(
     "squad",
     "SQuAD",
-    has=("aliases", "context"),
     files={"dev": "dev-v1.1.json", "train": "train-v1.1.json"},
     hub=HubSource("rajpurkar/squad"),
     licence="CC BY-SA 4.0",
     expected="a JSON object whose data holds articles, their paragraphs and qas",
-    rows=whole(_squad_rows),
+    rows=_squad_rows,
     convert=_squad,
 )
 _CHINESE = _SQUAD.peer(
@@ -186,7 +174,6 @@ _CHINESE = _SQUAD.peer(
     language="zh",
     files={"dev": "dev-v2.0-zh.json", "train": "train-v2.0-zh.json"},
     hub=HubSource("lighteval/ChineseSquad"),
-    has=("context",),
     licence="no licence file; a translation of SQuAD, which is CC BY-SA 4.0",
 )
 
@@ -194,25 +181,23 @@ _CHINESE = _SQUAD.peer(
 def _xquad(language: Literal["en", "zh"], title: str) -> Benchmark:
     hub = HubSource("google/xquad", f"xquad.{language}", ("validation",))
     files = {"dev": f"xquad.{language}.json"}
-    return _SQUAD.peer(f"xquad-{language}", title, files=files, hub=hub, has=("context",), language=language)
+    return _SQUAD.peer(f"xquad-{language}", title, files=files, hub=hub, language=language)
 
 
 _WEBQA = Benchmark(
     "webqa",
     "Baidu WebQA",
     files={"test": "me_test.ann.json", "dev": "me_validation.ann.json", "train": "me_train.json"},
-    has=("aliases", "context"),
     language="zh",
     licence="for research; no licence file",
     expected="a JSON object from id to question and evidences",
-    rows=whole(_webqa_rows),
+    rows=_webqa_rows,
     convert=_webqa,
 )
 _RGB = Benchmark(
     "rgb-en",
     "RGB (English)",
     files={"test": "en_fact.json"},
-    has=("aliases", "context"),
     licence="CC BY-NC-SA 4.0 (no commercial use)",
     expected="lines of JSON objects with id, query, answer, positive and negative",
     convert=_rgb,
@@ -233,7 +218,7 @@ BENCHMARKS = (
         "SogouQA",
         files={"train": "SogouQA.json"},
         expected="a JSON list of objects with id, question and passages (passage and answer)",
-        rows=LINES_OR_LIST,
+        rows=json_list,
         convert=_sogouqa,
     ),
     Benchmark(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from keqa.retrievers.readers.common import (
     csv_delimiter,
     csv_rows,
     malformed,
+    not_utf8,
     open_binary,
     read_lines,
     read_whole,
@@ -73,18 +75,13 @@ def json_lines(path: Path) -> Iterator[SourceRow]:
 
 def json_document(path: Path) -> Any:
     """A JSON file, read as a whole."""
-    data = read_whole(path, _LARGEST)
     try:
-        return json.loads(data.removeprefix(codecs.BOM_UTF8))
+        return json.loads(read_whole(path, _LARGEST).removeprefix(codecs.BOM_UTF8))
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from error
+        raise InputError(f"{path}: {not_utf8(error)}") from error
     except (RecursionError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError(f"{path}{line}: {malformed(error)}") from error
-
-
-def _not_utf8(path: Path, error: UnicodeDecodeError) -> InputError:
-    return InputError(f"{path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first")
 
 
 def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
@@ -108,10 +105,8 @@ class _Json:
     """The unread part of a file from `place` on, in the element of some number."""
 
     def __init__(self, path: Path, stream: IO[bytes], chunk: int) -> None:
-        self.path, self.stream, self.chunk = path, stream, chunk
-        self.decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self.buffer, self.place, self.lines, self.ended = "", 0, 1, False
-        self.number = 1
+        self.path, self.text, self.chunk = path, io.TextIOWrapper(stream, "utf-8-sig", newline=""), chunk
+        self.buffer, self.place, self.lines, self.number, self.ended = "", 0, 1, 1, False
 
     def more(self) -> None:
         """Read on, at least as much as is unread, so that a long element is tried a few times only."""
@@ -120,13 +115,12 @@ class _Json:
         if len(self.buffer) > MAX_LINE:
             raise self.error(f"longer than {MAX_LINE >> 20} MiB, the most that is read of one")
         try:
-            data = self.stream.read(max(self.chunk, len(self.buffer)))
-            self.buffer += self.decoder.decode(data, final=not data)
+            found = self.text.read(max(self.chunk, len(self.buffer)))
         except UnicodeDecodeError as error:
-            raise _not_utf8(self.path, error) from error
+            raise InputError(f"{self.path}: {not_utf8(error)}") from error
         except READ_ERRORS as error:
             raise InputError(f"{self.path} cannot be read: {error}") from error
-        self.ended = not data
+        self.buffer, self.ended = self.buffer + found, not found
 
     def take(self, character: str, otherwise: str) -> None:
         """Move behind a character that must come now."""

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from keqa.data.example import Example, as_example
-from keqa.data.quiz_references import parse, plain, resolve
+from keqa.data.question import numbered_quizzes, quiz_key, resolved_text
 from keqa.evaluation.records import RunLine
 from keqa.optimize.alignment import gold_answers, gold_quizzes
 from keqa.programs.records import QuestionRecord
@@ -50,7 +50,7 @@ def golds_of(examples: Iterable[Any]) -> _Golds:
     golds: dict[str, tuple[str, ...]] = {}
     for example in (as_example(item, unanswerable=True) for item in examples):
         if example.answers:
-            golds[plain(example.question)] = example.answers
+            golds[quiz_key(example.question)] = example.answers
         golds |= {text: (answer,) for text, _, answer in _gold_facts(example)}
     return _Golds(golds)
 
@@ -58,9 +58,9 @@ def golds_of(examples: Iterable[Any]) -> _Golds:
 def _gold_facts(example: Any) -> Iterator[tuple[str, int, str]]:
     """The plain text of each gold quiz that can be resolved, with its number and its answer."""
     answers = dict(enumerate(example.quiz_answers, start=1))
-    for quiz in parse(example.quizzes) if answers else ():
-        if (text := resolve(quiz, answers)) is not None:
-            yield plain(text), quiz.index, answers[quiz.index]
+    for quiz in numbered_quizzes(example.quizzes) if answers else ():
+        if (text := resolved_text(quiz, answers)) is not None:
+            yield quiz_key(text), quiz.index, answers[quiz.index]
 
 
 def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, list[str]] | None:
@@ -74,7 +74,7 @@ def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, l
 def with_golds(line: RunLine, dataset: str) -> RunLine:
     """A line with all gold answers of its quizzes that reports read: beside its own those of the oracle or testbed."""
     if dataset == _TESTBED:
-        golds = {text: [gold for gold in _golds_of_testbed()(text) if gold] for text in _examined(line.record)}
+        golds = {text: [gold for gold in _testbed()[1](text) if gold] for text in _examined(line.record)}
     else:
         golds = {**(line.golds or {}), **(line.quiz_golds or {})}
     return line.model_copy(update={"quiz_golds": {text: found for text, found in golds.items() if found} or None})
@@ -88,22 +88,18 @@ def _examined(record: QuestionRecord | None) -> Iterator[str]:
 
 
 @cache
-def _of_testbed() -> list[Any]:
+def _testbed() -> tuple[list[Any], _Golds]:
     from keqa.testbed.testbed import Testbed
 
     world = Testbed()
-    return [*world.train, *world.dev, *world.test]
-
-
-@cache
-def _golds_of_testbed() -> _Golds:
-    return golds_of(_of_testbed())
+    questions = [*world.train, *world.dev, *world.test]
+    return questions, golds_of(questions)
 
 
 @cache
 def known_on_testbed() -> Mapping[str, bool]:
     """Whether the language model that ships knows the fact that a quiz of the testbed asks for, by its plain text."""
-    tiers = ((text, one.tiers[number - 1]) for one in _of_testbed() for text, number, _ in _gold_facts(one))
+    tiers = ((text, one.tiers[number - 1]) for one in _testbed()[0] for text, number, _ in _gold_facts(one))
     return {text: tier == "often" for text, tier in tiers if tier != "sometimes"}
 
 
@@ -119,7 +115,7 @@ class _Golds:
 
     def __call__(self, quiz: str) -> tuple[str, ...]:
         log = _log.get()
-        found = self._golds.get(plain(quiz))
+        found = self._golds.get(quiz_key(quiz))
         if found is None and log is not None:
             found = gold_answers(quiz, log.example)
         if log is not None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.evaluation.configuration import describe, differences
-from keqa.evaluation.records import RunHeader, RunSettings
+from keqa.evaluation.evaluate import describe
+from keqa.evaluation.records import RunSettings, differences
 from keqa.evaluation.run_file import iter_lines, read_header
-from keqa.optimize.abstention import Held, Outcome, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, Held, calibrate
 from keqa.programs.program import Program
 from keqa.programs.wrapper import ModuleWrapper, program_within
 
@@ -46,13 +46,19 @@ def hold_risk(
     """
     program = program_within(program, "keqa.hold_risk")
     header = read_header(run_file)
-    _check_same(program, header, run_file)
+    now = header.model_copy(update={"configuration": RunSettings.model_validate(describe(program))})
+    changed = [one for one in differences(header, now) if not one.startswith(_BESIDE)]
+    if changed:
+        raise InputError(
+            f"{run_file} holds the answers of another program ({'; '.join(changed[:_NAMED])}): calibrate on a run of "
+            "this one"
+        )
     held = calibrate(outcomes_of(run_file), risk, delta, seed)
     program.abstention = held.abstention
     return held
 
 
-def outcomes_of(run_file: Path | str) -> list[Outcome]:
+def outcomes_of(run_file: Path | str) -> list[CalibrationAnswer]:
     """The questions of a run that say what its program can: answered, untouched by failures, not learned from."""
     header = read_header(run_file)
     if header.learned_unknown:
@@ -61,7 +67,7 @@ def outcomes_of(run_file: Path | str) -> list[Outcome]:
         raise InputError(f"{run_file} was run with --risk; calibrate on a run without it")
     learned = set(header.learned_from)
     sound = [one for one in iter_lines(run_file) if one.id not in learned and not one.touched]
-    return [Outcome(line.id, line.record, line.right) for line in sound if line.record is not None]
+    return [CalibrationAnswer(line.id, line.record, line.right) for line in sound if line.record is not None]
 
 
 def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Iterable[str]) -> None:
@@ -72,16 +78,4 @@ def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Itera
         raise InputError(
             f"{len(common)} of the questions are those of {run_file}, which the threshold is calibrated on: figures "
             "over them would flatter it. Ask others, or give --allow-overlap"
-        )
-
-
-def _check_same(program: Program, header: RunHeader, run_file: Path | str) -> None:
-    """Refuse the answers of another program: the bound would not be of this one."""
-    described: dict[str, Any] = describe(program)
-    now = header.model_copy(update={"configuration": RunSettings.model_validate(described)})
-    changed = [one for one in differences(header, now) if not one.startswith(_BESIDE)]
-    if changed:
-        raise InputError(
-            f"{run_file} holds the answers of another program ({'; '.join(changed[:_NAMED])}): calibrate on a run of "
-            "this one"
         )

@@ -1,8 +1,8 @@
-"""Answers beside "I do not know", scored as what they are: silence is neither right nor wrong."""
+"""Answers beside "I do not know", where silence is neither right nor wrong; and what was searched for in vain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -30,7 +30,7 @@ class Selective:
     @property
     def risk(self) -> float | None:
         """The share of the answers that are wrong; None where nothing was answered."""
-        return None if not self.answered else 1 - self.right / self.answered
+        return 1 - self.right / self.answered if self.answered else None
 
     def credit(self, target: float) -> float:
         """The mean of 1 for a right answer, 0 for none, and -t / (1 - t) for a wrong one (Kalai et al., 2025).
@@ -95,6 +95,27 @@ class Declining:
     def unanswered_ratio(self) -> float | None:
         """The share of the questions without an answer that were declined (UAEval4RAG, Peng et al., 2024)."""
         return _share(self.rightly, self.unanswerable)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRates:
+    """Over-search of quizzes that memory answers rightly, under-search of those that it does not.
+
+    Each is a share of the known, or of the unknown; None where there are none.
+    """
+
+    known: int
+    unknown: int
+    over: float | None
+    under: float | None
+
+    @classmethod
+    def of(cls, decisions: Iterable[tuple[bool, bool]]) -> SearchRates:
+        """Count, of each quiz, whether memory knows it, and whether it was searched for."""
+        pairs = list(decisions)
+        over = [searched for known, searched in pairs if known]
+        under = [not searched for known, searched in pairs if not known]
+        return cls(len(over), len(under), _share(sum(over), len(over)), _share(sum(under), len(under)))
 
 
 def _share(part: int, whole: int) -> float | None:

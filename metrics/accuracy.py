@@ -15,18 +15,6 @@ from keqa.metrics.hotpotqa import is_verdict
 _ALIKE = 0.85
 
 
-def accuracy(
-    prediction: str | None, golds: Sequence[str], answer_type: str = "yes/no", choices: Sequence[str] = ()
-) -> float:
-    """1 where a yes/no answer or a choice is the right one, else 0 (ACC of the KEQA paper's Table 1).
-
-    It is `keqa.metrics.answers.exact_match` of these types; a ValueError refuses another, which has no accuracy.
-    """
-    if answer_type not in ("yes/no", "choice"):
-        raise ValueError(f"accuracy is for yes/no answers and choices, not for {answer_type!r}; use EM or F1")
-    return float(exact_match(prediction, golds, answer_type, choices))
-
-
 def agrees(text: str, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
     """Whether an answer says what a gold answer says, in whatever form.
 

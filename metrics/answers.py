@@ -69,7 +69,9 @@ def normalize(text: str, answer_type: str = "short", choices: Sequence[str] = ()
     if option:
         text = option[1]
     plain = text.lower() if option else _normalize_text(text)
-    return _polar(text, plain) if answer_type == "yes/no" else plain
+    if answer_type == "yes/no":
+        return _verdict_of(plain) or _first_verdict(unicodedata.normalize("NFKC", text).lower()) or plain
+    return plain
 
 
 def _normalize_text(text: str) -> str:
@@ -127,11 +129,6 @@ def _telling(place: int, options: Sequence[Sequence[str]]) -> str:
     others = [other for other in options if other[-1] != forms[-1]]
     telling = (form for level, form in enumerate(forms) if form and all(other[level] != form for other in others))
     return next(telling, "")
-
-
-def _polar(text: str, plain: str) -> str:
-    """Yes or no where a text is that, or begins with it as a verdict; else the text's normal form."""
-    return _verdict_of(plain) or _first_verdict(unicodedata.normalize("NFKC", text).lower()) or plain
 
 
 def _verdict_of(word: str) -> str:
@@ -197,10 +194,11 @@ def f1(prediction: str | None, golds: Sequence[str], answer_type: str = "short",
         return 0.0
     if answer_type != "short":
         return float(exact_match(prediction, golds, answer_type, choices))
-    return max(_f1(tokens(prediction), tokens(gold)) for gold in golds)
+    return max(overlap(tokens(prediction), tokens(gold)) for gold in golds)
 
 
-def _f1(predicted: list[str], gold: list[str]) -> float:
+def overlap(predicted: list[str], gold: list[str]) -> float:
+    """F1 of words; yes, no and noanswer are right as a whole or not at all, as in HotpotQA's script."""
     if predicted != gold and _POLAR & {" ".join(predicted), " ".join(gold)}:
         return 0.0
     common = (Counter(predicted) & Counter(gold)).total()

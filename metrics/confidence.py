@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 
 def auroc(known_scores: Sequence[float], unknown_scores: Sequence[float]) -> float:
@@ -40,17 +41,11 @@ def auroc(known_scores: Sequence[float], unknown_scores: Sequence[float]) -> flo
     return pairs / (len(known_scores) * len(unknown_scores))
 
 
-@dataclass(frozen=True, slots=True)
-class RiskCoverage:
+class RiskCoverage(NamedTuple):
     """The curve over the number of questions answered, the most certain first: coverage 1/n, … 1, and mean loss."""
 
     coverage: tuple[float, ...]
     risk: tuple[float, ...]
-
-    @property
-    def area(self) -> float:
-        """AURC: the mean risk over all coverages (Geifman et al., 2019); less is better."""
-        return math.fsum(self.risk) / len(self.risk)
 
 
 def risk_coverage(scores: Sequence[float], quality: Sequence[float]) -> RiskCoverage:
@@ -73,8 +68,9 @@ def risk_coverage(scores: Sequence[float], quality: Sequence[float]) -> RiskCove
 
 
 def aurc(scores: Sequence[float], quality: Sequence[float]) -> float:
-    """The area under the risk-coverage curve."""
-    return risk_coverage(scores, quality).area
+    """The area under the risk-coverage curve: the mean risk over all coverages (Geifman et al., 2019)."""
+    risk = risk_coverage(scores, quality).risk
+    return math.fsum(risk) / len(risk)
 
 
 def prediction_rejection_ratio(scores: Sequence[float], quality: Sequence[float]) -> float:
@@ -84,26 +80,25 @@ def prediction_rejection_ratio(scores: Sequence[float], quality: Sequence[float]
     (random - AURC of the score) / (random - AURC of the ideal order), where random is the mean risk. 1 is the ideal
     order, 0 chance, and less a score that misleads; where all answers are equally good there is none.
     """
-    curve = risk_coverage(scores, quality)
+    chance = risk_coverage(scores, quality).risk[-1]
     if min(quality) == max(quality):
         raise ValueError(f"PRR needs answers that differ in quality; all have {quality[0]}")
-    chance = curve.risk[-1]
-    return (chance - curve.area) / (chance - aurc(quality, quality))
+    return (chance - aurc(scores, quality)) / (chance - aurc(quality, quality))
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Answers of similar confidence: above `low` (the first holds 0 as well) and up to `high`; with their means."""
+class Bin(NamedTuple):
+    """Answers of similar confidence, with their means."""
 
-    low: float
-    high: float
     count: int
     confidence: float
     accuracy: float
 
 
 def reliability(confidences: Sequence[float], quality: Sequence[float], bins: int = 10) -> list[Bin]:
-    """The reliability diagram of confidences from 0 to 1: bins of equal width, without the empty ones."""
+    """The reliability diagram of confidences from 0 to 1: bins of equal width, without the empty ones.
+
+    Each holds what is above its lower border and up to its upper one, the first 0 as well.
+    """
     if len(confidences) != len(quality):
         raise ValueError(f"confidences and quality must be of one length, not {len(confidences)} and {len(quality)}")
     if not confidences or bins < 1:
@@ -115,14 +110,8 @@ def reliability(confidences: Sequence[float], quality: Sequence[float], bins: in
         # Rounded first: 0.1 + 0.2 is a float above 0.3, and has no place in the bin above.
         members.setdefault(max(0, math.ceil(round(pair[0] * bins, 9)) - 1), []).append(pair)
     return [
-        Bin(
-            low=position / bins,
-            high=(position + 1) / bins,
-            count=len(pairs),
-            confidence=math.fsum(confidence for confidence, _ in pairs) / len(pairs),
-            accuracy=math.fsum(value for _, value in pairs) / len(pairs),
-        )
-        for position, pairs in sorted(members.items())
+        Bin(len(pairs), *(math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True)))
+        for _, pairs in sorted(members.items())
     ]
 
 

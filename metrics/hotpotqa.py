@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter
 from collections.abc import Sequence
+
+from keqa.metrics.answers import overlap
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_WHOLE = ("yes", "no", "noanswer")
 
 
 def normalize(text: str) -> str:
@@ -27,20 +27,13 @@ def exact_match(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def f1(prediction: str | None, golds: Sequence[str]) -> float:
-    """The best F1 over words; yes, no and noanswer are right as a whole or not at all."""
+    """The best F1 over words."""
     if prediction is None:
         return 0.0
-    return max((_f1(normalize(prediction), normalize(gold)) for gold in golds), default=0.0)
+    words = normalize(prediction).split()
+    return max((overlap(words, normalize(gold).split()) for gold in golds), default=0.0)
 
 
 def is_verdict(golds: Sequence[str]) -> bool:
     """Whether all gold answers are yes or no."""
     return all(normalize(gold) in ("yes", "no") for gold in golds)
-
-
-def _f1(predicted: str, gold: str) -> float:
-    if predicted != gold and (predicted in _WHOLE or gold in _WHOLE):
-        return 0.0
-    left, right = predicted.split(), gold.split()
-    common = (Counter(left) & Counter(right)).total()
-    return 2 * common / (len(left) + len(right)) if common else 0.0

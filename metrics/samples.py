@@ -34,41 +34,27 @@ def entropy(sizes: Sequence[int]) -> float:
     return sum(-size / total * math.log(size / total) for size in sizes)
 
 
-def certainty_by_types(sizes: Sequence[int]) -> float:
-    """1 - H / log k over k groups; 1 for one group. KBM in its final version.
-
-    It forgets how often each group came up: two groups of 15 and fifteen groups of 2 both have 0.
-    """
+def _normalised(sizes: Sequence[int], count: int) -> float:
     # Rounding must not take even groups below 0.
-    return 1.0 if _one_group(sizes) else max(0.0, 1.0 - entropy(sizes) / math.log(len(sizes)))
-
-
-def plain_certainty(sizes: Sequence[int]) -> float:
-    """1 - H, not normalised, so that it falls below 0 for more than e even groups. KBM in its first version."""
-    return 1.0 if _one_group(sizes) else 1.0 - entropy(sizes)
-
-
-def certainty_by_samples(sizes: Sequence[int]) -> float:
-    """1 - H / log N over N samples; 1 for one group, 0 where all samples differ. Code around KBM."""
-    return 1.0 if _one_group(sizes) else max(0.0, 1.0 - entropy(sizes) / math.log(sum(sizes)))
+    return max(0.0, 1.0 - entropy(sizes) / math.log(count)) if len(sizes) > 1 else 1.0 - entropy(sizes)
 
 
 CERTAINTIES: dict[CertaintyForm, Callable[[Sequence[int]], float]] = {
-    "by_types": certainty_by_types,
-    "plain": plain_certainty,
-    "by_samples": certainty_by_samples,
+    "by_types": lambda sizes: _normalised(sizes, len(sizes)),
+    "plain": lambda sizes: 1.0 - entropy(sizes),
+    "by_samples": lambda sizes: _normalised(sizes, sum(sizes)),
 }
-"""The three forms by name."""
+"""The three forms by name; each is 1 for one group.
+
+``by_types`` is 1 - H / log k over k groups, KBM in its final version, which forgets how often each group came up: two
+groups of 15 and fifteen groups of 2 both have 0. ``plain`` is 1 - H, KBM in its first version, and below 0 for more
+than e even groups. ``by_samples`` is 1 - H / log N over N samples, 0 where all samples differ, as code around KBM.
+"""
 
 
 def answer_type_sizes(answers: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()) -> list[int]:
     """Sizes of the groups of answers that are equal after normalisation, in order of first appearance."""
     return list(Counter(normalize(answer, answer_type, choices) for answer in answers).values())
-
-
-def _one_group(sizes: Sequence[int]) -> bool:
-    entropy(sizes)
-    return len(sizes) == 1
 
 
 def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
@@ -80,11 +66,6 @@ def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequen
     left, right = tokens(first, answer_type, choices), tokens(second, answer_type, choices)
     common = _common(left, right)
     return 2 * common / (len(left) + len(right)) if common else 0.0
-
-
-def token_f1(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> float:
-    """F1 over words, whatever their order; as `keqa.metrics.answers.f1`."""
-    return f1(first, [second], answer_type, choices)
 
 
 def bert_score(first: NDArray[Any], second: NDArray[Any]) -> float:
@@ -107,7 +88,7 @@ def bert_score(first: NDArray[Any], second: NDArray[Any]) -> float:
 
 SIMILARITIES: dict[SimilarityForm, Callable[[str, str, str, Sequence[str]], float]] = {
     "rouge_l": rouge_l,
-    "token_f1": token_f1,
+    "token_f1": lambda first, second, answer_type, choices: f1(first, [second], answer_type, choices),
 }
 """The forms by name."""
 

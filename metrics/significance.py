@@ -20,46 +20,42 @@ _SCORES_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its interval, which holds the true value as often as `level` says, such as .95."""
+    """An estimate with its interval, which holds the true value in 95 of 100 cases."""
 
     mean: float
     low: float
     high: float
-    level: float = 0.95
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether all of the interval lies on one side of zero: a significant difference at its level."""
+        """Whether all of the interval lies on one side of zero: a significant difference."""
         return self.low > 0 or self.high < 0
 
 
-def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000, level: float = 0.95, seed: int = 0) -> Interval:
-    """The mean of scores with a percentile bootstrap interval over questions; the same seed gives the same interval."""
+def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000) -> Interval:
+    """The mean of scores with a percentile bootstrap interval over questions, the same each time."""
     import numpy as np
     from scipy.stats import bootstrap
 
     values = _checked(scores)
-    result = bootstrap(
+    interval = bootstrap(
         (values,),
         np.mean,
         n_resamples=resamples,
-        confidence_level=level,
+        confidence_level=0.95,
         method="percentile",
         batch=max(1, min(_RESAMPLES_AT_ONCE, _SCORES_AT_ONCE // values.size)),
-        rng=np.random.default_rng(seed),
-    )
-    interval = result.confidence_interval
-    return Interval(float(values.mean()), float(interval.low), float(interval.high), level)
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return Interval(float(values.mean()), float(interval.low), float(interval.high))
 
 
-def paired_bootstrap(
-    a: Sequence[float], b: Sequence[float], *, resamples: int = 10_000, level: float = 0.95, seed: int = 0
-) -> Interval:
+def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, resamples: int = 10_000) -> Interval:
     """The mean of ``a - b`` with an interval, where both hold scores of the same questions in the same order.
 
     Questions are resampled, each with both of its scores, so that a hard question is hard for both methods.
     """
-    return bootstrap_mean(_differences(a, b), resamples=resamples, level=level, seed=seed)
+    return bootstrap_mean(_differences(a, b), resamples=resamples)
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:

@@ -10,18 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.confidence import Controlled, control_risk, risk_p_value
-from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
+from keqa.optimize.logistic import FOLDS, Array, Fit, sigmoid
 from keqa.programs.abstention import EMBEDDER, Abstention, Confidence, abstained, record_signals, words_of
 from keqa.programs.records import QuestionRecord
 from keqa.programs.reference.embedding import open_built_in
-
-Array = NDArray[np.float64]
 
 _LEARNED = 0.4
 _PENALTIES = (0.1, 0.3, 1.0, 3.0)
@@ -40,7 +38,7 @@ class UnheldRiskError(ConfigurationError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CalibrationAnswer:
     """A question that was answered, and whether rightly."""
 
     id: str
@@ -65,7 +63,7 @@ class Held:
         )
 
 
-def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
+def calibrate(outcomes: Sequence[CalibrationAnswer], risk: float, delta: float = 0.1, seed: int = 0) -> Held:
     """Find what a program has to withhold so that no more than a share of its answers is wrong."""
     for name, value in (("risk", risk), ("delta", delta)):
         if not 0 < value < 1:
@@ -94,7 +92,7 @@ def calibrate(outcomes: Sequence[Outcome], risk: float, delta: float = 0.1, seed
     return Held(Abstention(confidence, best.threshold, risk, delta, name), best)
 
 
-def _order(confidences: Array, learned: Sequence[Outcome], risk: float) -> list[float]:
+def _order(confidences: Array, learned: Sequence[CalibrationAnswer], risk: float) -> list[float]:
     """The thresholds to test: from the one that looked best on what was learned from, on to ever lower ones.
 
     An answer of confidence 0 says that it does not know; it is never given.
@@ -114,27 +112,20 @@ def _order(confidences: Array, learned: Sequence[Outcome], risk: float) -> list[
     return thresholds[first:]
 
 
-def _learn(learned: Sequence[Outcome]) -> tuple[Confidence, Array]:
+def _learn(learned: Sequence[CalibrationAnswer]) -> tuple[Confidence, Array]:
     """The confidence learned from all of them, and for each what one learned from others says."""
-    values = [record_signals(one.record) for one in learned]
-    names = list(values[0])
-    raw = np.array([[value[name] for name in names] for value in values])
-    mean, scale = raw.mean(axis=0), np.maximum(raw.std(axis=0), 1e-2)
+    values, answered = [record_signals(one.record) for one in learned], [not abstained(one.record) for one in learned]
     words = np.asarray(open_built_in(EMBEDDER).embed([words_of(one.record) for one in learned]), np.float64)
-    target = np.array([float(one.right) for one in learned])
-    weight, fold = np.ones(len(learned)), np.arange(len(learned)) % FOLDS
-    found, scores = cross_validated(
-        (raw - mean) / scale, words, target, weight, fold, tried=_PENALTIES, signals_penalty=_SIGNALS_PENALTY
-    )
-    slope, offset = platt(scores, target, weight, np.full(len(learned), True))
+    target, weight = np.array([float(one.right) for one in learned]), np.ones(len(learned))
+    how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": 1e-2}
+    fit = Fit(values, words, target, weight, np.arange(len(learned)) % FOLDS, **how)
+    slope, offset = fit.platt(np.full(len(learned), True))
     # A slope of 0 would make all alike: what ranks no better than chance still has an order.
     slope = max(slope, 0.05)
-    regression = regression_of(found, names, mean, scale, slope, offset)
-    answered = np.array([0.0 if abstained(one.record) else 1.0 for one in learned])
-    return Confidence(regression), answered * sigmoid(slope * scores + offset)
+    return Confidence(fit.regression(slope, offset)), np.array(answered) * sigmoid(slope * fit.scores + offset)
 
 
-def _refusal(tested: Sequence[Outcome], risk: float, delta: float, lowest: float | None) -> str:
+def _refusal(tested: Sequence[CalibrationAnswer], risk: float, delta: float, lowest: float | None) -> str:
     wrong = sum(not one.right for one in tested)
     instead = "no risk is held by it" if lowest is None else f"the lowest risk that it holds on these is {lowest:.2f}"
     return (

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from keqa.data.example import Answered
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import Quiz, references, resolve
+from keqa.data.question import AnswerType, Quiz, references, resolved_text
 from keqa.metrics.accuracy import agrees, consistency_label, contains_answer
 from keqa.metrics.answers import f1
+from keqa.metrics.utility import Correctness
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.answering import is_the_question
+from keqa.programs.stages.stage import is_the_question
 
 _ALIKE = 0.85
 _ALIKE_WITH_NAMES = 0.4
@@ -20,18 +21,33 @@ _ALIKE_WITH_NAMES = 0.4
 
 @dataclass(frozen=True)
 class Settled:
-    """A quiz of a record with its gold answers."""
+    """A quiz with its gold answers, and the id of the question that it is of."""
 
     quiz: QuizRecord
     golds: tuple[str, ...]
     answer_type: AnswerType = "short"
     choices: tuple[str, ...] = ()
+    root: str = ""
 
     @classmethod
     def whole(cls, example: Answered) -> Settled:
         """A question as its own quiz."""
-        quiz = QuizRecord(index=1, text=example.question, resolved=example.question)
-        return cls(quiz, tuple(example.answers), example.answer_type, tuple(example.choices))
+        return cls(
+            _quiz(example.question), tuple(example.answers), example.answer_type, tuple(example.choices), example.id
+        )
+
+    @classmethod
+    def parts(cls, example: Answered) -> list[Settled]:
+        """The gold quizzes of a question, resolved by gold answers."""
+        return [cls(_quiz(quiz), (gold,), root=example.id) for quiz, gold in gold_quizzes(example)]
+
+    def asked(self, name: str = "quiz") -> dict[str, Any]:
+        """The inputs of a call that asks it."""
+        return {name: self.quiz.resolved, "answer_type": self.answer_type, "choices": list(self.choices)}
+
+    def correctness(self, metric: Correctness, answer: str | None) -> float:
+        """How right an answer to the quiz is."""
+        return metric(answer, self.golds, self.answer_type, self.choices)
 
     def agrees(self, text: str) -> bool:
         """Whether an answer to the quiz is right, though perhaps in another form."""
@@ -50,26 +66,8 @@ class Settled:
         return contains_answer(passage, self.golds) if self.answer_type == "short" else None
 
 
-@dataclass(frozen=True)
-class GoldQuiz:
-    """A gold quiz, resolved by gold answers, or a whole question: what is asked by itself."""
-
-    root: str
-    quiz: str
-    golds: tuple[str, ...]
-    answer_type: AnswerType = "short"
-    choices: tuple[str, ...] = ()
-
-    @classmethod
-    def whole(cls, example: Answered) -> GoldQuiz:
-        """A question as its own quiz."""
-        golds, choices = tuple(example.answers), tuple(example.choices)
-        return cls(example.id, example.question, golds, example.answer_type, choices)
-
-    @classmethod
-    def parts(cls, example: Answered) -> list[GoldQuiz]:
-        """The gold quizzes of a question."""
-        return [cls(example.id, quiz, (gold,)) for quiz, gold in gold_quizzes(example)]
+def _quiz(text: str) -> QuizRecord:
+    return QuizRecord(index=1, text=text, resolved=text)
 
 
 def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
@@ -78,7 +76,7 @@ def gold_quizzes(example: Answered, own: Mapping[int, str] | None = None) -> lis
         return []
     answers, found = dict(enumerate(example.quiz_answers, start=1)) | dict(own or {}), []
     for index, text in enumerate(example.quizzes, start=1):
-        resolved = resolve(Quiz(index, text, references(text)), answers)
+        resolved = resolved_text(Quiz(index, text, references(text)), answers)
         if resolved is None:
             return []
         found.append((resolved, example.quiz_answers[index - 1]))
@@ -110,7 +108,7 @@ def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
     """
     alone = record.quizzes[0].resolved if len(record.quizzes) == 1 else None
     if alone and is_the_question(alone, example.question):
-        return [Settled(record.quizzes[0], tuple(example.answers), record.answer_type, tuple(example.choices))]
+        return [replace(Settled.whole(example), quiz=record.quizzes[0], answer_type=record.answer_type)]
     taken: dict[int, Settled] = {}
     right: set[int] = set()
     own: dict[int, str] = {}
@@ -122,7 +120,7 @@ def settled_quizzes(example: Answered, record: QuestionRecord) -> list[Settled]:
         place = _like(quiz.resolved, gold, taken)
         if place is None:
             continue
-        taken[place] = Settled(quiz, (gold[place][1],))
+        taken[place] = Settled(quiz, (gold[place][1],), root=example.id)
         if quiz.answer is not None and taken[place].agrees(quiz.answer):
             right.add(quiz.index)
             own[place + 1] = quiz.answer

@@ -12,11 +12,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 from dspy.utils.usage_tracker import UsageTracker
-from pydantic import NonNegativeInt
 
 from keqa.data.example import Answered
 from keqa.data.question import question_digest
@@ -24,18 +23,16 @@ from keqa.lms.factory import Roles
 from keqa.metrics.utility import Correctness
 from keqa.optimize.failures import Failures, passing_cause
 from keqa.optimize.scoring import score_of
-from keqa.programs.calls.batch import ask, in_parallel
-from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.batch import ask
 from keqa.programs.calls.session import token_count, within
 from keqa.programs.fingerprint import digest, program_fingerprint
-from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.prediction import prediction_of
+from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest
 from keqa.programs.program import Program
-from keqa.programs.records import CallCost, QuestionRecord, Record, record_without_secrets
+from keqa.programs.records import CallCost, QuestionRecord, record_without_secrets
 from keqa.programs.shared_draws import SharedDraws
 from keqa.programs.stages.stage import RoleLMs, Stage
 from keqa.storage.journal import Journal
-from keqa.storage.redaction import without_secrets
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of a step, how much of it is done, and how much there is."""
@@ -56,8 +53,7 @@ def silent(step: str, done: int, total: int) -> None:
     """Progress that nobody follows."""
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(NamedTuple):
     """One question and what a program made of it."""
 
     example: Answered
@@ -67,8 +63,7 @@ class Trace:
     error: Exception | None = None
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """One candidate program and its score on the validation split."""
 
     name: str
@@ -128,43 +123,10 @@ def state_of(program: Program) -> str:
     return program_fingerprint(bare)
 
 
-class _Failed(Record):
-    """A call that failed in a way that no other attempt would mend."""
-
-    cause: str
-    message: str
-    overflow: bool
-    unusable: bool
-    spoilt: NonNegativeInt
-    reply: str | None
-    served: bool
-    tokens: tuple[NonNegativeInt, NonNegativeInt]
-    samples: NonNegativeInt
-
-
 class Calls(SharedDraws):
     """Calls by what is asked; those whose failure would not pass are kept as well, and not paid again."""
 
-    def _kept(self, key: str) -> Any:
-        made = super()._kept(key)
-        if made is None and key not in self._failed and isinstance(self._store, Journal):
-            told = self._store.get_as(f"failed {key}", _Failed.model_validate)
-            if told is not None:
-                error = CallError(told.cause, told.message, overflow=told.overflow, unusable=told.unusable)
-                error.spoilt, error.reply, error.served = told.spoilt, told.reply, told.served
-                self._failed[key] = error, told.tokens, told.samples
-        return made
-
-    async def _make(self, key: str, predictor: dspy.Predict, arguments: dict[str, Any]) -> dspy.Prediction:
-        try:
-            return await super()._make(key, predictor, arguments)
-        except CallError as error:
-            if self._store is not None and not is_transient(error.cause):
-                _, tokens, samples = self._failed.get(key, (error, (0, 0), 0))
-                told = {name: getattr(error, name) for name in _Failed.model_fields if hasattr(error, name)}
-                told["message"] = without_secrets(error.message, [predictor.lm or dspy.settings.lm])
-                self._store.put(f"failed {key}", {**told, "tokens": list(tokens), "samples": samples})
-            raise
+    keeps_failures = True
 
 
 @dataclass
@@ -208,18 +170,13 @@ class Asking:
     def traces(self, program: Program, examples: Sequence[Answered], step: str = "asking") -> list[Trace]:
         """Ask questions side by side."""
         watch, state = self.failures.watch(step, len(examples)), state_of(program)
-        found: dict[int, Trace] = {}
-        self.progress(step, 0, len(examples))
-
-        def asked(place: int) -> tuple[int, Trace]:
-            return place, self.ask(program, examples[place], state)
-
-        for place, trace in in_parallel(asked, watch.until(range(len(examples))), self.in_flight):
-            found[place] = trace
-            watch.add(trace.record, trace.error)
-            self.progress(step, len(found), len(examples))
-        watch.refuse()
-        return [found[place] for place in range(len(examples))]
+        return watch.each(
+            examples,
+            lambda example: self.ask(program, example, state),
+            lambda trace: watch.add(trace.record, trace.error),
+            self.in_flight,
+            self.progress,
+        )
 
     def trial(self, program: Program, name: str, examples: Sequence[Answered]) -> Trial:
         """Score a candidate."""
@@ -230,19 +187,17 @@ class Asking:
 def _steps(program: Program, made: Sequence[tuple[Any, Mapping[str, Any], dspy.Prediction]]) -> tuple[Step, ...]:
     """The calls of a program's own predictors, without what a reply brings along, such as token probabilities."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
-    found = []
-    for predictor, arguments, said in made:
-        if id(predictor) in names:
-            fields = predictor.signature
-            inputs = {name: value for name, value in arguments.items() if name in fields.input_fields}
-            outputs = {name: value for name, value in dict(said).items() if name in fields.fields}
-            found.append((names[id(predictor)], _plain(inputs), _plain(outputs)))
+
+    def plain(fields: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in fields.items() if name in known}
+
+    found = [
+        (names[id(one)], plain(arguments, one.signature.input_fields), plain(dict(said), one.signature.fields))
+        for one, arguments, said in made
+        if id(one) in names
+    ]
     # Calls run side by side; sorted, the trace is the same in every run.
     return tuple(sorted(found, key=digest))
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 class Spending(UsageTracker):
@@ -256,8 +211,7 @@ class Spending(UsageTracker):
         self.spent = CallCost()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Spending:
-        # DSPy copies the usage tracker into each of its threads; what they spend is one sum.
-        return self
+        return self  # DSPy copies the usage tracker into each of its threads; what they spend is one sum.
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         """Count a request; DSPy reports none for an answer from its cache."""

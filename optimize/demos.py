@@ -1,4 +1,4 @@
-"""Possible demonstrations for every predictor, and draws of a few of them with mixed kinds.
+"""Bootstrapped demonstrations for every predictor, and the search for the set of them that serves best.
 
 KEQA's come from records of training questions, and say which calls there should have been:
 
@@ -9,7 +9,7 @@ summarize            the final answer is right: it passes the metric's threshold
 quiz                 a try agrees with the quiz's gold answer; written in the gold answer's form
 answer               with passages the answer is right, and better than the closed-book one (section 3.4's utility);
                      the gold answer where the passages contain it and another one was taken
-same                 DESIGN.md, rule 9: both tries right are the same, exactly one right differ, both wrong is dropped
+same                 both tries right are the same, exactly one right differ, both wrong is dropped
 construct            the answer drawn from the evidence that the triples found is right
 ===================  ==========================================================================================
 
@@ -24,25 +24,33 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_origin
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import dspy
 
 from keqa.data.example import Answered
-from keqa.data.quiz_references import check, parse
+from keqa.data.question import broken_references, numbered_quizzes
 from keqa.errors import RetrievalError
 from keqa.metrics.accuracy import agrees, contains_answer
 from keqa.metrics.answers import same_answer
 from keqa.metrics.utility import Correctness, gain
-from keqa.optimize.alignment import GoldQuiz, Settled, settled_quizzes
-from keqa.optimize.asking import Trace
+from keqa.optimize.alignment import Settled, settled_quizzes
+from keqa.optimize.asking import Asking, Origins, Trace, Trial
 from keqa.optimize.failures import FailureMonitor, Failures
-from keqa.optimize.judged import judged, teaching
+from keqa.optimize.judged import is_verdict, judged, judges, teaching
+from keqa.optimize.options import Options
 from keqa.programs.build import complete
-from keqa.programs.draws import leader
+from keqa.programs.calls.errors import CallError, is_transient
+from keqa.programs.calls.session import Session, run_blocking, within
 from keqa.programs.fingerprint import digest
+from keqa.programs.gate import leader
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 
+P = TypeVar("P", bound=Program)
+
+AS_IT_IS = "the program as it is"
 _LONGEST = 6000
 """Characters of one demonstration; longer ones would leave a small context window no room for the question."""
 _ENOUGH = 32
@@ -54,13 +62,107 @@ ClosedBook = Callable[[Settled], float | None]
 """Correctness of the answer without passages, for a quiz that was not examined; None where the call failed."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A possible demonstration: its fields, what kind of example it is, and the id of the question it comes from."""
 
     demo: Mapping[str, Any]
     kind: str
     root: str
+
+
+def bootstrap(
+    program: Program, trainset: Sequence[Answered], valset: Sequence[Answered], asking: Asking, options: Options
+) -> tuple[Program, list[Trial], bool]:
+    """Find demonstrations in what the program gets right on training questions, and whether there are any.
+
+    A few sets of them, drawn at random with mixed kinds of examples, are scored on the validation split; every second
+    set is half as large, since a small language model may do better with less to read. Other programs than KEQA may
+    show all the passages that they found, so every third set of theirs is smaller still. The best is kept, and none
+    that is not better than the program as it was. Unless every question is right by then, each predictor is tried
+    without its demonstrations as well, or with them where the best has none: those of one predictor may help while
+    those of another do harm.
+    """
+    best, trials = program, [asking.trial(program, AS_IT_IS, valset)]
+    pools = possible(program, asking.traces(program, trainset, "answering training questions"), asking, options)
+    signatures = {name: predictor.signature for name, predictor in program.named_predictors()}
+    examples = {one.id: one for one in trainset}
+    for name, pool in pools.items():
+        for one in pool:
+            asking.origins.add(signatures[name], one.demo, examples[one.root])
+
+    def scored(chosen: Mapping[str, Sequence[Candidate]], name: str) -> bool:
+        """Whether a set is the best so far."""
+        nonlocal best
+        candidate, most = with_demos(program, chosen, asking.origins), max(trial.score for trial in trials)
+        trials.append(asking.trial(candidate, name, valset))
+        if trials[-1].score > most:
+            best = candidate
+        return best is candidate
+
+    tried: list[dict[str, list[Candidate]]] = []
+    for number in range(options.sets if any(pools.values()) else 0):
+        chosen = _drawn(program, pools, options, number)
+        if chosen not in tried:
+            tried.append(chosen)
+            scored(chosen, f"demonstrations {number + 1}")
+    if tried and max(trial.score for trial in trials) < 1:
+        # The first trial is that of the program as it was.
+        leading, _ = max(zip(tried, trials[1:], strict=True), key=lambda pair: pair[1].score)
+        leading = {name: some for name, some in leading.items() if some}
+        kept = {} if best is program else leading
+        for name in leading if len(leading) > 1 else ():
+            wanted = {other: some for other, some in leading.items() if (other in kept) != (other == name)}
+            if scored(wanted, f"{'without' if name in kept else 'with'} those of {name}"):
+                kept = wanted
+    return best, trials, any(pools.values())
+
+
+def _drawn(
+    program: Program, pools: Mapping[str, list[Candidate]], options: Options, number: int
+) -> dict[str, list[Candidate]]:
+    """A set of demonstrations, by the name of the predictor."""
+    judging, halved = judges(program), number % (2 if isinstance(program, KEQA) else 3)
+    chosen = {}
+    for name, pool in pools.items():
+        most = options.judge_demos if name in judging else options.demos
+        rng = random.Random(f"{options.seed} {number} {name}")
+        chosen[name] = choose(pool, max(1, most >> halved) if most else 0, rng, balanced=name in judging)
+    return chosen
+
+
+def possible(program: Program, traces: Sequence[Trace], asking: Asking, options: Options) -> dict[str, list[Candidate]]:
+    """All possible demonstrations, by the name of the predictor; what they lack is asked for."""
+    if not isinstance(program, KEQA):
+        return from_calls(program, traces, threshold=options.threshold)
+    watch = asking.failures.watch("answering closed book")
+    how: dict[str, Any] = {"threshold": options.threshold, "failures": asking.failures, "metric": asking.metric}
+    return from_records(program, traces, closed_book=partial(closed_book, program, asking, watch), **how)
+
+
+def closed_book(program: KEQA, asking: Asking, watch: FailureMonitor, one: Settled) -> float | None:
+    """How right the closed-book answer to a quiz is that was not examined; None where there is none."""
+    from keqa.lms.adapter import adapter
+
+    session, recall = Session(program.bound, blocking=True), program.examination.recall
+    asked = (one.quiz.resolved or "", one.answer_type, one.choices)
+    try:
+        with within(caller=asking.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter()):
+            answer = run_blocking(lambda: session.run(recall(*asked)))
+    except CallError as error:
+        watch.outcome(error.cause, str(error) if is_transient(error.cause) and not error.unusable else None)
+        return None
+    watch.outcome(None)
+    return one.correctness(asking.metric, answer)
+
+
+def with_demos(program: P, chosen: Mapping[str, Sequence[Candidate]], origins: Origins) -> P:
+    """A copy of a program with demonstrations; predictors without any keep theirs."""
+    copied: P = program.deepcopy()
+    for name, predictor in copied.named_predictors():
+        if chosen.get(name):
+            predictor.demos = [dspy.Example(**one.demo) for one in chosen[name]]
+    copied.learned = origins.known_to(copied)
+    return copied
 
 
 def choose(pool: Sequence[Candidate], count: int, rng: random.Random, *, balanced: bool = False) -> list[Candidate]:
@@ -100,12 +202,6 @@ def kind_of(answer: str, answer_type: str) -> str:
     return f"{form}, {'one word' if len(answer.split()) == 1 else 'words'}"
 
 
-def judges(program: Program) -> frozenset[str]:
-    """The predictors that say a verdict and nothing else, of which demonstrations must show each equally often."""
-    outputs = {name: predictor.signature.output_fields for name, predictor in program.named_predictors()}
-    return frozenset(name for name, fields in outputs.items() if all(map(_is_verdict, fields.values())))
-
-
 def from_calls(program: Program, traces: Sequence[Trace], *, threshold: float) -> dict[str, list[Candidate]]:
     """All possible demonstrations of a program of whose parts nothing is known, by the name of the predictor."""
     calls = dict(program.named_predictors())
@@ -138,9 +234,9 @@ def from_records(
     right = [trace for trace in traces if is_right(trace, threshold)]
     found: dict[str, list[Candidate]] = {}
     if program.decompose:
-        found["decomposition.decompose"] = [*_decompositions(right), *_gold_decompositions(traces, right)]
+        found["decomposition.decompose"] = _decompositions(traces, right)
         found["summarizing.summarize"] = list(_summaries(right))
-    settled = [(t, s) for t in traces if t.record is not None for s in settled_quizzes(t.example, t.record)]
+    settled = [one for t in traces if t.record is not None for one in settled_quizzes(t.example, t.record)]
     if program.examine:
         found["examination.quiz"] = list(_tries(settled))
         found["examination.same"] = _judgements(settled)
@@ -148,7 +244,7 @@ def from_records(
     if program.select:
         found["selection.construct"] = list(_triples(settled))
     wanting = {name for name, some in found.items() if not some}
-    if any(one.quiz.source == "passages" and one.agrees(one.quiz.answer or "") for _, one in settled):
+    if any(one.quiz.source == "passages" and one.agrees(one.quiz.answer or "") for one in settled):
         # Answers that are right and teach nothing, since memory has them too, are no reason to show gold ones.
         wanting.discard("answering.answer")
     watch = (failures or Failures()).watch("searching for what tells gold answers")
@@ -171,32 +267,27 @@ def is_right(trace: Trace, threshold: float) -> bool:
     return agrees(record.answer, trace.example.answers, record.answer_type, record.choices)
 
 
-def _decompositions(right: Sequence[Trace]) -> Iterator[Candidate]:
-    for trace in right:
-        record, gold = trace.record, trace.example.quizzes
-        assert record is not None, "a question that came out right has a record"
+def _decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> list[Candidate]:
+    """The program's own, and gold ones of the shapes that it never got right."""
+
+    def candidate(example: Answered, texts: list[str]) -> Candidate:
+        kind = f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
+        return Candidate({"question": example.question, "quizzes": texts}, kind, example.id)
+
+    own = []
+    for example, record in ((trace.example, trace.record) for trace in right if trace.record is not None):
         harmed = any(one.stage in ("decompose", "references") and not one.harmless for one in record.degradations)
         texts = [quiz.text for quiz in record.quizzes]
         in_order = [quiz.index for quiz in record.quizzes] == [*range(1, len(texts) + 1)]
         # With a gold decomposition, an answer that is right by luck does not make another number of quizzes right.
-        if in_order and not harmed and len(gold or texts) == len(texts):
-            yield _decomposition(trace.example, texts)
-
-
-def _gold_decompositions(traces: Sequence[Trace], right: Sequence[Trace]) -> Iterator[Candidate]:
-    """Gold decompositions of the shapes that the program itself never got right."""
-    own = {one.kind for one in _decompositions(right)}
-    for trace in traces:
-        texts = list(trace.example.quizzes)
-        if texts and not any(problem.fatal for problem in check(parse(texts))):
-            candidate = _decomposition(trace.example, texts)
-            if candidate.kind not in own:
-                yield candidate
-
-
-def _decomposition(example: Answered, texts: list[str]) -> Candidate:
-    kind = f"{example.answer_type}, {len(texts)} quizzes, {'chained' if '#' in ''.join(texts) else 'apart'}"
-    return Candidate({"question": example.question, "quizzes": texts}, kind, example.id)
+        if in_order and not harmed and len(example.quizzes or texts) == len(texts):
+            own.append(candidate(example, texts))
+    kinds = {one.kind for one in own}
+    for example, texts in ((trace.example, list(trace.example.quizzes)) for trace in traces):
+        if texts and not any(one.fatal for one in broken_references(numbered_quizzes(texts))):
+            gold = candidate(example, texts)
+            own += [gold] if gold.kind not in kinds else []
+    return own
 
 
 def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
@@ -220,25 +311,25 @@ def _summaries(right: Sequence[Trace]) -> Iterator[Candidate]:
         yield Candidate(demo, f"{record.answer_type}, {len(answered)} quizzes", example.id)
 
 
-def _tries(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
+def _tries(settled: Sequence[Settled]) -> Iterator[Candidate]:
     """Closed-book answers that say what the gold answer says, written as it is, so that its form is learned."""
-    for trace, one in settled:
+    for one in settled:
         texts = (sample.text for sample in one.quiz.samples if sample.text and not sample.abstained)
         said = next((text for text in texts if one.agrees(text)), None)
         if said is not None:
-            demo = _asked(one, "quiz") | {"answer": one.in_form(said)}
-            yield Candidate(demo, kind_of(demo["answer"], one.answer_type), trace.example.id)
+            demo = one.asked() | {"answer": one.in_form(said)}
+            yield Candidate(demo, kind_of(demo["answer"], one.answer_type), one.root)
 
 
 def _answers(
-    program: KEQA, settled: Sequence[tuple[Trace, Settled]], metric: Correctness, closed_book: ClosedBook
+    program: KEQA, settled: Sequence[Settled], metric: Correctness, closed_book: ClosedBook
 ) -> Iterator[Candidate]:
     """Answers from passages that are right, and better than the closed-book ones.
 
     Where passages contain the gold answer and another one was taken from them, the demonstration is that of the gold
     answer: what the program gets right by itself cannot show it which of two sources to believe.
     """
-    for trace, one in settled:
+    for one in settled:
         quiz = one.quiz
         if quiz.source != "passages" or quiz.answer is None:
             continue
@@ -251,17 +342,17 @@ def _answers(
             continue
         answer = one.in_form(stated)
         without = _without_passages(one, metric, closed_book)
-        if without is None or gain(metric(stated, one.golds, one.answer_type, one.choices), without) <= 0:
+        if without is None or gain(one.correctness(metric, stated), without) <= 0:
             continue
         demo = {
             "passages": [f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in shown],
             "evidence": list(quiz.evidence),
             "triples": list(quiz.triples),
-            **_asked(one, "question"),
+            **one.asked("question"),
             "answer": answer,
         }
         kind = kind_of(answer, one.answer_type)
-        yield Candidate(demo, kind if right else f"{kind}, corrected", trace.example.id)
+        yield Candidate(demo, kind if right else f"{kind}, corrected", one.root)
 
 
 def _stated(texts: Sequence[str], one: Settled) -> str | None:
@@ -280,17 +371,17 @@ def _without_passages(one: Settled, metric: Correctness, closed_book: ClosedBook
     first = leader([cluster.size for cluster in one.quiz.clusters])
     if first is None:
         return None if one.quiz.samples and all(sample.error for sample in one.quiz.samples) else 0.0
-    return metric(one.quiz.clusters[first].answer, one.golds, one.answer_type, one.choices)
+    return one.correctness(metric, one.quiz.clusters[first].answer)
 
 
-def _judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
+def _judgements(settled: Sequence[Settled]) -> list[Candidate]:
     """At most one pair of each verdict from a quiz, none where two tries are equal after normalisation.
 
     Where tries alone leave a verdict without a pair, the gold answer replaces a try that is right.
     """
     own: list[Candidate] = []
     with_gold: list[Candidate] = []
-    for trace, one in settled:
+    for one in settled:
         texts = list(dict.fromkeys(str(s.text) for s in one.quiz.samples if s.text and not s.abstained))
         golden = ((one.golds[0], text) for text in texts)
         for found, pairs in ((own, itertools.combinations(texts, 2)), (with_gold, golden)):
@@ -301,21 +392,17 @@ def _judgements(settled: Sequence[tuple[Trace, Settled]]) -> list[Candidate]:
                     seen.add(verdict)
                     # The program compares a later answer with the first of a cluster, in this order.
                     demo = {"quiz": one.quiz.resolved, "first_answer": second, "second_answer": first, "same": verdict}
-                    found.append(Candidate(demo, str(verdict), trace.example.id))
+                    found.append(Candidate(demo, str(verdict), one.root))
     verdicts = {one.kind for one in own}
     return own + [one for one in with_gold if one.kind not in verdicts]
 
 
-def _triples(settled: Sequence[tuple[Trace, Settled]]) -> Iterator[Candidate]:
+def _triples(settled: Sequence[Settled]) -> Iterator[Candidate]:
     """Triples whose evidence led to a right answer."""
-    for trace, one in settled:
+    for one in settled:
         if one.quiz.triples and one.quiz.evidence and one.quiz.answer and one.agrees(one.quiz.answer):
             demo = {"question": one.quiz.resolved, "triples": list(one.quiz.triples)}
-            yield Candidate(demo, kind_of(one.golds[0], one.answer_type), trace.example.id)
-
-
-def _asked(one: Settled, name: str) -> dict[str, Any]:
-    return {name: one.quiz.resolved, "answer_type": one.answer_type, "choices": list(one.choices)}
+            yield Candidate(demo, kind_of(one.golds[0], one.answer_type), one.root)
 
 
 def _from_gold_answers(
@@ -326,40 +413,38 @@ def _from_gold_answers(
     A quiz with its gold answer; the same with the first passage found for it whose text states that; and the gold
     answer beside an alias of it, and beside the gold answer of another quiz.
     """
-    parts = GoldQuiz.parts if program.decompose else lambda example: [GoldQuiz.whole(example)]
+    parts = Settled.parts if program.decompose else lambda example: [Settled.whole(example)]
     known = [one for example in examples for one in parts(example)]
     # Each is made where it is wanted: one of them searches.
     makers: dict[str, Iterator[Candidate]] = {
         "answering.answer": _told(program, known, watch),
-        "examination.quiz": (_golden(one, quiz=one.quiz) for one in known),
+        "examination.quiz": (_golden(one, one.asked()) for one in known),
         "examination.same": _gold_pairs(known),
     }
     return {name: list(made) for name, made in makers.items() if name in wanting}
 
 
-def _golden(one: GoldQuiz, **asked: object) -> Candidate:
-    kind = {"answer_type": one.answer_type, "choices": list(one.choices)}
-    return Candidate({**asked, **kind, "answer": one.golds[0]}, kind_of(one.golds[0], one.answer_type), one.root)
+def _golden(one: Settled, asked: Mapping[str, Any]) -> Candidate:
+    return Candidate({**asked, "answer": one.golds[0]}, kind_of(one.golds[0], one.answer_type), one.root)
 
 
-def _told(program: KEQA, known: Sequence[GoldQuiz], watch: FailureMonitor) -> Iterator[Candidate]:
+def _told(program: KEQA, known: Sequence[Settled], watch: FailureMonitor) -> Iterator[Candidate]:
     retriever = program._retriever.value
-    if retriever is None:
-        return
-    for one in [one for one in known if one.answer_type == "short"][:_ENOUGH]:
+    short = [one for one in known if one.answer_type == "short"][:_ENOUGH]
+    for one in short if retriever is not None else ():
         try:
-            passages = [hit.passage for hit in retriever.search(one.quiz, program.top_k)]
+            passages = [hit.passage for hit in retriever.search(one.quiz.resolved, program.top_k)]
         except RetrievalError as error:
             watch.outcome(type(error).__name__, str(error))
             continue
-        watch.outcome(None, None)
+        watch.outcome()
         # A title names what a passage is about; its text says something about it.
-        telling = next((passage for passage in passages if contains_answer(passage.text, list(one.golds))), None)
+        telling = next((passage for passage in passages if one.told_by(passage.text)), None)
         if telling is not None:
-            yield _golden(one, passages=[telling.rendered], question=one.quiz)
+            yield _golden(one, {"passages": [telling.rendered], **one.asked("question")})
 
 
-def _gold_pairs(known: Sequence[GoldQuiz]) -> Iterator[Candidate]:
+def _gold_pairs(known: Sequence[Settled]) -> Iterator[Candidate]:
     short = [one for one in known if one.answer_type == "short"]
     for place, one in enumerate(short):
         gold, other = one.golds[0], short[place - 1].golds[0]
@@ -368,7 +453,7 @@ def _gold_pairs(known: Sequence[GoldQuiz]) -> Iterator[Candidate]:
         if not agrees(other, one.golds):
             pairs.append((other, False))
         for answer, same in pairs:
-            demo = {"quiz": one.quiz, "first_answer": gold, "second_answer": answer, "same": same}
+            demo = {"quiz": one.quiz.resolved, "first_answer": gold, "second_answer": answer, "same": same}
             yield Candidate(demo, str(same), one.root)
 
 
@@ -378,12 +463,8 @@ def _says_something(outputs: Mapping[str, Any]) -> bool:
 
 
 def _kind(signature: Any, demo: Mapping[str, Any]) -> str:
-    parts = [str(demo[name]) for name, field in signature.output_fields.items() if _is_verdict(field)]
+    parts = [str(demo[name]) for name, field in signature.output_fields.items() if is_verdict(field)]
     parts += [f"{len(demo[name])} {name}" for name in _SO_FAR if name in demo]
     if "answer" in signature.output_fields:
         parts.append(kind_of(str(demo["answer"]), str(demo.get("answer_type", "short"))))
     return ", ".join(parts)
-
-
-def _is_verdict(field: Any) -> bool:
-    return field.annotation is bool or get_origin(field.annotation) is Literal

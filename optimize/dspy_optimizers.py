@@ -10,9 +10,8 @@ name       what it changes                 what it needs
 =========  ==============================  =====================================================================
 
 A name stands for a teleprompter made ready; from there all take one path, over a journaled program that never shows a
-question what was learned from it (`keqa.optimize.student.Student`). MIPROv2 and SIMBA take demonstrations from whatever
-run ended well, which says nothing about a judge; the judges stay as they are, with demonstrations by DESIGN.md's rules
-8 and 9 alone.
+question what was learned from it (`Student`). MIPROv2 and SIMBA take demonstrations from whatever
+run ended well, which says nothing about a judge; the judges stay as they are.
 
 The language model that reflects is asked once before any question is, and watched from then on: DSPy's optimizers take
 each of its errors for a proposal that came to nothing, and continue. So a wrong key would spend the whole budget, and
@@ -22,16 +21,16 @@ what was found would be called no better.
 from __future__ import annotations
 
 import copy
-import functools
 import importlib
 import importlib.util
 import inspect
-import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from functools import partial
 from io import StringIO
-from types import MappingProxyType, SimpleNamespace
+from itertools import count
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import dspy
@@ -39,19 +38,24 @@ from dspy.teleprompt import Teleprompter
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.callback import BaseCallback
 
-from keqa.data.example import Answered
+from keqa.data.example import Answered, Example
+from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
-from keqa.lms.factory import build_lm
-from keqa.optimize.asking import Asking, Progress
-from keqa.optimize.demos import judges
-from keqa.optimize.failures import FailureMonitor, Failures
-from keqa.optimize.scoring import DspyMetric, feedback_metric
-from keqa.optimize.student import Student
+from keqa.lms.factory import Roles, build_lm
+from keqa.optimize.asking import ROLES, Asking, Step, lms_of
+from keqa.optimize.failures import FailureMonitor
+from keqa.optimize.judged import judges
+from keqa.optimize.scoring import DspyMetric, as_example_of, feedback_metric, score_of
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.outside import Guarded
+from keqa.programs.calls.session import NoCopy
+from keqa.programs.calls.texts import Guarded
 from keqa.programs.keqa import KEQA
+from keqa.programs.prediction import AnswerPrediction, prediction_of
+from keqa.programs.predictor import LearnedQuestions
 from keqa.programs.program import Program
 
+PREFIX = "program."
+"""What stands before the name of a predictor in the student."""
 Budget = Literal["light", "medium", "heavy"]
 BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")
 OPTIMIZERS = ("gepa", "mipro", "simba")
@@ -74,7 +78,7 @@ def check_own_optimizer(optimizer: Teleprompter) -> None:
 
 
 def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> dspy.BaseLM:
-    """Refuse what cannot work before any call is made."""
+    """Refuse what cannot work before any call is made; the language model that reflects, built where it is named."""
     if name not in OPTIMIZERS:
         raise ConfigurationError(
             f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, finetune, none"
@@ -83,7 +87,15 @@ def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> dspy
         raise ConfigurationError(f"the budget must be one of {', '.join(BUDGETS)} or a number above 0, not {budget!r}")
     if name == "mipro" and importlib.util.find_spec("optuna") is None:
         raise MissingExtraError("compile", "MIPROv2")
-    return _as_reflecting(reflection_lm, name)
+    if reflection_lm is None:
+        raise ConfigurationError(
+            f"{name} needs a language model that is able to reflect on what went wrong and to write instructions: "
+            "name one with reflection_lm=... (on the command line, --reflection-lm)"
+        )
+    lm = build_lm(reflection_lm) if isinstance(reflection_lm, str) else reflection_lm
+    if not isinstance(lm, dspy.BaseLM):
+        raise ConfigurationError(f"reflection_lm must be a language model or a model string, not {lm!r}")
+    return lm
 
 
 def tunable(program: Program, optimizer: str) -> list[str]:
@@ -145,48 +157,152 @@ def optimize(
     DSPy's cache, where that is on. A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or
     of steps (SIMBA).
     """
-    own = not isinstance(optimizer, str)
-    name = type(optimizer).__name__ if own else str(optimizer)
+    name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
     shown = tunable(program, "gepa" if isinstance(optimizer, dspy.GEPA) else name)
-    student = Student(program, asking, shown, name, _counted(name, budget, asking.progress))
-    feedback, scored = feedback_metric(asking.metric), DspyMetric.of_any(asking.metric)
-    train, val = ([scored.example(one) for one in some] for some in (trainset, valset))
+    student = Student(program, asking, shown, name, budget if name == "gepa" and isinstance(budget, int) else 0)
+    train, val = (list(map(DspyMetric.of_any(asking.metric).example, some)) for some in (trainset, valset))
+
+    def metric(gold: Any, pred: Any, trace: Any = None) -> float:
+        return score_of(asking.metric, as_example_of(gold), pred)
+
     more: dict[str, Any] = {}
-    watching = nullcontext() if own else watched(reflection_lm)
-    with watching as reflecting, student.surfacing(), quiet(), _no_straggler_retries():
+    with nullcontext() if reflection_lm is None else watched(reflection_lm) as lm, student.surfacing(), quiet():
         if isinstance(optimizer, str):
-            counts = len(train), len(val), asking.in_flight
-            optimizer, more = ready_made(name, student, feedback, reflecting, budget, seed, *counts)
-        best = run_optimizer(optimizer, student, train, val, _plain_score(feedback), asking.in_flight, more)
+            how: dict[str, Any] = {"lm": lm, "budget": budget, "seed": seed, "train": len(train), "val": len(val)}
+            optimizer, more = ready_made(name, student, metric, asking, **how)
+        best = run_optimizer(optimizer, student, train, val, metric, asking.in_flight, more)
     return _transferred(program, best, shown)
 
 
+class Student(dspy.Module):
+    """Wraps a program for an optimizer.
+
+    * A question without an answer is a prediction without one, so that it scores 0 and does not end the optimizer.
+    * What no other question would escape ends it: DSPy's optimizers score errors, so each further question is refused
+      without a call, and `surfacing` raises the error in the end.
+    * A demonstration that a question's own calls became is not shown to that question.
+    * Only the predictors that may change are shown, under their names in the program with `PREFIX` before them.
+    * Language models stay bound by role through copies and resets. Where an optimizer sets one of its own, to sample
+      again, its temperature and rollout are taken over by the model of each role.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        asking: Asking,
+        predictors: Collection[str],
+        name: str = "optimizing",
+        most: int = 0,
+    ) -> None:
+        """Get a program ready; where it is known how many questions will be asked, they are `most`."""
+        super().__init__()
+        self.program: Program = program.deepcopy()
+        self._asking, self._watch = NoCopy(asking), NoCopy(asking.failures.watch(name))
+        self._ended: NoCopy[list[Exception]] = NoCopy([])
+        self._name, self._most, self._number = name, most, NoCopy(count(1))
+        self._shown = frozenset(PREFIX + name for name in predictors)
+
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        """The predictors that may change."""
+        return [(name, predictor) for name, predictor in super().named_predictors() if name in self._shown]
+
+    def forward(
+        self, root: str, question: str, answer_type: AnswerType = "short", choices: Sequence[str] = ()
+    ) -> AnswerPrediction:
+        """Answer, with the calls that were made for it in the optimizer's trace."""
+        if self._ended.value:
+            raise self._ended.value[0]
+        asking, example = self._asking.value, Example(root, question, (), answer_type, tuple(choices))
+        self.program.learned = self.known_to(self.program)
+        try:
+            trace = asking.ask(self.program, example)
+            self._watch.value.add(trace.record, trace.error)
+            self._watch.value.refuse()
+        except (ConfigurationError, MissingExtraError, TooManyFailuresError) as error:
+            self._ended.value.append(error)
+            raise
+        asked = next(self._number.value)
+        asking.progress(self._name, asked, max(asked, self._most))
+        signatures = {name: predictor.signature for name, predictor in self.program.named_predictors()}
+        for name, inputs, outputs in trace.steps:
+            asking.origins.add(signatures[name], {**inputs, **outputs}, example)
+        self._show(trace.steps)
+        if trace.record is None:
+            return AnswerPrediction(explanation="", sources=[], answer=None)
+        return prediction_of(trace.record)
+
+    @contextmanager
+    def surfacing(self) -> Iterator[None]:
+        """Raise what ended the optimizer, which itself takes any error for a wrong answer."""
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as raised:
+            error = raised
+        if self._ended.value:
+            raise self._ended.value[0] from (None if error is self._ended.value[0] else error)
+        if not self._watch.value.summary.asked:
+            how = "" if error is None else f" ({type(error).__name__}: {error})"
+            raise ConfigurationError(
+                f"the optimizer ended{how}, and not one question had reached the program, so it learned nothing. DSPy "
+                "copies the usage tracker of dspy.settings into each of its threads: where one of your own cannot be "
+                "copied, in_flight=1 does without threads"
+            ) from error
+        if error is not None:
+            raise error
+
+    def _show(self, steps: Sequence[Step]) -> None:
+        trace, predictors = dspy.settings.trace, dict(self.named_predictors())
+        for name, inputs, outputs in steps if trace is not None else ():
+            if PREFIX + name in predictors:
+                trace.append((predictors[PREFIX + name], dict(inputs), dspy.Prediction(**outputs)))
+
+    def known_to(self, program: Program) -> LearnedQuestions:
+        """What a program has learned from, where it may show calls that were made here."""
+        return self._asking.value.origins.known_to(program)
+
+    def get_lm(self) -> Any:
+        """The language model of the task, from which optimizers make theirs."""
+        lms = lms_of(self.program)
+        return dspy.settings.lm if lms is None else lms.task
+
+    def set_lm(self, lm: Any) -> None:
+        """Draw as this language model does, each role on its own."""
+        lms = lms_of(self.program)
+        if lms is None:
+            self.program.set_lm(lm)
+            return
+        settings = {name: lm.kwargs[name] for name in ("rollout_id", "temperature") if name in lm.kwargs}
+        roles = {role: getattr(lms, role) for role in ROLES}
+        copies = {id(one): one.copy(**settings) for one in roles.values()}
+        drawing = {role: copies[id(one)] for role, one in roles.items()}
+        self.program.bind_lms(Roles(**drawing, boundary=getattr(lms, "boundary", None)))
+
+    def reset_copy(self) -> Student:
+        """A copy without demonstrations, on the same language models."""
+        new: Student = super().reset_copy()
+        new.program.bind_lms(lms_of(self.program))
+        return new
+
+
 def ready_made(
-    name: str,
-    student: Student,
-    feedback: Callable[..., Any],
-    reflection_lm: Any,
-    budget: Budget | int,
-    seed: int,
-    learned_from: int,
-    chosen_by: int,
-    threads: int,
+    name: str, student: Student, metric: Any, asking: Asking, *, lm: Any, budget: Any, seed: int, train: int, val: int
 ) -> tuple[Teleprompter, dict[str, Any]]:
     """The teleprompter that a name stands for, and what its run takes besides the questions."""
-    number, plain = isinstance(budget, int), _plain_score(feedback)
+    number, threads = isinstance(budget, int), {"num_threads": asking.in_flight}
     if name == "gepa":
         limit = {"max_metric_calls": budget} if number else {"auto": budget}
-        settings = {"reflection_lm": reflection_lm, "num_threads": threads, "seed": seed, "use_merge": False}
-        return dspy.GEPA(feedback, **settings, **limit), {}
-    how: dict[str, Any] = {"prompt_model": reflection_lm, "num_threads": threads}
+        settings = {"reflection_lm": lm, "seed": seed, "use_merge": False, **threads}
+        return dspy.GEPA(feedback_metric(asking.metric), **settings, **limit), {}
+    how: dict[str, Any] = {"prompt_model": lm, **threads}
     if name == "mipro":
         how |= {"task_model": student.get_lm(), "max_bootstrapped_demos": 4, "metric_threshold": 0.8, "seed": seed}
         how |= {"auto": None, "num_candidates": 3} if number else {"auto": budget, "num_candidates": None}
-        more = {"minibatch": chosen_by > 50, "minibatch_size": min(35, chosen_by)}
-        return dspy.MIPROv2(plain, max_errors=10**6, **how), {"num_trials": budget if number else None, **more}
+        more = {"minibatch": val > 50, "minibatch_size": min(35, val), "num_trials": budget if number else None}
+        return dspy.MIPROv2(metric, max_errors=10**6, **how), more
     candidates, steps = (3, budget) if number else _SIMBA[str(budget)]
-    how |= {"bsize": min(32, learned_from), "num_candidates": candidates, "max_steps": steps}
-    return dspy.SIMBA(metric=plain, **how), {"seed": seed}
+    how |= {"bsize": min(32, train), "num_candidates": candidates, "max_steps": steps}
+    return dspy.SIMBA(metric=metric, **how), {"seed": seed}
 
 
 def run_optimizer(
@@ -194,9 +310,9 @@ def run_optimizer(
     student: Student,
     train: Sequence[dspy.Example],
     val: Sequence[dspy.Example],
-    metric: Callable[..., Any],
+    metric: Any,
     threads: int,
-    more: Mapping[str, Any] = MappingProxyType({}),
+    more: Mapping[str, Any],
 ) -> Student:
     """What an optimizer, which stays as it is, makes of the student."""
     own, more = _prepared(optimizer, metric), dict(more)
@@ -216,7 +332,7 @@ def run_optimizer(
     return best
 
 
-def _prepared(optimizer: Teleprompter, metric: Callable[..., Any]) -> Any:
+def _prepared(optimizer: Teleprompter, metric: Any) -> Any:
     """A copy with a metric, that shows no whole questions where calls of single steps have to be shown."""
     own: Any = copy.copy(optimizer)
     if hasattr(own, "metric") and own.metric is None:
@@ -231,60 +347,26 @@ def _prepared(optimizer: Teleprompter, metric: Callable[..., Any]) -> Any:
     return own
 
 
-def _counted(name: str, budget: Budget | int, progress: Progress) -> Callable[[], None]:
-    """Reports each question asked as progress."""
-    number = itertools.count(1)
-    total = budget if name == "gepa" and isinstance(budget, int) else 0
-
-    def asked() -> None:
-        done = next(number)
-        progress(name, done, max(done, total))
-
-    return asked
-
-
 def _transferred(program: Program, best: Student, names: Sequence[str]) -> Program:
     """A copy of the program with what was changed, so that nothing else of the optimizer's stays with it."""
     result: Program = program.deepcopy()
     found = dict(best.program.named_predictors())
     for name, predictor in result.named_predictors():
         if name in names:
-            instructions = found[name].signature.instructions
-            predictor.signature = predictor.signature.with_instructions(instructions)
+            predictor.signature = predictor.signature.with_instructions(found[name].signature.instructions)
             fields = predictor.signature.fields
-            required = {name for name, field in fields.items() if field.is_required()}
-            shown = [{name: demo[name] for name in fields if name in demo} for demo in found[name].demos]
+            required = {field for field, info in fields.items() if info.is_required()}
+            shown = [{field: demo[field] for field in fields if field in demo} for demo in found[name].demos]
             # What lacks an output shows nothing that the predictor could do.
             predictor.demos = [dspy.Example(**demo) for demo in shown if demo.keys() >= required]
     result.learned = best.known_to(result)
     return result
 
 
-def _plain_score(metric: Any) -> Callable[..., float]:
-    def scored(gold: Any, pred: Any, trace: Any = None) -> float:
-        return float(metric(gold, pred).score)
-
-    return scored
-
-
-def _as_reflecting(lm: Any, optimizer: str) -> dspy.BaseLM:
-    """The language model that reflects, built where a model string names it."""
-    if lm is None:
-        raise ConfigurationError(
-            f"{optimizer} needs a language model that is able to reflect on what went wrong and to write instructions: "
-            "name one with reflection_lm=... (on the command line, --reflection-lm)"
-        )
-    if isinstance(lm, str):
-        return build_lm(lm)
-    if not isinstance(lm, dspy.BaseLM):
-        raise ConfigurationError(f"reflection_lm must be a language model or a model string, not {lm!r}")
-    return lm
-
-
 @contextmanager
 def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
     """Lend it to an optimizer, which is ended at once where no further request could do better."""
-    watch = Failures().watch("asking the reflection LM")
+    watch = FailureMonitor("asking the reflection LM")
     try:
         yield lm.copy(callbacks=[*lm.callbacks, _Watching(watch, lm)])
     except _Ended as ended:
@@ -338,36 +420,29 @@ def _explained(error: Exception, lm: dspy.BaseLM) -> KeqaError:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the optimizers' own bars and logs from the terminal: progress and results are shown by the caller."""
-    engine: Any = importlib.import_module("gepa.core.engine")
-    bootstrapping: Any = importlib.import_module("dspy.teleprompt.bootstrap")
+    """Keep the optimizers' bars and logs from the terminal, since progress and results are shown by the caller.
 
-    logger = logging.getLogger("dspy")
-    level, bar, bars = logger.level, engine.tqdm, bootstrapping.tqdm
+    DSPy starts the last, slow questions of a batch a second time; meanwhile each is asked once.
+    """
+    names = ("gepa.core.engine", "dspy.teleprompt.bootstrap", "dspy.evaluate.evaluate", "dspy.predict.parallel")
+    modules: list[Any] = [importlib.import_module(name) for name in names]
+    engine, bootstrapping, evaluating, parallel = modules
+    own = list(zip(modules, ("tqdm", "tqdm", *["ParallelExecutor"] * 2), strict=True))
+    before, logger = [getattr(*one) for one in own], logging.getLogger("dspy")
+    level = logger.level
     logger.setLevel(logging.ERROR)
-    engine.tqdm = functools.partial(bar, disable=True)
-    bootstrapping.tqdm = SimpleNamespace(tqdm=functools.partial(bars.tqdm, disable=True))
+    engine.tqdm = partial(engine.tqdm, disable=True)
+    bootstrapping.tqdm = SimpleNamespace(tqdm=partial(bootstrapping.tqdm.tqdm, disable=True))
+    for module in (evaluating, parallel):
+        module.ParallelExecutor = _once(module.ParallelExecutor)
     try:
         with redirect_stdout(StringIO()):
             yield
     finally:
         logger.setLevel(level)
-        engine.tqdm, bootstrapping.tqdm = bar, bars
+        for (module, name), value in zip(own, before, strict=True):
+            setattr(module, name, value)
 
 
-@contextmanager
-def _no_straggler_retries() -> Iterator[None]:
-    """DSPy starts the last, slow questions of a batch a second time; while it does not, each is asked once."""
-    import dspy.evaluate.evaluate as evaluating
-    import dspy.predict.parallel as parallel
-
-    before = (evaluating.ParallelExecutor, parallel.ParallelExecutor)
-    evaluating.ParallelExecutor, parallel.ParallelExecutor = map(_without_restarts, before)
-    try:
-        yield
-    finally:
-        evaluating.ParallelExecutor, parallel.ParallelExecutor = before
-
-
-def _without_restarts(executor: Any) -> Callable[..., Any]:
+def _once(executor: Any) -> Any:
     return lambda *arguments, **settings: executor(*arguments, **{**settings, "timeout": 0})

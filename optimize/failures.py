@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from keqa.errors import StageError, TooManyFailuresError
+from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.records import QuestionRecord
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _FEW = 2
 """So many failures are no ground to stop, unless they are most of a whole step."""
@@ -24,8 +25,7 @@ _ON_END = 8
 """So many questions in succession that fail end a step whose length is not known."""
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(NamedTuple):
     """Questions of a step that have no answer."""
 
     step: str
@@ -45,23 +45,6 @@ def passing_cause(record: QuestionRecord | None, error: Exception | None = None)
     return next((f"{one.cause}: {one.message}" for one in failed if is_transient(one.cause)), None)
 
 
-class Failures:
-    """What failed in a compilation, by step."""
-
-    def __init__(self) -> None:
-        self._steps: dict[str, FailureMonitor] = {}
-
-    def watch(self, step: str, total: int | None = None) -> FailureMonitor:
-        """Begin a step, or a further part of one."""
-        self._steps[step] = FailureMonitor(step, total, self._steps.get(step))
-        return self._steps[step]
-
-    @property
-    def found(self) -> list[Failed]:
-        """The steps in which something failed, in their order."""
-        return [watch.summary for watch in self._steps.values() if watch.failed]
-
-
 class FailureMonitor:
     """Counts the questions of a step, and stops it where most fail for a passing reason. Safe in many threads."""
 
@@ -71,8 +54,8 @@ class FailureMonitor:
         self._asked = self._fresh = self._passing = self._in_succession = 0
         self._reason: str | None = None
         self._last = ""
-        self.failed: int = 0 if before is None else before.failed
-        self._before: int = 0 if before is None else before.summary.asked
+        earlier = None if before is None else before.summary
+        self._before, self.failed = (0, 0) if earlier is None else (earlier.asked, earlier.failed)
         self._causes: Counter[str] = Counter() if before is None else before._causes.copy()
         self._lock = threading.Lock()
 
@@ -83,11 +66,28 @@ class FailureMonitor:
                 return
             yield item
 
+    def each(
+        self,
+        items: Sequence[T],
+        work: Callable[[T], R],
+        count: Callable[[R], None],
+        in_flight: int,
+        progress: Callable[[str, int, int], None] = lambda step, done, total: None,
+    ) -> list[R]:
+        """What comes of items side by side, in their order; each is counted, and too many that fail end the step."""
+        found: dict[int, R] = {}
+        progress(self._step, 0, len(items))
+        for place, made in in_parallel(lambda at: (at, work(items[at])), self.until(range(len(items))), in_flight):
+            found[place] = made
+            count(made)
+            progress(self._step, len(found), len(items))
+        self.refuse()
+        return [found[place] for place in range(len(items))]
+
     def add(self, record: QuestionRecord | None, error: Exception | None = None) -> None:
         """Count a question; one whose calls were all kept by an earlier run says nothing of the server."""
         cause = None if error is None else getattr(error, "cause", type(error).__name__)
-        fresh = record is None or record.cost.calls > 0
-        self.count(cause, passing_cause(record, error), fresh=fresh)
+        self.count(cause, passing_cause(record, error), fresh=record is None or record.cost.calls > 0)
 
     def count(self, cause: str | None, passing: str | None = None, *, fresh: bool = True) -> None:
         """Count a piece of work, and why it failed, if it did."""
@@ -120,7 +120,7 @@ class FailureMonitor:
             "gone, the same command in the same folder resumes where it was"
         )
 
-    def outcome(self, cause: str | None, passing: str | None = None) -> None:
+    def outcome(self, cause: str | None = None, passing: str | None = None) -> None:
         """Count a piece of work and end the step where too many failed; see `count` and `refuse`."""
         self.count(cause, passing)
         self.refuse()
@@ -130,3 +130,20 @@ class FailureMonitor:
         """What the report says of it."""
         cause = self._causes.most_common(1)[0][0] if self._causes else ""
         return Failed(self._step, self._before + (self._total or self._asked), self.failed, cause)
+
+
+class Failures:
+    """What failed in a compilation, by step."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, FailureMonitor] = {}
+
+    def watch(self, step: str, total: int | None = None) -> FailureMonitor:
+        """Begin a step, or a further part of one."""
+        self._steps[step] = FailureMonitor(step, total, self._steps.get(step))
+        return self._steps[step]
+
+    @property
+    def found(self) -> list[Failed]:
+        """The steps in which something failed, in their order."""
+        return [watch.summary for watch in self._steps.values() if watch.failed]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import dspy
 
@@ -20,27 +20,24 @@ from keqa.data.example import Answered
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import ROLES, Asking, Trace, lms_of
-from keqa.optimize.bootstrap import possible
-from keqa.optimize.demos import judges
-from keqa.optimize.judged import judged, teaching
+from keqa.optimize.demos import possible
+from keqa.optimize.judged import judged, judges, teaching
 from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
 from keqa.storage.files import publish
 
-T = TypeVar("T")
 _POLLED = 0.5
 
 
-@dataclass(frozen=True)
-class Finetuned:
-    """A program on language models of its own."""
+class Finetuned(NamedTuple):
+    """A program on language models of its own, how many calls each predictor learned from, and folders by role."""
 
     program: Program
     lms: Roles
     conversations: dict[str, int]
-    folders: dict[str, Path] = field(default_factory=dict)
+    folders: dict[str, Path]
 
 
 def check_finetunable(program: Program) -> None:
@@ -72,34 +69,33 @@ def finetune(
     traces = asking.traces(program, trainset, "answering training questions")
     calls = right_calls(program, traces, asking, options)
     predictors, format_ = dict(program.named_predictors()), dspy.settings.adapter or adapter()
-    learned: dict[int, tuple[Any, list[Any]]] = {}
+
+    def conversation(signature: Any, call: Mapping[str, Any]) -> Any:
+        inputs, outputs = (
+            {name: call[name] for name in of} for of in (signature.input_fields, signature.output_fields)
+        )
+        return format_.format_finetune_data(signature, [], inputs, outputs)
+
+    tuned: dict[int, Any] = {}
     for lm in _distinct(program):
-        data = [
-            format_.format_finetune_data(predictor.signature, [], *_split(predictor.signature, call))
-            for name, predictor in predictors.items()
-            if (predictor.lm or dspy.settings.lm) is lm
-            for call in calls.get(name, ())
-        ]
+        asked = {name: one for name, one in predictors.items() if (one.lm or dspy.settings.lm) is lm}
+        data = [conversation(one.signature, call) for name, one in asked.items() for call in calls.get(name, ())]
         if data:
             random.Random(options.seed).shuffle(data)
-            learned[id(lm)] = lm, data
-    if not learned:
+            tuned[id(lm)] = lm, data
+    if not tuned:
         raise InputError(
             "no call of the program on the training questions is known to be right, so there is nothing to learn: "
             "give more questions, or a program that answers some of them"
         )
-    tuned = {key: _trained(lm, data, options, folder, asking) for key, (lm, data) in learned.items()}
+    tuned = {key: _trained(lm, data, options, folder, asking) for key, (lm, data) in tuned.items()}
     before = lms_of(program) or Roles(*[dspy.settings.lm] * 3)
     by_role = {role: tuned.get(id(lm), lm) for role in ROLES for lm in [getattr(before, role)]}
+    lms = Roles(**by_role, boundary=getattr(before, "boundary", None))
     new = {role: lm for role, lm in by_role.items() if lm is not getattr(before, role)}
     places = {role: getattr(lm.engine, "path", None) for role, lm in new.items()}
-    lms = Roles(**by_role, boundary=getattr(before, "boundary", None))
-    return Finetuned(
-        _on_tuned(program, lms, tuned),
-        lms,
-        {name: len(some) for name, some in calls.items()},
-        {role: Path(place) for role, place in places.items() if isinstance(place, str)},
-    )
+    folders = {role: Path(place) for role, place in places.items() if isinstance(place, str)}
+    return Finetuned(_on_tuned(program, lms, tuned), lms, {name: len(some) for name, some in calls.items()}, folders)
 
 
 def _on_tuned(program: Program, lms: Roles, tuned: Mapping[int, Any]) -> Program:
@@ -157,14 +153,6 @@ def _balanced(signature: Any, calls: list[dict[str, Any]], rng: random.Random) -
     return [call for kind in sorted(kinds) for call in rng.sample(kinds[kind], least)]
 
 
-def _split(signature: Any, call: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Inputs and outputs of a call."""
-    inputs, outputs = (
-        {name: call[name] for name in some} for some in (signature.input_fields, signature.output_fields)
-    )
-    return inputs, outputs
-
-
 def _distinct(program: Program) -> Iterable[Any]:
     """The language models of a program, each once."""
     lms = [predictor.lm or dspy.settings.lm for predictor in program.predictors()]
@@ -181,7 +169,10 @@ def _trained(lm: Any, data: list[Any], options: Options, folder: Path | None, as
     job = lm.finetune(train_data=data, train_data_format="chat", train_kwargs=kwargs)
     try:
         while not job.done():
-            _report(job, asking)
+            with suppress(NotImplementedError):
+                status = job.status()
+                if isinstance(status, dict) and "step" in status:
+                    asking.progress("fine-tuning", status["step"], status["steps"])
             time.sleep(_POLLED)
     except BaseException:
         job.cancel()
@@ -192,15 +183,6 @@ def _trained(lm: Any, data: list[Any], options: Options, folder: Path | None, as
     if isinstance(result, Exception):
         raise ConfigurationError(f"{lm.model} could not be fine-tuned: {result}") from result
     return result
-
-
-def _report(job: Any, asking: Asking) -> None:
-    try:
-        status = job.status()
-    except NotImplementedError:
-        return
-    if isinstance(status, dict) and "step" in status:
-        asking.progress("fine-tuning", status["step"], status["steps"])
 
 
 def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
@@ -223,8 +205,6 @@ def save_lms(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path
 
 def places_beside(folders: Mapping[str, Path], program: str | Path) -> dict[str, Path]:
     """Where `save_lms` puts fine-tuned language models, by role."""
-    place, first = Path(program), dict[Path, str]()
-    for role, source in folders.items():
-        first.setdefault(source, role)
+    place, first = Path(program), {source: role for role, source in reversed([*folders.items()])}
     ends = {source: ".lm" if len(first) == 1 else f".lm-{role}" for source, role in first.items()}
     return {role: place.with_name(place.name + ends[source]) for role, source in folders.items()}

@@ -5,8 +5,8 @@ fine-tuning, and the feedback that GEPA reflects on. A call is judged by what it
 
 =========  ========================================================================================================
 answer     says what the gold answer of its question or quiz says; it is then shown in the gold answer's form
-same       DESIGN.md, rule 9: both answers right are the same, exactly one right differ; of two wrong ones, or where
-           no gold answer is known, a verdict teaches nothing, so it counts as wrong
+same       both answers right are the same, exactly one right differ; of two wrong ones, or where no gold answer is
+           known, a verdict teaches nothing, so it counts as wrong
 helpful    a passage helps where it states the gold answer; one need not hold a yes, a no or a choice
 quizzes    as many as the gold decomposition has
 =========  ========================================================================================================
@@ -16,18 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import dspy
 
 from keqa.data.example import Answered
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.optimize.alignment import Settled, gold_number, gold_quizzes, settled_quizzes
 from keqa.programs.build import complete
 from keqa.programs.predictor import Predictor
+from keqa.programs.program import Program
 from keqa.programs.records import QuestionRecord, QuizRecord
-from keqa.programs.stages.answering import is_the_question
+from keqa.programs.stages.stage import is_the_question
 
 Call = tuple[Any, Mapping[str, Any], Mapping[str, Any]]
 """Predictor, inputs and outputs, as in a trace of DSPy's."""
@@ -75,7 +76,7 @@ def _judged(call: Call, known: Mapping[str, Settled], example: Answered, record:
         return Judged(call, None, said)
     signature = predictor.signature
     asks, writes = signature.input_fields, signature.output_fields
-    one = known.get(plain(str(said.get("question") or said.get("quiz") or "")))
+    one = known.get(quiz_key(str(said.get("question") or said.get("quiz") or "")))
     if "answered_quizzes" in asks:
         one = Settled.whole(example)
     right, sentence = None, ""
@@ -205,8 +206,8 @@ def _refers_back(quiz: str) -> bool:
 
 def _recorded(record: QuestionRecord, example: Answered) -> dict[str, Settled]:
     """The question and the quizzes of a record whose gold answers are known, by their text."""
-    found = {plain(str(one.quiz.resolved)): one for one in settled_quizzes(example, record)}
-    return {**found, plain(example.question): Settled.whole(example)}
+    found = {quiz_key(str(one.quiz.resolved)): one for one in settled_quizzes(example, record)}
+    return {**found, quiz_key(example.question): Settled.whole(example)}
 
 
 def _asked(calls: Sequence[Call], example: Answered) -> dict[str, Settled]:
@@ -224,14 +225,25 @@ def _asked(calls: Sequence[Call], example: Answered) -> dict[str, Settled]:
     for turn in range(len(example.quizzes) + 1):
         own = dict(forms) if turn else {}
         for text, given in answers.items():
-            if not text or plain(text) in found:
+            if not text or quiz_key(text) in found:
                 continue
             if is_the_question(text, example.question):
-                found[plain(text)] = Settled.whole(example)
+                found[quiz_key(text)] = Settled.whole(example)
                 continue
             number = gold_number(text, example, own)
             if number is not None:
                 quiz = QuizRecord(index=1, text=text, resolved=text)
-                one = found[plain(text)] = Settled(quiz, (example.quiz_answers[number - 1],))
+                one = found[quiz_key(text)] = Settled(quiz, (example.quiz_answers[number - 1],))
                 forms.update((number, answer) for answer in given if one.agrees(answer))
     return found
+
+
+def judges(program: Program) -> frozenset[str]:
+    """The predictors that say a verdict and nothing else, of which demonstrations must show each equally often."""
+    outputs = {name: predictor.signature.output_fields for name, predictor in program.named_predictors()}
+    return frozenset(name for name, fields in outputs.items() if all(map(is_verdict, fields.values())))
+
+
+def is_verdict(field: Any) -> bool:
+    """Whether an output has one of a few values."""
+    return field.annotation is bool or get_origin(field.annotation) is Literal

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 
@@ -18,14 +18,13 @@ from keqa.metrics.utility import Correctness, utility
 from keqa.optimize.alignment import gold_quizzes
 from keqa.optimize.asking import Asking
 from keqa.programs.calls.ask import ask, search
-from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.errors import CallError, is_transient
-from keqa.programs.calls.replies import refusing_empty, text_of
 from keqa.programs.calls.session import Session, gather, run_blocking, within
+from keqa.programs.calls.texts import refusing_empty, text_of
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import asking_for
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.stages.answering import is_the_question
+from keqa.programs.predictor import asking_for
+from keqa.programs.reference.utility_reference import UtilityEntry
+from keqa.programs.stages.stage import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge
 from keqa.storage.redaction import without_secrets
@@ -33,14 +32,16 @@ from keqa.storage.redaction import without_secrets
 
 @dataclass
 class Labels:
-    """What came of a training question, or of a part of it."""
+    """What came of a training question, or of a part of it.
+
+    `lost` counts passages without a label by the error that their call failed with; `passing` is why another attempt
+    may fare better.
+    """
 
     entries: list[UtilityEntry] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
-    """Passages without a label, by the error that their call failed with."""
     problems: list[str] = field(default_factory=list)
     passing: str = ""
-    """Why another attempt may fare better."""
     calls: int = 0
 
     def failed(self, error: CallError, passages: int = 0) -> None:
@@ -50,14 +51,16 @@ class Labels:
 
 
 class UtilityEntries(list[UtilityEntry]):
-    """The utility reference R of a train split: its entries, in the order of the training questions."""
+    """The utility reference R of a train split: its entries, in the order of the training questions.
+
+    `problems` says by id which training questions gave less than they could, and why; `lost`, by the error that calls
+    failed with, how many passages of which questions have no label.
+    """
 
     def __init__(self, questions: dict[str, Labels]) -> None:
         super().__init__(entry for labels in questions.values() for entry in labels.entries)
         self.problems = {root: tuple(one.problems) for root, one in questions.items() if one.problems}
-        """By id, the training questions that gave less than they could, and why."""
         self.lost: dict[str, dict[str, int]] = {}
-        """By the error that calls failed with, the training questions and how many passages of each have no label."""
         for root, labels in questions.items():
             for cause, count in labels.lost.items():
                 self.lost.setdefault(cause, {})[root] = count
@@ -68,8 +71,7 @@ class UtilityEntries(list[UtilityEntry]):
         return {True: helpful, False: len(self) - helpful}
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """What is to be answered, and how."""
 
     name: str
@@ -115,7 +117,7 @@ class Labeller:
         session = Session(self.program.bound, blocking=True)
         session.hides = partial(self._hides, target.asked.question, example)
         labels = await session.run(self._label(target, example))
-        labels.calls = session.ledger.cost().calls
+        labels.calls = session.cost().calls
         return labels
 
     def _hides(self, asked: str, example: Example, demo: Any, signature: Any) -> bool:
@@ -142,8 +144,7 @@ class Labeller:
         without = await self._correctness(target, [])
         if isinstance(without, CallError):
             labels.failed(without, len(candidates))
-            why = "there is no answer without passages to compare with"
-            labels.problems.append(f"{target.name}: {why} ({without})")
+            labels.problems.append(f"{target.name}: there is no answer without passages to compare with ({without})")
             return labels
         alone = await gather(self._correctness(target, [one]) for one in candidates.values()) if target.one_hop else []
         helpful: list[Passage] = []
@@ -156,8 +157,8 @@ class Labeller:
                 continue
             label = utility(score, without)
             if label != 0:
-                root = question_digest(example.question, example.choices)
-                found = (example.id, asked.question, passage.rendered, label == 1, root, passage.place.date)
+                digest = question_digest(example.question, example.choices)
+                found = (example.id, asked.question, passage.rendered, label == 1, digest, passage.place.date)
                 labels.entries.append(UtilityEntry(*found))
             if label == 1 and not target.one_hop:
                 helpful.append(passage)
@@ -222,17 +223,13 @@ def build_reference(labeller: Labeller, trainset: Iterable[Any], asking: Asking)
 
     examples, step = as_examples(trainset), "labelling passages"
     watch = asking.failures.watch(step, len(examples))
-    done: dict[int, Labels] = {}
 
-    def label(place: int) -> tuple[int, Labels]:
+    def label(example: Example) -> Labels:
         with within(caller=asking.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
-            return place, run_blocking(lambda: labeller.label(examples[place]))
+            return run_blocking(lambda: labeller.label(example))
 
-    asking.progress(step, 0, len(examples))
-    for place, labels in in_parallel(label, watch.until(range(len(examples))), asking.in_flight):
-        done[place] = labels
-        cause = labels.passing.partition(":")[0] or None
-        watch.count(cause, labels.passing or None, fresh=labels.calls > 0)
-        asking.progress(step, len(done), len(examples))
-    watch.refuse()
-    return UtilityEntries({examples[place].id: done[place] for place in range(len(examples))})
+    def count(labels: Labels) -> None:
+        watch.count(labels.passing.partition(":")[0] or None, labels.passing or None, fresh=labels.calls > 0)
+
+    done = watch.each(examples, label, count, asking.in_flight, asking.progress)
+    return UtilityEntries({example.id: labels for example, labels in zip(examples, done, strict=True)})

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from typing import Any
-
-import dspy
+from typing import Any, NamedTuple
 
 from keqa.metrics.significance import Interval, bootstrap_mean, paired_bootstrap
 from keqa.optimize.asking import COUNTED, Trial
 from keqa.optimize.failures import Failed
 from keqa.optimize.tuning import BOUNDARY, GRID, Point
-from keqa.programs.arguments import fraction_text
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.records import CallCost
+from keqa.programs.records import CallCost, fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import settings_of
 
 
-@dataclass(frozen=True)
-class PredictorChange:
+class PredictorChange(NamedTuple):
     """What a predictor learned."""
 
     name: str
@@ -32,8 +28,7 @@ class PredictorChange:
     instruction_after: str
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A setting before and after."""
 
     before: Any
@@ -70,12 +65,23 @@ class Report:
     unreliable_sources: list[str] = field(default_factory=list)
 
     def compare(self, before: Program, after: Program) -> None:
-        """Note what was changed in a program."""
-        self.predictors, self.settings = changed_predictors(before, after), changed_settings(before, after)
-        reference = after.picking.reference if isinstance(after, KEQA) else None
-        if isinstance(reference, UtilityReference):
+        """Note what was changed in a program; only KEQA has settings that tuning may change, and a reference."""
+        self.predictors, old = [], dict(before.named_predictors())
+        for name, new in after.named_predictors():
+            # The listwise judge comes with a setting that tuning may have chosen.
+            was, shown = (old[name].signature, len(old[name].demos)) if name in old else (new.signature, 0)
+            texts = was.instructions, new.signature.instructions
+            self.predictors.append(PredictorChange(name, shown, len(new.demos), *texts))
+        if not isinstance(before, KEQA) or not isinstance(after, KEQA):
+            return
+        first, last = before.examination.gate, after.examination.gate
+        values, tuned = settings_of(before), settings_of(after)
+        self.settings = {"gate": Change(first.name, last.name)}
+        self.settings |= {name: Change(values[name], tuned[name]) for name in GRID if name != BOUNDARY}
+        self.settings["threshold"] = Change(_threshold(first.threshold), _threshold(last.threshold))
+        if isinstance(after.picking.reference, UtilityReference):
             # In words, such as: Herald: 3 of 41 of its …
-            self.unreliable_sources = list(map(str, reference.unreliable_sources()))
+            self.unreliable_sources = list(map(str, after.picking.reference.unreliable_sources()))
 
     @property
     def before(self) -> tuple[float, ...]:
@@ -113,47 +119,22 @@ class Report:
             "optimizer": self.optimizer,
             "questions": {"train": self.trained_on, "validation": self.validated_on},
             "score": {name: asdict(one) for name, one in intervals.items() if one is not None},
-            "trials": [
-                {"name": trial.name, "score": trial.score, "kept": trial.name in self.chosen} for trial in self.trials
-            ],
-            "predictors": [asdict(one) for one in self.predictors],
+            "trials": [{"name": one.name, "score": one.score, "kept": one.name in self.chosen} for one in self.trials],
+            "predictors": [one._asdict() for one in self.predictors],
             "reference_entries": self.reference,
             "unreliable_sources": self.unreliable_sources,
-            "settings_changed": {name: asdict(one) for name, one in self.settings.items()},
+            "settings_changed": {name: one._asdict() for name, one in self.settings.items()},
             "cost_per_retrieval": self.cost_per_retrieval,
             "cost_per_call": self.cost_per_call,
             "boundary": self.boundary,
-            "tuning_curve": [
-                {**point.settings, **{name: getattr(point, name) for name in measured}} for point in self.curve
-            ],
+            "tuning_curve": [{**one.settings, **{name: getattr(one, name) for name in measured}} for one in self.curve],
             "spent": self.spent.model_dump(include=COUNTED),
             "spent_earlier": self.spent_earlier.model_dump(include=COUNTED),
-            "failed": [asdict(one) for one in self.failed],
+            "failed": [one._asdict() for one in self.failed],
             "problems": self.problems,
             "sources": self.sources,
             **({"finetuned_on": self.finetuned_on} if self.finetuned_on else {}),
         }
-
-
-def changed_predictors(before: Program, after: Program) -> list[PredictorChange]:
-    """All predictors, before and after; the listwise judge comes with a setting that tuning may have chosen."""
-    old: dict[str, dspy.Predict] = dict(before.named_predictors())
-    found = []
-    for name, new in after.named_predictors():
-        was, demos = old.get(name, new).signature.instructions, len(old[name].demos) if name in old else 0
-        found.append(PredictorChange(name, demos, len(new.demos), was, new.signature.instructions))
-    return found
-
-
-def changed_settings(before: Program, after: Program) -> dict[str, Change]:
-    """The settings that tuning may change, before and after; only KEQA has such."""
-    if not isinstance(before, KEQA) or not isinstance(after, KEQA):
-        return {}
-    old, new = settings_of(before), settings_of(after)
-    changes = {name: Change(old[name], new[name]) for name in GRID if name != BOUNDARY}
-    first, last = before.examination.gate, after.examination.gate
-    changes["threshold"] = Change(_threshold(first.threshold), _threshold(last.threshold))
-    return {"gate": Change(first.name, last.name), **changes}
 
 
 def _threshold(threshold: Fraction | None) -> str | None:

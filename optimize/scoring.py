@@ -126,16 +126,14 @@ def optimizer_metric(metric: Any = f1, *, threshold: float = 0.5) -> OptimizerMe
     Raises:
         ConfigurationError: The metric has neither form.
     """
-    correctness = as_metric(metric)
+    feedback = feedback_metric(as_metric(metric))
 
     def scored(
         example: Any, prediction: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> Any:
         known = as_example(example)
         if pred_name is not None:
-            return feedback_metric(correctness)(
-                example_for_metrics(known, example), prediction, trace, pred_name, pred_trace
-            )
+            return feedback(example_for_metrics(known, example), prediction, trace, pred_name, pred_trace)
         score = score_of(as_metric(metric, [example]), known, prediction)
         if trace is None:
             return score
@@ -168,17 +166,15 @@ def feedback_metric(metric: Correctness) -> Callable[..., dspy.Prediction]:
 
 def as_example_of(gold: Any) -> Example:
     """The example behind one that DSPy's optimizers carry about; see `example_for_metrics`."""
-    answers, choices = tuple(gold.answers), tuple(gold.choices)
-    parts = tuple(gold.quizzes), tuple(gold.quiz_answers)
-    return Example(gold.root, gold.question, answers, gold.answer_type, choices, *parts)
+    answers, choices, *parts = (tuple(gold[name]) for name in ("answers", "choices", "quizzes", "quiz_answers"))
+    return Example(gold.root, gold.question, answers, gold.answer_type, choices, parts[0], parts[1])
 
 
 def _binds(signature: inspect.Signature, count: int) -> bool:
-    try:
+    with suppress(TypeError):
         signature.bind(*[None] * count)
-    except TypeError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _given(sets: Iterable[Any]) -> dict[str, dspy.Example]:

@@ -20,13 +20,14 @@ import dspy
 from keqa.data.example import Answered
 from keqa.errors import ConfigurationError
 from keqa.optimize.asking import Asking, state_of
-from keqa.programs.arguments import Share, fraction_text
-from keqa.programs.boundary.model import BoundaryModel
-from keqa.programs.calls.batch import Outcome, ask, in_parallel
+from keqa.programs.arguments import Share
+from keqa.programs.boundary.light import BoundaryModel
+from keqa.programs.calls.batch import Outcome, ask
 from keqa.programs.calls.session import within
 from keqa.programs.declared import DeclaredKeqa, about
 from keqa.programs.gates import IF_ANY, BoundaryGate, as_fraction, asks
 from keqa.programs.keqa import KEQA
+from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.shared_draws import SharedDraws
 
@@ -139,7 +140,7 @@ def own_threshold(gate: Any) -> str | None:
 def _used(program: KEQA) -> dict[str, bool]:
     """Which settings make a difference to a program."""
     examined = program.examine and program.gate.threshold is not None
-    retrieves = program.given_retriever is not None
+    retrieves = program.retriever is not None
     judged = program.pick and retrieves
     reference = program.reference
     # Where a reference calls no source of passages unreliable, nothing is left out.
@@ -163,26 +164,25 @@ def _share(threshold: Any) -> str:
         raise ConfigurationError(f"{BOUNDARY} must be {Share.allowed}, not {threshold!r:.80}") from None
 
 
+@dataclass
 class _Search:
     """The points found so far."""
 
-    def __init__(
-        self,
-        program: KEQA,
-        valset: Sequence[Answered],
-        asking: Asking,
-        costs: tuple[float, float],
-        grid: Mapping[str, Sequence[Any]],
-        boundary: BoundaryModel | None,
-    ) -> None:
-        self.program, self.valset, self.asking = program, valset, asking
-        self.costs, self.boundary = costs, boundary
-        self.own, self.values = own_choice(program), values_to_try(program, grid)
+    program: KEQA
+    valset: Sequence[Answered]
+    asking: Asking
+    costs: tuple[float, float]
+    grid: Mapping[str, Sequence[Any]]
+    boundary: BoundaryModel | None
+
+    def __post_init__(self) -> None:
+        program, boundary = self.program, self.boundary
+        self.own, self.values = own_choice(program), values_to_try(program, self.grid)
         wanted = asks(program.gate)
         likely: Any = wanted == "probabilities"
         if not likely and (boundary is not None or wanted == IF_ANY):
             likely = IF_ANY
-        self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=asking.journal)
+        self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together = self.twin.picking.listwise_judge()
         self.points: dict[tuple[Any, ...], Point] = {}
@@ -241,23 +241,22 @@ class _Search:
         self.twin.change(**self.changes(choice))
         if choice["listwise"]:
             self.twin.picking.together = self.together
-        scores, retrievals, calls = [0.0] * len(self.valset), 0, 0
-        watch = self.asking.failures.watch("tuning", len(self.valset))
-        for outcome in in_parallel(self._ask, watch.until(enumerate(self.valset)), self.asking.in_flight):
-            watch.add(outcome.record, outcome.error)
-            if outcome.record is not None:
-                retrievals += outcome.record.cost.retrievals
-                calls += outcome.record.cost.samples
-            scores[outcome.position] = self.asking.score(outcome.item, outcome.record)
-        watch.refuse()
         count = len(self.valset)
-        score, searches, replies = sum(scores) / count, retrievals / count, calls / count
+        watch = self.asking.failures.watch("tuning", count)
+
+        def add(outcome: Outcome) -> None:
+            watch.add(outcome.record, outcome.error)
+
+        records = [one.record for one in watch.each(self.valset, self._ask, add, self.asking.in_flight)]
+        scores = [self.asking.score(example, record) for example, record in zip(self.valset, records, strict=True)]
+        costs = [record.cost for record in records if record is not None]
+        searches, replies = sum(one.retrievals for one in costs) / count, sum(one.samples for one in costs) / count
+        score = sum(scores) / count
         objective = score - self.costs[0] * searches - self.costs[1] * replies
         self.points[key] = Point(choice, score, searches, objective, tuple(scores), replies)
         self.asking.progress("tuning", len(self.points), max(self.total, len(self.points)))
 
-    def _ask(self, numbered: tuple[int, Answered]) -> Outcome:
-        position, example = numbered
+    def _ask(self, example: Answered) -> Outcome:
         call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
         with within(caller=call), dspy.context(trace=None):
-            return ask(self.twin, position, example)
+            return ask(self.twin, 0, example)

@@ -89,11 +89,6 @@ def exact(value: object) -> Fraction:
         raise ValueError from None
 
 
-def fraction_text(value: Fraction) -> str:
-    """A fraction as records and saved settings hold it, such as ``"4/5"``, which `exact` reads."""
-    return f"{value.numerator}/{value.denominator}"
-
-
 def _fraction(allowed: str, holds: Callable[[Fraction], bool]) -> Kind:
     def read(value: object) -> Fraction:
         found = exact(value)
@@ -124,16 +119,11 @@ Share = _fraction("a number from 0 to 1, such as 0.4 or '2/5'", lambda fraction:
 Certainty = _fraction("a number from -10 to 1, such as 0.8 or '4/5'", lambda fraction: -10 <= fraction <= 1)
 
 
-def _having(advice: Callable[[Any], str], *names: str, methods: bool = True) -> Callable[[Any], Any]:
-    """Reads an object that has all of some methods, or attributes; of another, there is advice."""
-
-    def read(value: Any) -> Any:
-        has = (callable(getattr(value, name, None)) if methods else hasattr(value, name) for name in names)
-        if isinstance(value, type) or not all(has):
-            raise ValueError(advice(value))
-        return value
-
-    return read
+def _has(value: Any, advice: str, *names: str) -> Any:
+    """An object that has all of some attributes; of another, there is advice."""
+    if isinstance(value, type) or not all(hasattr(value, name) for name in names):
+        raise ValueError(advice)
+    return value
 
 
 def _adapted(value: Any) -> Any:
@@ -148,34 +138,16 @@ def _shown(value: Any) -> str:
     return shown(value)
 
 
-RETRIEVER = Kind("an index, or another retriever or function that keqa.as_retriever takes", _adapted)
-"""Stands in an annotation for a retriever, one of another make in the form that programs search.
-
-None passes as well: without one a method can be looked at, if not asked.
-"""
-
-LMS = Kind(
-    "an object with the language models task, consistency and utility",
-    _having(
-        lambda value: (
-            f"make them with keqa.build_roles({_shown(value) if isinstance(value, str) else repr('NAME')}); a language "
-            "model of DSPy's is given to all roles with the program's set_lm"
-        ),
-        "task",
-        "consistency",
-        "utility",
-        methods=False,
-    ),
-)
-
-_deciding = _having(lambda value: "it has to have the method decide", "decide")
-_described = _having(
-    lambda value: "it has to have the attributes name and threshold", "name", "threshold", methods=False
-)
+def _read_lms(value: Any) -> Any:
+    named = _shown(value) if isinstance(value, str) else repr("NAME")
+    advice = f"make them with keqa.build_roles({named}); a language model of DSPy's is given to all roles with "
+    return _has(value, f"{advice}the program's set_lm", "task", "consistency", "utility")
 
 
 def _read_gate(value: Any) -> Any:
-    threshold = _described(_deciding(value)).threshold
+    if isinstance(value, type) or not callable(getattr(value, "decide", None)):
+        raise ValueError("it has to have the method decide")
+    threshold = _has(value, "it has to have the attributes name and threshold", "name", "threshold").threshold
     if not (threshold is None or isinstance(threshold, Rational)):
         raise ValueError(f"its threshold has to be a Fraction or None, not {_shown(threshold)}")
     return value
@@ -187,10 +159,17 @@ def _function(value: Any) -> Any:
     return value
 
 
+RETRIEVER = Kind("an index, or another retriever or function that keqa.as_retriever takes", _adapted)
+"""Stands in an annotation for a retriever, one of another make in the form that programs search.
+
+None passes as well: without one a method can be looked at, if not asked.
+"""
+
+LMS = Kind("an object with the language models task, consistency and utility", _read_lms)
 GATE = Kind("a gate, such as keqa.programs.gates.VoteGate()", _read_gate)
 EMBEDDER = Kind(
     "an embedder, or the name of one",
-    lambda value: value if isinstance(value, str) else _having(lambda value: "", "embed")(value),
+    lambda value: value if isinstance(value, str) else _has(value, "", "embed"),
 )
 REFERENCE = Kind("a utility reference, or a function of a quiz and a passage", _function)
 SIMILARITY = Kind("a function of triples and sentences", _function)

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.gates import Gate, Golds, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import NOTHING, LearnedQuestions, demonstration_digest
-from keqa.programs.predictor import demos_of
+from keqa.programs.predictor import NOTHING, LearnedQuestions, demonstration_digest, demos_of
 from keqa.programs.program import Program
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import KEQA as TARGET
@@ -99,7 +98,7 @@ def given(spec: Spec, parts: Parts) -> dict[str, Any]:
     known = takes(spec.method)
     own = {} if spec.method.gate is not None else dict(spec.arguments)
     settings = {**parts.own.get(spec.method.name, {}), **parts.settings}
-    return {**{name: value for name, value in settings.items() if name in known}, **own, **spec.method.fixed}
+    return {name: value for name, value in settings.items() if name in known} | own | dict(spec.method.fixed)
 
 
 def _baseline_program(spec: Spec, parts: Parts) -> Program:
@@ -169,23 +168,19 @@ def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[
 
     None where the fixed ones do.
     """
-    folder = program_of(method, parts.program)
-    if folder is None:
-        if demos_of(program.answer):
-            return [], NOTHING
+    folder, demos = program_of(method, parts.program), []
+    if folder is not None:
+        compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
+        taught = dict(compiled.named_predictors())[str(method.learned)]
+        demos = taught.demos
+    if not demos and demos_of(program.answer):
+        return [], NOTHING
+    if not demos:
         raise ConfigurationError(
             f"{method.name} takes its demonstrations from a compiled KEQA where there are no fixed ones, as there are "
             "none for the language model that ships, nor with --no-demonstrations: give --program, a folder that keqa "
-            "compile wrote"
+            f"compile wrote{f'; {folder} holds none' if folder else ''}"
         )
-    compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)
-    taught = dict(compiled.named_predictors())[str(method.learned)]
-    demos = taught.demos
-    if not demos and demos_of(program.answer):
-        # A program with a utility reference alone: the fixed ones do.
-        return [], NOTHING
-    if not demos:
-        raise ConfigurationError(f"{folder} holds no demonstrations that {method.name} could take")
     made = [complete(ReasonFromMemory, {**demo, "reasoning": demo["explanation"]}) for demo in demos]
     origins = {
         demonstration_digest(new, ReasonFromMemory): compiled.learned.demonstrations.get(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,13 +19,22 @@ import dspy
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.calls.ask import DRAW, ask, predicted_by, runs_in_process
+from keqa.programs.calls.ask import DRAW, ask, runs_in_process
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import says_nothing, text_of
-from keqa.programs.calls.session import CallLimiter, Ledger, NoCopy, current, gather, note, within
-from keqa.programs.draws import Draw, Draws
-from keqa.programs.gates.gate import IF_ANY, Gate, Verdict, VoteGate, asks, question_of, smallest_wave
-from keqa.programs.gates.question import GateQuestion
+from keqa.programs.calls.session import CallLimiter, NoCopy, current, gather, note, within
+from keqa.programs.calls.texts import says_nothing, text_of
+from keqa.programs.gate import (
+    IF_ANY,
+    Draw,
+    Draws,
+    Gate,
+    GateQuestion,
+    Verdict,
+    VoteGate,
+    asks,
+    question_of,
+    smallest_wave,
+)
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import Degradation
 from keqa.programs.stages.probabilities import LOGPROBS, NoProbabilitiesError, likelihoods_of, tells_no_probabilities
@@ -56,8 +65,16 @@ class Examined(Draws):
         return self.verdict.known
 
 
-def _is_finite(measure: Any) -> bool:
-    return measure is None or (isinstance(measure, Real) and isfinite(measure))
+_VERDICT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    # NumPy's True and False are as good as Python's.
+    "known": (lambda known: known in (True, False), "say True or False of"),
+    "measure": (
+        lambda measure: measure is None or (isinstance(measure, Real) and isfinite(measure)),
+        "give a finite number or None as",
+    ),
+    "why": (lambda why: isinstance(why, str | None), "give text or None as"),
+    "note": (lambda note: isinstance(note, Degradation | None), "give a Degradation or None as"),
+}
 
 
 def draw_identity(seed: int, quiz: str, answer_type: str, choices: Sequence[str], position: int | str) -> int:
@@ -92,10 +109,8 @@ class Examination(Stage):
     """Samples closed-book answers, clusters them by meaning and lets a gate decide.
 
     The draws come in waves: first the smallest number that can decide for known, more only while the gate is undecided.
-    Verdict and answer are those of Algorithm 1 on all N_c draws.
-
-    Attributes:
-        shared: The draws that it reads with others (`keqa.programs.shared_draws.SharedDraws`), where it does.
+    Verdict and answer are those of Algorithm 1 on all N_c draws. It may read them with others:
+    `keqa.programs.shared_draws.SharedDraws`.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}
@@ -222,18 +237,9 @@ class Examination(Stage):
         """What the gate says, which may be anybody's: a verdict, or how many of the draws that are left it wants."""
         said: Any = self.gate.decide(found)
         if isinstance(said, Verdict):
-            # NumPy's True and False are as good as Python's.
-            for right, wrong in (
-                (said.known in (True, False), f"say True or False of known, not {said.known!r:.80}"),
-                (_is_finite(said.measure), f"give a finite number or None as measure, not {said.measure!r:.80}"),
-                (isinstance(said.why, str | None), f"give text or None as why, not {said.why!r:.80}"),
-                (
-                    isinstance(said.note, Degradation | None),
-                    f"give a Degradation or None as note, not {said.note!r:.80}",
-                ),
-            ):
-                if not right:
-                    raise ConfigurationError(f"the gate '{self.gate.name}' must {wrong}")
+            for field, (right, what) in _VERDICT.items():
+                if not right(value := getattr(said, field)):
+                    raise ConfigurationError(f"the gate '{self.gate.name}' must {what} {field}, not {value!r:.80}")
             return replace(said, known=bool(said.known))
         if not isinstance(said, Integral) or isinstance(said, bool):
             wrong = f"must return a Verdict or a number of draws from decide, not {said!r:.80}"
@@ -303,14 +309,14 @@ class Examination(Stage):
         """Some of the draws that are shared, charged by themselves."""
         session, shared = current(), self.shared.value
         if not found.ready:
-            # In a ledger of its own: what all draws take is not what these take.
+            # What all draws take is not what these take.
             making = copy.copy(session)
-            making.ledger, making.degradations = Ledger(), []
+            making.calls, making.degradations = [], []
             with within(caller=shared.predict):
                 found.ready = await making.run(self._drawn(found, 0, max(found.tries, shared.largest)))
             session.degradations += making.degradations
         for _ in range(count):
-            with predicted_by(found.predictor or self.quiz):
+            with session.meter(found.predictor or self.quiz):
                 pass
         return found.ready[start : start + count]
 

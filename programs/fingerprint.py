@@ -7,25 +7,23 @@ addresses; `digest` turns it into a short name.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import inspect
 import json
-import linecache
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
 from fractions import Fraction
-from operator import itemgetter
 from typing import Any
 
 import dspy
 
-from keqa.programs.arguments import fraction_text
 from keqa.programs.gates import question_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.program import Program
+from keqa.programs.records import fraction_text
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN, settings_of
 from keqa.programs.stages.selection import EmbeddingSimilarity, Similarity
@@ -35,14 +33,14 @@ from keqa.storage.redaction import without_folders, without_secrets
 
 _OURS = "keqa."
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
-# How a request is sent, not what is asked; each draw has an identity of its own beside these settings.
-_TRANSPORT = re.compile(
+# How a request is sent, not what is asked, as each draw has an identity of its own beside these settings; whose account
+# it is, and where; and secrets.
+_NOT_ASKED = re.compile(
     r"api_base|base_url|api_version|(extra_)?headers|(request_|stream_)?timeout|(num|max)_retries|rollout_id|cache"
     r"|litellm_.*|additional_drop_params|metadata|.*client|.*callbacks?|.*logger.*"
-    # Whose account it is, and where.
     r"|user|organization|.*project(_id)?|.*role(_name|_arn)?|.*profile(_name)?|.*region(_name)?|.*location|ssl_.*"
+    r"|(.*_)?(key(_id)?|token|secret|password|passwd|credentials?|authorization)|azure_ad_.*"
 )
-_SECRET = re.compile(r"(.*_)?(key(_id)?|token|secret|password|passwd|credentials?|authorization)|azure_ad_.*")
 # Workers bring the same answers sooner or later. Fixed demonstrations are among the prompts where they are shown.
 _NO_MATTER = frozenset({"workers", "demonstrations"})
 _MANIFEST = ("name", "passages", "source_hash", "analyzer", "encoder", "vectors", "constant", "depth")
@@ -68,24 +66,10 @@ def lm_spec(lm: Any) -> dict[str, Any]:
         from keqa.lms.local.weights import fingerprint
 
         found["weights"] = fingerprint(path)
-    settings = getattr(lm, "kwargs", None) or {}
-    found |= {name: value for name, value in _settings_of_lm(settings).items() if value is not None}
+    settings = _plain(getattr(lm, "kwargs", None) or {}, _NOT_ASKED)
+    found |= {name: value for name, value in sorted(settings.items()) if value is not None}
     cleaned: dict[str, Any] = without_secrets(found, [lm])
     return cleaned
-
-
-def _settings_of_lm(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without secrets, addresses and the way of sending, at any depth."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return _settings_of_lm(value)
-        if isinstance(value, list | tuple):
-            return [plain(inner) for inner in value]
-        return _portable(value)
-
-    named = sorted(((str(name), value) for name, value in settings.items()), key=itemgetter(0))
-    return {name: plain(value) for name, value in named if not (_TRANSPORT.fullmatch(name) or _SECRET.fullmatch(name))}
 
 
 def retriever_spec(retriever: Any) -> dict[str, Any] | None:
@@ -93,12 +77,9 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
 
     A cache, and an index that is watched, describe as what is behind them.
     """
-    from keqa.retrievers.caching import CachingRetriever
-    from keqa.retrievers.watching import WatchedRetriever
-
     if retriever is None:
         return None
-    if isinstance(retriever, CachingRetriever | WatchedRetriever):
+    if getattr(retriever, "passes_on", False):
         return retriever_spec(retriever.retriever)
     behind = getattr(retriever, "retriever", None)
     if behind is not None:
@@ -118,8 +99,9 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
     if not _name(kind).startswith(_OURS):
         found["search"] = function_fingerprint(kind.search) if hasattr(kind, "search") else _name(kind)
     manifest = getattr(retriever, "manifest", None)
-    if manifest is not None:
-        found |= {name: _portable(getattr(manifest, name)) for name in _MANIFEST if hasattr(manifest, name)}
+    for name in (name for name in _MANIFEST if hasattr(manifest, name)):
+        value = getattr(manifest, name)
+        found[name] = _plain(asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
     parts = getattr(retriever, "retrievers", None)
     if parts is not None:
         found |= {**getattr(retriever, "settings", {}), "parts": [retriever_spec(part) for part in parts]}
@@ -135,7 +117,7 @@ def program_spec(program: Program) -> dict[str, Any]:
     }
     reference = program.picking.reference if isinstance(program, KEQA) else None
     if isinstance(reference, UtilityReference):
-        described["reference"] = {**reference.settings(), "entries": _entries(reference)}
+        described["reference"] = {**reference.settings(), "entries": reference.signature_of_entries}
     elif reference is not None:
         described["reference"] = function_fingerprint(reference)
     if program.learned.demonstrations or program.learned.train:
@@ -181,7 +163,7 @@ def gate_fingerprint(gate: Any) -> str:
     question = question_of(gate)
     # Of a stage, what it inherits is the package's and DSPy's.
     asked = [] if question is None or _name(question).startswith(_OURS) else [_code_of_class(question, inherited=False)]
-    return f"{_name(kind)} {digest([_value(values), _code_of_class(kind), *asked])}"
+    return f"{_name(kind)} {digest([_plain(values), _code_of_class(kind), *asked])}"
 
 
 def _code_of_class(kind: type[Any], *, inherited: bool = True) -> dict[str, Any]:
@@ -190,7 +172,7 @@ def _code_of_class(kind: type[Any], *, inherited: bool = True) -> dict[str, Any]
     named = {name: part for one in classes for name, part in vars(one).items() if name[:2] != "__"}
     parts = {name: getattr(part, "fget", None) or getattr(part, "__func__", part) for name, part in named.items()}
     return {
-        name: function_fingerprint(part) if hasattr(part, "__code__") else _value(part) for name, part in parts.items()
+        name: function_fingerprint(part) if hasattr(part, "__code__") else _plain(part) for name, part in parts.items()
     }
 
 
@@ -200,16 +182,16 @@ def function_fingerprint(function: Callable[..., Any]) -> str:
     A function of a notebook keeps its name when it is changed. What a function calls is described by name alone.
     """
     if isinstance(function, functools.partial):
-        held = [_value(function.args), _value(function.keywords)]
+        held = [_plain(function.args), _plain(function.keywords)]
         return f"{function_fingerprint(function.func)} {digest(held)}"
     plain = hasattr(function, "__qualname__")
     name = _name(function if plain else type(function))
     if name.startswith(_OURS) and "<" not in name:
         return name
     own = function if plain else type(function).__call__
-    cells = [_value(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    defaults = _value([getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)])
-    state = None if plain else _value(getattr(function, "__dict__", None))
+    cells = [_plain(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    defaults = _plain([getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)])
+    state = None if plain else _plain(getattr(function, "__dict__", None))
     return f"{name} {digest([_source(own), cells, defaults, state])}"
 
 
@@ -228,7 +210,7 @@ def _settings(program: Program) -> dict[str, Any]:
         found |= program.examination.spec()
         if found["similarity"] == OWN:
             found["similarity"] = similarity_fingerprint(program.selection.similarity)
-    return {name: _portable(value) for name, value in found.items() if name not in _NO_MATTER}
+    return {name: _plain(value) for name, value in found.items() if name not in _NO_MATTER}
 
 
 def _gate(gate: Any, written: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,71 +227,45 @@ def _shown(predictor: dspy.Predict) -> dict[str, Any]:
     return whole
 
 
-_last_entries: list[tuple[Any, str]] = []
-
-
-def _entries(reference: UtilityReference) -> str:
-    """The signature of the entries; that of a large reference is not computed for every question."""
-    for entries, signature in _last_entries:
-        if entries is reference.entries:
-            return signature
-    _last_entries[:] = [(reference.entries, reference.signature_of_entries())]
-    return _last_entries[0][1]
-
-
 def _name(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-def _portable(value: Any) -> Any:
-    """A setting as JSON; of a folder its name stays, for where it lies is of this machine only."""
+def _plain(value: Any, left_out: re.Pattern[str] | None = None) -> Any:
+    """A value as JSON that is the same everywhere: no object's address and no folder of this machine is in it."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
     if isinstance(value, str):
         return without_folders(value)
     if isinstance(value, Fraction):
         return fraction_text(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _portable(dataclasses.asdict(value))
     if isinstance(value, Mapping):
-        return {str(name): _portable(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_portable(inner) for inner in value]
-    return value if value is None or isinstance(value, bool | int | float) else _value(value)
-
-
-def _source(function: Any) -> Any:
-    """What a function does: its source; of a lambda, of which several may stand on one line, the text of its body."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    lines = linecache.getlines(code.co_filename)
-    places = [place for place in code.co_positions() if None not in place and place[3]]
-    if not lines or not places:
-        # Nobody keeps the source of what was typed into a plain interpreter.
-        return [code.co_code.hex(), list(code.co_names), [_value(one) for one in code.co_consts]]
-    if code.co_name != "<lambda>":
-        return inspect.getsource(function)
-    (first, start), (last, end) = min((a, c) for a, _, c, _ in places), max((b, d) for _, b, _, d in places)
-    body = [line.encode() for line in lines[first - 1 : last]]
-    body[-1] = body[-1][:end]
-    body[0] = body[0][start:]
-    return b"".join(body).decode(errors="replace")
-
-
-def _value(value: Any) -> Any:
-    """A value as JSON that is the same in every process: no object's address is in it."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, dict):
-        return {str(name): _value(inner) for name, inner in value.items()}
+        kept = {str(name): inner for name, inner in value.items() if not (left_out and left_out.fullmatch(str(name)))}
+        return {name: _plain(inner, left_out) for name, inner in kept.items()}
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))
     if isinstance(value, list | tuple):
-        return [_value(inner) for inner in value]
+        return [_plain(inner, left_out) for inner in value]
     if isinstance(value, type):
         return _name(value)
-    code = getattr(value, "__code__", None)
-    if code is not None:
+    if hasattr(value, "__code__"):
         # What this one holds in turn is left out: functions may hold each other.
         return [_name(value), _source(value)]
     own = any("__repr__" in vars(kind) for kind in type(value).__mro__[:-1])
     return _PLACE.sub("", repr(value)) if own else _name(type(value))
+
+
+def _source(function: Any) -> Any:
+    """What a function does: its source, and of a lambda, of which several may stand on one line, where it is in it."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    try:
+        source = inspect.getsource(function)
+    except OSError:
+        # Nobody keeps the source of what was typed into a plain interpreter.
+        return [code.co_code.hex(), list(code.co_names), _plain(code.co_consts)]
+    if code.co_name != "<lambda>":
+        return source
+    places = ((line - code.co_firstlineno, column) for line, _, column, _ in code.co_positions() if line and column)
+    return [source, min(places, default=None)]

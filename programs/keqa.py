@@ -9,9 +9,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 import dspy
 
-from keqa.data.question import Question
-from keqa.data.quiz_references import Quiz, resolvable, resolve
-from keqa.data.quiz_references import check as check_references
+from keqa.data.question import Question, Quiz, broken_references, resolvable, resolved_text
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import is_abstention
 from keqa.programs import settings as models
@@ -20,19 +18,18 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import QuizFound
 from keqa.programs.calls.session import NoCopy, current, joined, note, report
 from keqa.programs.examination import Examination
-from keqa.programs.gates.gate import Gate, VoteGate
-from keqa.programs.gates.registry import questions
+from keqa.programs.gate import Gate, VoteGate
+from keqa.programs.gates import questions
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.quizzes import QuizProgram
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import OWN
 from keqa.programs.settings import KeqaSettings
-from keqa.programs.stages.answering import Answering, Decomposition, Summarizing
 from keqa.programs.stages.documents import OwnDocuments
 from keqa.programs.stages.picking import Listwise, Picking, Reference
 from keqa.programs.stages.selection import Selection, Similarity
-from keqa.programs.stages.stage import RoleLMs, Stage
+from keqa.programs.stages.stage import Answering, Decomposition, RoleLMs, Stage, Summarizing
 from keqa.programs.unanswered import unanswered_of
 from keqa.retrievers.base import Retriever
 
@@ -247,7 +244,7 @@ class KEQA(QuizProgram):
 
     async def _answer_quizzes(self, asked: Question, quizzes: Sequence[Quiz]) -> list[QuizRecord]:
         """Answer each quiz as soon as those that it refers to are answered."""
-        problems = check_references(quizzes)
+        problems = broken_references(quizzes)
         for problem in problems:
             action = "blocked the quiz" if problem.fatal else "put the quiz after the one that it refers to"
             note("references", problem.cause, problem.message, action, problem.quiz)
@@ -261,7 +258,7 @@ class KEQA(QuizProgram):
             if quiz.index not in sound:
                 return _unanswered(quiz, blocked=True)
             earlier = {number: await tasks[number] for number in quiz.depends_on}
-            text = resolve(quiz, {number: None if r.abstained else r.answer for number, r in earlier.items()})
+            text = resolved_text(quiz, {number: None if r.abstained else r.answer for number, r in earlier.items()})
             if text is None:
                 missing = ", ".join(f"#{n}" for n, r in earlier.items() if r.abstained or r.answer is None)
                 note("references", "Unanswered", f"no answer to {missing}", "blocked the quiz", quiz.index)

@@ -1,4 +1,4 @@
-"""A predictor: the demonstrations that it shows, the prompt that it is, and the state of it that is saved.
+"""A predictor: its prompt, the demonstrations that it shows, what they were learned from, and its saved state.
 
 ``dspy.Predict.load_state`` sets every key of a state as an attribute, so that a ``config`` in a file would send calls,
 with the key of whoever loads it, to a server of the file's choice. A state may come from a stranger: it is checked here
@@ -8,25 +8,36 @@ A predictor without demonstrations of its own shows fixed ones: four for each pr
 data and which nothing was learned from. The KEQA paper prompts with a few examples written by hand (section 3.3). These
 are in our own words and of its shapes: questions of one hop and of several, comparisons, yes/no questions and choices.
 The language model that ships, and those fine-tuned here, were trained to do without.
+
+A program is not measured by the questions that it learned from, or shown its own labels. They are recognised by a
+digest of text and choices: ids such as ``train-0`` are those of many data sets.
 """
 
 from __future__ import annotations
 
 import copy
 import copyreg
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache, cached_property
 from importlib.resources import files
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import dspy
 from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYPE_START_IDENTIFIER
 from dspy.adapters.utils import get_annotation_name
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
+from keqa.data.question import question_digest
 from keqa.errors import ConfigurationError
+from keqa.programs.calls.session import context, within
+
+if TYPE_CHECKING:
+    from keqa.data.example import Example
 
 _MAX_DEMOS = 1_000
 _MAX_CHARS = 4_000_000
@@ -64,7 +75,23 @@ class PredictorState(_Strict):
     fields: dict[str, Any] = Field(default_factory=dict)
 
 
-class Predictor(dspy.Predict):
+class SharingLMs:
+    """A module of DSPy's whose copies have its language models, and not copies of them."""
+
+    def __copy__(self: Any) -> Any:
+        new = object.__new__(type(self))
+        new.__setstate__(self.__getstate__())
+        return new
+
+    def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
+        memo.update({id(predictor.lm): predictor.lm for predictor in self.predictors()})
+        new: Any = object.__new__(type(self))
+        memo[id(self)] = new
+        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return new
+
+
+class Predictor(SharingLMs, dspy.Predict):
     """A predictor whose language model belongs to the machine, and whose saved state is a prompt and nothing else.
 
     Modules that contain it treat it as they treat any predictor: they reset, copy, save and load it by itself. So it is
@@ -111,18 +138,6 @@ class Predictor(dspy.Predict):
         loaded = super().load_state(checked_state(state, self.signature, self.signature.__name__))
         self.lm = lm
         return loaded
-
-    def __copy__(self) -> Self:
-        new = type(self).__new__(type(self))
-        new.__setstate__(self.__getstate__())
-        return new
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        memo[id(self.lm)] = self.lm
-        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickled, it has no language model: an address and a key would travel with it."""
@@ -290,8 +305,8 @@ def checked_state(state: Any, signature: type[dspy.Signature], name: str) -> dic
     for demo in found["demos"]:
         if unknown := sorted(demo.keys() - {*signature.fields, _AUGMENTED}):
             raise ConfigurationError(f"a demonstration of {name} may not hold {unknown[0][:80]!a}")
-        for field in demo.keys() & signature.fields.keys():
-            _check_shown(demo[field], signature.fields[field].annotation, f"{field} in a demonstration of {name}")
+        for one in demo.keys() & signature.fields.keys():
+            _check_shown(demo[one], signature.fields[one].annotation, f"{one} in a demonstration of {name}")
     _check_decisions(found["fields"], signature, name)
     empty: dict[str, Any] = {part: None if part == "lm" else [] for part in _EMPTY if part != "fields"}
     return {**empty, **{part: value for part, value in found.items() if value or part != "fields"}}
@@ -339,3 +354,110 @@ def _refuse_large(state: Mapping[str, Any], what: str) -> None:
 def _depth(value: Any) -> int:
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else None
     return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
+
+
+Text = Annotated[str, Field(max_length=1_000)]
+Known = tuple[Text, Text]
+"""The id of a question in its data set, and `question_digest`."""
+KnownQuestions = Annotated[tuple[Known, ...], Field(max_length=1_000_000)]
+
+
+def demonstration_digest(demo: Any, signature: type[dspy.Signature]) -> str:
+    """What a demonstration is recognised by: all that a prompt shows of it."""
+    [seen] = shown([dict(demo)], signature)
+    text = json.dumps({name: value for name, value in seen.items() if name != _AUGMENTED}, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def asking_for(question: str, choices: Iterable[str] = ()) -> AbstractContextManager[None]:
+    """Within this context no utility reference shows what it holds of a training question that is asked again.
+
+    Every program does so for the question that it answers: an optimizer of DSPy's asks the questions that the reference
+    was built from, and would otherwise choose by their own labels.
+    """
+    return within(asked=question_digest(question, choices))
+
+
+def leaving_out(*roots: str) -> AbstractContextManager[None]:
+    """Within this context no utility reference shows what it holds of the training questions with these ids.
+
+    It binds the calls that are made in other threads and tasks for the context, too. A question that is asked in the
+    very words of a training question needs none: see `asking_for`.
+    """
+    return within(left_out=context().left_out | set(roots))
+
+
+@dataclass(frozen=True)
+class LearnedQuestions:
+    """What a program learned from, by id and digest."""
+
+    train: KnownQuestions = ()
+    """Questions that demonstrations, instructions and the utility reference come from."""
+    validation: KnownQuestions = ()
+    """Questions by which it was chosen among others."""
+    demonstrations: dict[str, tuple[Text, ...]] = field(default_factory=dict)
+    """By `demonstration_digest`, the digests of the questions that a demonstration comes from."""
+    complete: StrictBool = True
+    """Whether that is all: of demonstrations from elsewhere nobody knows what they were learned from."""
+
+    def ids_of(self, question: str, choices: Iterable[str] = ()) -> tuple[str, ...]:
+        """The ids under which a question was learned from; none where it was not."""
+        return self._ids.get(question_digest(question, choices), ()) if self._ids else ()
+
+    def hides(self, question: str, choices: Iterable[str], demo: Any, signature: type[dspy.Signature]) -> bool:
+        """Whether a predictor's demonstration comes from a question, so that it is not shown while that is asked."""
+        roots = self.demonstrations.get(demonstration_digest(demo, signature), ())
+        return bool(roots) and question_digest(question, choices) in roots
+
+    def and_from(
+        self,
+        train: Iterable[Example],
+        validation: Iterable[Example],
+        demonstrations: Mapping[str, Iterable[str]] | None = None,
+    ) -> LearnedQuestions:
+        """What it is after more was learned; demonstrations as in the attribute."""
+        merged = dict(self.demonstrations)
+        for name, roots in (demonstrations or {}).items():
+            merged[name] = tuple(dict.fromkeys((*merged.get(name, ()), *roots)))
+        return LearnedQuestions(
+            train=tuple(dict.fromkeys((*self.train, *map(_known, train)))),
+            validation=tuple(dict.fromkeys((*self.validation, *map(_known, validation)))),
+            demonstrations=merged,
+            complete=self.complete,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """As a saved program holds it; see `learned_from_json`."""
+        return asdict(self)
+
+    @cached_property
+    def _ids(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for name, digest in (*self.train, *self.validation):
+            found[digest] = tuple(dict.fromkeys((*found.get(digest, ()), name)))
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LearnedQuestions:
+        return self
+
+
+NOTHING = LearnedQuestions()
+"""That of a program that has learned from no question."""
+_ADAPTER = TypeAdapter(LearnedQuestions)
+
+
+def learned_from_json(value: Any) -> LearnedQuestions:
+    """Read what `LearnedQuestions.as_json` gave, from a file that may be a stranger's."""
+    parts = {one.name for one in fields(LearnedQuestions)}
+    if not isinstance(value, Mapping) or set(value) != parts:
+        raise ConfigurationError(f"what it learned from has {', '.join(sorted(parts))} and nothing else")
+    try:
+        return _ADAPTER.validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(f"what it learned from is damaged: {where[:80]!a}: {first['msg']}") from None
+
+
+def _known(example: Example) -> Known:
+    return example.id, question_digest(example.question, example.choices)

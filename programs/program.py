@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,14 +25,19 @@ from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
 from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
-from keqa.programs.learned import NOTHING, LearnedQuestions, asking_for, leaving_out
-from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of
-from keqa.programs.predictor import Predictor, checked_states, named_values
+from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of, with_supporting_sentences
+from keqa.programs.predictor import (
+    NOTHING,
+    LearnedQuestions,
+    Predictor,
+    SharingLMs,
+    asking_for,
+    leaving_out,
+    named_values,
+)
 from keqa.programs.records import AnswerSource, Failure, PassageVerdict, QuestionRecord, QuizRecord, Unanswered
 from keqa.programs.saving.values import OWN, read_values, settings_of
-from keqa.programs.sources import with_supporting_sentences
-from keqa.programs.stages.answering import FollowUp
-from keqa.programs.stages.stage import RoleLMs, Stage, keeping_lms
+from keqa.programs.stages.stage import FollowUp, RoleLMs, Stage, keeping_lms
 from keqa.retrievers.base import Retriever
 from keqa.retrievers.documents import question_asked
 
@@ -74,7 +78,7 @@ class RecordBuilder:
     guessed: bool = False
 
 
-class Program(Stage):
+class Program(SharingLMs, Stage):
     """Answers questions; subclasses say how in `solve`. Safe to call from many threads at once.
 
     Attributes:
@@ -116,10 +120,6 @@ class Program(Stage):
         for name in cls.Settings.model_fields:
             if not hasattr(cls, name):
                 setattr(cls, name, property(attrgetter(f"settings.{name}")))
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.Settings.model_fields and "settings" in self.__dict__:
@@ -277,8 +277,7 @@ class Program(Stage):
                     await self.solve(asked, story)
                 except UnansweredError as error:
                     failure = error
-        standalone = asked.question if asked.question != given.question else None
-        record = self._record(given, standalone, story, failure)
+        record = self._record(given, asked, story, failure)
         if failure is not None:
             failure.record = record
             raise failure
@@ -306,21 +305,20 @@ class Program(Stage):
         return replace(asked, question=text)
 
     def _record(
-        self, asked: Question, standalone: str | None, story: RecordBuilder, failure: UnansweredError | None
+        self, given: Question, asked: Question, story: RecordBuilder, failure: UnansweredError | None
     ) -> QuestionRecord:
-        told, failed = vars(story), None
+        told = dict(vars(story))
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
-            told = {**told, "answer": None, "answer_source": "failed", "unanswered": None, "guessed": False}
+            told |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False, "failure": failed}
         record = QuestionRecord(
-            question=asked.question,
-            standalone=standalone,
-            answer_type=asked.answer_type,
-            choices=asked.choices,
+            question=given.question,
+            standalone=asked.question if asked.question != given.question else None,
+            answer_type=given.answer_type,
+            choices=given.choices,
             method=self.method,
             degradations=list(current().degradations),
-            failure=failed,
-            cost=current().ledger.cost(),
+            cost=current().cost(),
             **told,
         )
         return with_supporting_sentences(record)
@@ -393,19 +391,6 @@ class Program(Stage):
                 parameter.reset()
         return new
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
-        for predictor in self.predictors():
-            memo[id(predictor.lm)] = predictor.lm
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return new
-
-    def __copy__(self) -> Program:
-        new = type(self).__new__(type(self))
-        new.__setstate__(self.__getstate__())
-        return new
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Refuse to be pickled, as by ``save_program=True``."""
         raise ConfigurationError(
@@ -431,13 +416,10 @@ class Program(Stage):
         boundary = getattr(self._lms.value, "boundary", None)
         return [*(predictor.lm for predictor in self.predictors()), *([] if boundary is None else [boundary])]
 
-    given_retriever: Any = property(attrgetter("_retriever.value"))
-    """The retriever as it was given; None where there is none."""
-
     @property
     def retriever(self) -> Any:
-        """As `given_retriever`; assigned as by `bind_retriever`."""
-        return self.given_retriever
+        """Where it searches, None where nowhere; assigned as by `bind_retriever`."""
+        return self._retriever.value
 
     @retriever.setter
     def retriever(self, retriever: Any) -> None:
@@ -456,23 +438,14 @@ class Program(Stage):
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Become what was saved, from anywhere: settings, utility reference, predictors. LMs and retriever stay.
 
-        An optional predictor that the state says nothing about starts empty. Where the state holds what it may not, is
-        that of another method, or needs a part of your own that this program lacks, the program is what it was before.
+        Where the state holds what it may not, is that of another method, or needs a part of your own that this program
+        lacks, the program is what it was before.
         """
         found = dict(named_values(state, f"the state of {type(self).__name__}"))
         settings = found.pop(SETTINGS, None)
         for program in (self.deepcopy(), self):
             program.take(settings, whole=True)
-            program.load_parts(found)
-
-    def load_parts(self, state: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> None:
-        """Load the states of some parts, or of all but the settings; see `load_state`."""
-        parts = parts or {name: part for name, part in self.named_parameters() if name != SETTINGS}
-        empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
-        checked = checked_states({**empty, **state}, parts, self.optional, type(self).__name__)
-        with keeping_lms(self):
-            for name, part in parts.items():
-                part.load_state(checked[name])
+            program.load_parts(found, {name: part for name, part in program.named_parameters() if name != SETTINGS})
 
     def described(self) -> dict[str, Any]:
         """The settings as they are saved: of which class, and their values as JSON."""

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from keqa.data.question import AnswerType, Question
-from keqa.data.quiz_references import Quiz
+from keqa.data.question import AnswerType, Question, Quiz
 from keqa.metrics.answers import is_abstention, same_answer
-from keqa.programs.arguments import fraction_text
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.progress import PassagesKept, QuizAnswered, QuizExamined
 from keqa.programs.calls.session import note, report
 from keqa.programs.declared import WaysOut
 from keqa.programs.examination import Examination, Examined
-from keqa.programs.gates.gate import VoteGate
+from keqa.programs.gate import VoteGate
+from keqa.programs.prediction import source_of
 from keqa.programs.program import Program
 from keqa.programs.records import (
     ClusterRecord,
@@ -27,15 +26,14 @@ from keqa.programs.records import (
     QuizSource,
     SampleRecord,
     UnansweredKind,
+    fraction_text,
 )
-from keqa.programs.sentences import OTHER_WORDS, disagreements, newer, without_older
+from keqa.programs.sentences import OTHER_WORDS, disagreements, newer, spoken_of, without_older
 from keqa.programs.settings import KeqaSettings
-from keqa.programs.sources import source_of
-from keqa.programs.stages.answering import Answering
 from keqa.programs.stages.documents import UNREADABLE, OwnDocuments, words_lacking
 from keqa.programs.stages.picking import Picking, unjudged, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
-from keqa.programs.subjects import spoken_of
+from keqa.programs.stages.stage import Answering
 from keqa.retrievers.base import Hit, Passage
 
 _NO_REPLY = "no reply could be used"

@@ -5,7 +5,8 @@ All records are frozen and turn into JSON with ``record.model_dump_json()`` and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -46,6 +47,11 @@ _NO_FAILURES = frozenset(
 
 # What an index, the user or this program wrote, and no server that was given a key.
 _OWN_WORDS = frozenset({"question", "choices", "passages", "evidence", "cost"})
+
+
+def fraction_text(value: Fraction) -> str:
+    """A fraction as records and saved settings hold it, such as ``"4/5"``, which `arguments.exact` reads."""
+    return f"{value.numerator}/{value.denominator}"
 
 
 class Record(BaseModel):
@@ -293,40 +299,39 @@ class Cost(Record):
     seconds: float = 0.0
 
     @property
+    def total(self) -> CallCost:
+        """Of all roles."""
+        return sum(self.by_role.values(), CallCost())
+
+    @property
     def calls(self) -> int:
         """Requests that reached a language model, over all roles."""
-        return sum(role.calls for role in self.by_role.values())
+        return self.total.calls
 
     @property
     def lm_requests(self) -> int:
         """Requests made, those answered by the cache included."""
-        return sum(role.calls + role.cached for role in self.by_role.values())
+        return self.total.calls + self.total.cached
 
     @property
     def samples(self) -> int:
         """LM calls as the papers count them, over all roles; see `CallCost`."""
-        return sum(role.samples for role in self.by_role.values())
+        return self.total.samples
 
     @property
     def tokens(self) -> int:
         """Read and written, over all roles."""
-        return sum(role.tokens for role in self.by_role.values())
+        return self.total.tokens
 
     def __add__(self, other: Cost) -> Cost:
         """What both cost, the one after the other."""
-        return Cost(
-            by_role=_added(self.by_role, other.by_role),
-            by_step=_added(self.by_step, other.by_step),
-            retrievals=self.retrievals + other.retrievals,
-            retrievals_cached=self.retrievals_cached + other.retrievals_cached,
-            retrieval_seconds=self.retrieval_seconds + other.retrieval_seconds,
-            seconds=self.seconds + other.seconds,
-        )
 
+        def both(mine: Any, theirs: Any) -> Any:
+            if not isinstance(mine, dict):
+                return mine + theirs
+            return {name: mine.get(name, CallCost()) + theirs.get(name, CallCost()) for name in {**mine, **theirs}}
 
-def _added(first: Mapping[str, CallCost], second: Mapping[str, CallCost]) -> dict[str, CallCost]:
-    names = dict.fromkeys([*first, *second])
-    return {name: first.get(name, CallCost()) + second.get(name, CallCost()) for name in names}
+        return Cost(**{name: both(mine, getattr(other, name)) for name, mine in self})
 
 
 class Degradation(Record):
@@ -415,11 +420,6 @@ class QuestionRecord(Record):
 def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:
     """A record in which no reply and no message repeats a key of these language models; addresses stay."""
     cleaned_text = key_remover(lms)
-    before = record.model_dump()
-    # In nearly every record there is nothing to take out, which one look at all of its texts shows.
-    whole = "\n".join(_texts(before))
-    if cleaned_text(whole) == whole:
-        return record
 
     def cleaned(part: Any) -> Any:
         if isinstance(part, str):
@@ -428,21 +428,9 @@ def record_without_keys(record: QuestionRecord, lms: Sequence[Any]) -> QuestionR
             return {name: inner if name in _OWN_WORDS else cleaned(inner) for name, inner in part.items()}
         return [cleaned(inner) for inner in part] if isinstance(part, list) else part
 
+    before = record.model_dump()
     after = cleaned(before)
     return record if after == before else type(record).model_validate(after)
-
-
-def _texts(part: Any) -> Iterator[str]:
-    """Every text but what no server wrote."""
-    if isinstance(part, str):
-        yield part
-    elif isinstance(part, dict):
-        for name, inner in part.items():
-            if name not in _OWN_WORDS:
-                yield from _texts(inner)
-    elif isinstance(part, list):
-        for inner in part:
-            yield from _texts(inner)
 
 
 def record_without_secrets(record: QuestionRecord, lms: Sequence[Any]) -> QuestionRecord:

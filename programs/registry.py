@@ -14,8 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from keqa.errors import ConfigurationError, InputError
-from keqa.programs.gates.gate import NamedGate, VoteGate
-from keqa.programs.gates.registry import GATES, check_gate
+from keqa.programs.arguments import check
+from keqa.programs.gate import NamedGate, VoteGate
+from keqa.programs.gates import GATES, check_gate
 from keqa.storage.redaction import without_folders
 
 if TYPE_CHECKING:
@@ -80,16 +81,8 @@ class Spec:
     label: str
 
 
-def _baseline(
-    name: str,
-    title: str,
-    place: str,
-    learned: str | None = None,
-    reduced: tuple[str, Mapping[str, Any]] | None = None,
-    **fixed: Any,
-) -> Method:
-    target = f"keqa.programs.baselines.{place}"
-    return Method(name, title, "baseline", target, fixed, learned=learned, reduced=reduced)
+def _baseline(name: str, title: str, cls: str, more: Mapping[str, Any] | None = None, **fixed: Any) -> Method:
+    return Method(name, title, "baseline", f"keqa.programs.baselines:{cls}", fixed, **(more or {}))
 
 
 def _ablation(name: str, title: str, *, variant: Variant | None = None, **fixed: Any) -> Method:
@@ -101,27 +94,27 @@ def _gate(gate: type[Any]) -> Method:
 
 
 _ALL = (
-    _baseline("closed-book", "Closed book", "one_call:ClosedBook"),
-    _baseline("cot", "CoT, zero-shot", "one_call:ClosedBook", reason=True, demonstrations=False),
-    _baseline("cot-few-shot", "CoT, few-shot", "one_call:ClosedBook", learned="summarizing.summarize", reason=True),
-    _baseline("rag", "Always retrieve", "one_call:AlwaysRetrieve"),
-    _baseline("rag-cot", "Always retrieve, CoT", "one_call:AlwaysRetrieve", reason=True),
-    Method("rag-masked", "MASK RAG", "baseline", "keqa.programs.baselines.one_call:AlwaysRetrieve", masked=True),
-    _baseline("react", "ReAct", "react:ReAct"),
-    _baseline("ircot", "IRCoT", "chains:IRCoT"),
-    _baseline("flare", "FLARE", "chains:FLARE"),
-    _baseline("self-rag", "Self-RAG", "self_rag:SelfRAG"),
-    _baseline("searchain", "SearChain", "searchain:SearChain"),
-    _baseline("rowen", "Rowen", "rowen:Rowen", reduced=("one language", {"language": None, "cross_model": False})),
-    _baseline("slimplm", "SlimPLM", "slimplm:SlimPLM"),
-    _baseline("kbm", "KBM", "kbm:KBM", reduced=("prompted", {"model": None})),
-    _baseline("standard", "Standard", "ks_llm:Standard"),
-    _baseline("standard-doc", "Standard+doc", "ks_llm:DocumentReader"),
-    _baseline("cot-doc", "CoT+doc", "ks_llm:DocumentReader", reason=True),
-    _baseline("ks-q", "KS-Q", "ks_llm:KSLLM", form="KS-Q"),
-    _baseline("ks-t", "KS-T", "ks_llm:KSLLM", form="KS-T"),
-    _baseline("ks-s", "KS-S", "ks_llm:KSLLM", form="KS-S"),
-    _baseline("ks-llm", "KS-LLM", "ks_llm:KSLLM"),
+    _baseline("closed-book", "Closed book", "ClosedBook"),
+    _baseline("cot", "CoT, zero-shot", "ClosedBook", reason=True, demonstrations=False),
+    _baseline("cot-few-shot", "CoT, few-shot", "ClosedBook", {"learned": "summarizing.summarize"}, reason=True),
+    _baseline("rag", "Always retrieve", "AlwaysRetrieve"),
+    _baseline("rag-cot", "Always retrieve, CoT", "AlwaysRetrieve", reason=True),
+    _baseline("rag-masked", "MASK RAG", "AlwaysRetrieve", {"masked": True}),
+    _baseline("react", "ReAct", "ReAct"),
+    _baseline("ircot", "IRCoT", "IRCoT"),
+    _baseline("flare", "FLARE", "FLARE"),
+    _baseline("self-rag", "Self-RAG", "SelfRAG"),
+    _baseline("searchain", "SearChain", "SearChain"),
+    _baseline("rowen", "Rowen", "Rowen", {"reduced": ("one language", {"language": None, "cross_model": False})}),
+    _baseline("slimplm", "SlimPLM", "SlimPLM"),
+    _baseline("kbm", "KBM", "KBM", {"reduced": ("prompted", {"model": None})}),
+    _baseline("standard", "Standard", "Standard"),
+    _baseline("standard-doc", "Standard+doc", "DocumentReader"),
+    _baseline("cot-doc", "CoT+doc", "DocumentReader", reason=True),
+    _baseline("ks-q", "KS-Q", "KSLLM", form="KS-Q"),
+    _baseline("ks-t", "KS-T", "KSLLM", form="KS-T"),
+    _baseline("ks-s", "KS-S", "KSLLM", form="KS-S"),
+    _baseline("ks-llm", "KS-LLM", "KSLLM"),
     Method("keqa", "KEQA", "keqa", KEQA),
     _ablation("keqa-no-qke", "w/o QKE", examine=False),
     _ablation("keqa-no-ukp", "w/o UKP", pick=False),
@@ -145,9 +138,6 @@ def register_gate(gate: _GateClass) -> _GateClass:
     Args:
         gate: A `keqa.programs.gates.NamedGate` with the methods of `keqa.programs.gates.Gate`.
 
-    Returns:
-        The class.
-
     Raises:
         ConfigurationError: It lacks something, or another gate or method has its name.
     """
@@ -163,9 +153,6 @@ def register_method(method: Method) -> Method:
 
     Args:
         method: Its target is a `keqa.programs.program.Program`.
-
-    Returns:
-        The method.
 
     Raises:
         ConfigurationError: Its name is another method's, or cannot be written in a specification.
@@ -186,11 +173,7 @@ def _identity(method: Method) -> tuple[Any, ...]:
 
 
 def parse_spec(text: str) -> Spec:
-    """Read a specification, such as ``rag:top_k=5``.
-
-    Raises:
-        InputError: There is no such method, or the arguments are not written as name=value.
-    """
+    """Read a specification, such as ``rag:top_k=5``."""
     match = _SPEC.fullmatch(text.strip()) if text.isprintable() and len(text) <= _LONGEST else None
     if match is None or match["name"] not in METHODS:
         raise InputError(
@@ -221,8 +204,6 @@ def check_arguments(spec: Spec) -> None:
     unknown = sorted(set(spec.arguments) - known)
     if unknown:
         raise InputError(f"{spec.label}: {method.name} has no {unknown[0]}; it has {', '.join(sorted(known))}")
-    from keqa.programs.arguments import check
-
     try:
         if method.gate is None:
             cls.Settings.read(spec.arguments, spec.label)

@@ -47,7 +47,7 @@ class KeqaSettings(declared.DeclaredKeqa, Settings):
         """KEQA's vote gate is its threshold."""
         gate = given.get("gate")
         if gate is not None:
-            from keqa.programs.gates.gate import VoteGate
+            from keqa.programs.gate import VoteGate
 
             if isinstance(gate, VoteGate) and gate == VoteGate(gate.threshold):
                 return {**given, "threshold": gate.threshold, "gate": None}

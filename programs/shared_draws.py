@@ -11,14 +11,14 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import dspy
-from pydantic import NonNegativeInt, ValidationError
+from pydantic import Field, NonNegativeInt, ValidationError
 
 from keqa.errors import ConfigurationError
-from keqa.programs.calls.ask import predict, predicted_by, rollout_of
-from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.ask import predict, rollout_of
+from keqa.programs.calls.errors import CallError, is_transient
 from keqa.programs.calls.session import CallMeter, NoCopy, context, current
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.gates import Gate, asks
@@ -26,24 +26,38 @@ from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import whole_prompt
 from keqa.programs.records import Record
 from keqa.programs.stages.probabilities import LOGPROBS, tokens_in
+from keqa.storage.journal import SqliteStore
+from keqa.storage.redaction import without_secrets
 
 
-class DrawStore(Protocol):
-    """Keeps calls beyond a process, such as `keqa.storage.journal.Journal`."""
+class _Failed(Record):
+    """A `CallError`."""
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        """What was put under a key."""
-
-    def put(self, key: str, value: dict[str, Any]) -> None:
-        """Keep a JSON value under a key."""
+    cause: str
+    message: str
+    overflow: bool
+    unusable: bool
+    spoilt: NonNegativeInt
+    reply: str | None
+    served: bool
 
 
 class _Made(Record):
-    """A call that was made: its outputs, one list a field, and what it took."""
+    """A call that was made: its outputs, one list a field, or how it failed; and what it took."""
 
-    completions: dict[str, list[Any]]
+    completions: dict[str, list[Any]] = Field(default_factory=dict)
+    failed: _Failed | None = None
     tokens: tuple[NonNegativeInt, NonNegativeInt]
     samples: NonNegativeInt
+
+    def again(self, predictor: dspy.Predict) -> dspy.Prediction:
+        """What it came to, counted as answered by a cache, with all that it took."""
+        with current().meter(predictor) as meter:
+            meter.prompt, meter.completion = self.tokens
+            meter.samples = self.samples
+        if self.failed is not None:
+            raise CallError(**dict(self.failed))
+        return dspy.Prediction.from_completions(dict(self.completions))
 
 
 class SharedDraws:
@@ -59,18 +73,19 @@ class SharedDraws:
             program itself would draw, wave by wave; otherwise it is given and charged all.
     """
 
+    keeps_failures: ClassVar[bool] = False
+    """Whether a store keeps failures, too, that would not pass, so that they are not paid again."""
+
     def __init__(
         self,
         *,
         probabilities: bool | Literal["probabilities, if any"] = False,
         largest: int = 0,
-        store: DrawStore | None = None,
+        store: SqliteStore | None = None,
     ) -> None:
         """Start with what a store holds, and keep there what is made."""
         self.probabilities, self.largest, self._store = probabilities, largest, store
-        self._made: dict[str, _Made] = {}
-        self._failed: dict[str, tuple[CallError, tuple[int, int], int]] = {}
-        self._making: dict[str, Future[None]] = {}
+        self._calls: dict[str, Future[_Made | None]] = {}
         self._lock = threading.Lock()
 
     def sharing(self, program: KEQA, gate: Gate | None = None) -> KEQA:
@@ -86,7 +101,9 @@ class SharedDraws:
     def forget_failed(self) -> None:
         """Have the calls made again that failed; all others stay as they are."""
         with self._lock:
-            self._failed.clear()
+            done = {key: call.result() for key, call in self._calls.items() if call.done()}
+            for key in (key for key, made in done.items() if made is None or made.failed is not None):
+                del self._calls[key]
 
     async def predict(
         self, predictor: dspy.Predict, *, nth: int = 0, shown: str = "", **arguments: Any
@@ -97,58 +114,60 @@ class SharedDraws:
         """
         key = f"draws:{digest(self._asked(predictor, nth, shown, arguments))}"
         while True:
+            mine: Future[_Made | None] = Future()
             with self._lock:
-                making = self._making.get(key)
-                made, failed = self._kept(key), self._failed.get(key)
-                mine: Future[None] = Future()
-                if made is None and failed is None and making is None:
-                    self._making[key] = mine
-            if failed is not None:
-                _charge(predictor, failed[1], failed[2])
-                raise failed[0].again()
-            if made is not None:
-                _charge(predictor, made.tokens, made.samples)
-                return dspy.Prediction.from_completions(dict(made.completions))
-            if making is None:
-                break
+                call = self._calls.setdefault(key, mine)
+            if call is mine:
+                return await self._make(key, mine, predictor, arguments)
             # Another program, maybe in another thread's loop, is at it. If it is stopped, this one tries for itself.
-            await asyncio.shield(asyncio.wrap_future(making))
+            made = call.result() if call.done() else await asyncio.shield(asyncio.wrap_future(call))
+            if made is not None:
+                return made.again(predictor)
+
+    async def _make(
+        self, key: str, mine: Future[_Made | None], predictor: dspy.Predict, arguments: dict[str, Any]
+    ) -> dspy.Prediction:
+        made = None
         try:
-            return await self._make(key, predictor, arguments)
+            if (made := self._kept(key)) is not None:
+                return made.again(predictor)
+            meter, said = CallMeter(dspy.settings.usage_tracker), dict[str, Any]()
+            try:
+                with dspy.context(usage_tracker=meter):
+                    prediction = await predict(predictor, **arguments)
+                said["completions"] = _plain(prediction)
+            except CallError as error:
+                said["failed"] = {name: getattr(error, name) for name in _Failed.model_fields}
+                raise
+            finally:
+                if said:
+                    made = _Made(tokens=(meter.prompt, meter.completion), samples=meter.samples, **said)
+                    self._keep(key, made, predictor)
+            return prediction
         finally:
-            with self._lock:
-                del self._making[key]
-            mine.set_result(None)
+            if made is None:
+                with self._lock:
+                    self._calls.pop(key, None)
+            mine.set_result(made)
 
     def _kept(self, key: str) -> _Made | None:
-        if key not in self._made and self._store is not None:
-            checked = getattr(self._store, "get_as", None)
-            with suppress(ValidationError):
-                # A journal names the line of a call that is damaged; a cache has it made again.
-                value = self._store.get(key) if checked is None else checked(key, _Made.model_validate)
-                if value is not None:
-                    self._made[key] = _Made.model_validate(value)
-        return self._made.get(key)
+        if self._store is None:
+            return None
+        checked = getattr(self._store, "get_as", None)
+        with suppress(ValidationError):
+            # A journal names the line of a call that is damaged; a cache has it made again.
+            value = self._store.get(key) if checked is None else checked(key, _Made.model_validate)
+            return None if value is None else _Made.model_validate(value)
+        return None
 
-    async def _make(self, key: str, predictor: dspy.Predict, arguments: dict[str, Any]) -> dspy.Prediction:
-        meter = CallMeter(dspy.settings.usage_tracker)
-        try:
-            with dspy.context(usage_tracker=meter):
-                prediction = await predict(predictor, **arguments)
-        except CallError as error:
-            self._failed[key] = error, (meter.prompt, meter.completion), meter.samples
-            raise
-        completions = {name: list(values) for name, values in prediction.completions.items()}
-        if "logprobs" in completions:
-            completions["logprobs"] = [
-                {"content": [{"token": token, "logprob": score} for token, score in tokens_in(one)]}
-                for one in completions["logprobs"]
-            ]
-        made = _Made(completions=completions, tokens=(meter.prompt, meter.completion), samples=meter.samples)
-        self._made[key] = made
+    def _keep(self, key: str, made: _Made, predictor: dspy.Predict) -> None:
+        value, failed = made.model_dump(mode="json"), made.failed
+        if failed is not None:
+            if not self.keeps_failures or is_transient(failed.cause):
+                return
+            value["failed"]["message"] = without_secrets(failed.message, [predictor.lm or dspy.settings.lm])
         if self._store is not None:
-            self._store.put(key, made.model_dump(mode="json"))
-        return prediction
+            self._store.put(key, value)
 
     def _asked(self, predictor: dspy.Predict, nth: int, shown: str, arguments: dict[str, Any]) -> list[Any]:
         """What a reply depends on; no address and no secret is in it."""
@@ -162,8 +181,12 @@ class SharedDraws:
         return [lm_spec(lm), rollout_of(lm), whole_prompt(predictor), inputs, drawn, hidden, found]
 
 
-def _charge(predictor: dspy.Predict, tokens: tuple[int, int], samples: int) -> None:
-    """Count a call as answered by a cache, with all that it took."""
-    with predicted_by(predictor) as event:
-        event.prompt_tokens, event.completion_tokens = tokens
-        event.samples = samples
+def _plain(prediction: dspy.Prediction) -> dict[str, list[Any]]:
+    """The outputs as JSON has them."""
+    completions = {name: list(values) for name, values in prediction.completions.items()}
+    if "logprobs" in completions:
+        completions["logprobs"] = [
+            {"content": [{"token": token, "logprob": score} for token, score in tokens_in(one)]}
+            for one in completions["logprobs"]
+        ]
+    return completions

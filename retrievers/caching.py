@@ -36,6 +36,9 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
     an index that was built again, or changed, is searched again. Several processes may share a file.
     """
 
+    passes_on = True
+    """What it finds is what the retriever behind it finds."""
+
     def __init__(self, retriever: Retriever, path: Path | str) -> None:
         """Open a cache, or begin one."""
         self.retriever = retriever

@@ -18,7 +18,6 @@ from keqa.retrievers.base import NOWHERE, Notice, Origin, Passage, cleaned, defa
 from keqa.retrievers.engines import engine_of, parts_of
 from keqa.retrievers.manifest import LONGEST_TEXT, Changer, FileChange, LeftOut, LeftOutCounter, PlannedChange
 from keqa.retrievers.readers import Progress, ReadingProgress, files_of, read_file
-from keqa.retrievers.readers.common import reason_of
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
 
@@ -242,7 +241,7 @@ class _Plan:
             except InputError as error:
                 if not source.is_dir():
                     raise
-                self.counter.unread(path, reason_of(error), str(error))
+                self.counter.unread(path, getattr(error, "reason", "unreadable"), str(error))
                 continue
             if passages:
                 self.seen.add(origin.path)

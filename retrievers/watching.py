@@ -45,6 +45,9 @@ class WatchedRetriever(SharedRetriever):
     whatever is refreshed meanwhile; so many states as are in use are open.
     """
 
+    passes_on = True
+    """What it finds is what the retriever behind it finds."""
+
     def __init__(self, address: Path | str, retriever: Retriever) -> None:
         """Watch an index that `keqa.retrievers.open_index` has opened by an address."""
         opened = retriever.retrievers if isinstance(retriever, HybridRetriever) else [retriever]

@@ -6,7 +6,7 @@ from typing import Literal
 import dspy
 
 
-# The knowledge boundary, asked of the LM itself: is a quiz mastered, and would its answer stay (KBM, section 2.3).
+# The knowledge boundary, asked of the LM itself: is a quiz mastered, and would its answer stay (KBM, section 3.1).
 class JudgeKnowledge(dspy.Signature):
     """Judge what you would answer to the quiz: from the reference where it tells the answer, else from memory.
 

@@ -44,6 +44,10 @@ def opener(path: str, flags: int) -> int:
     return descriptor
 
 
+def _unlinked(path: str, flags: int) -> int:
+    return opener(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
 def new_file(path: Path) -> BinaryIO:
     """Begin a file whose name others may know beforehand; what lies there is removed, and no link is followed."""
     path.unlink(missing_ok=True)
@@ -64,12 +68,10 @@ def private_file(path: Path) -> None:
 
 def _narrow(file: int | Path) -> None:
     """Take away what others may do with a file, where it is this user's."""
-    if not hasattr(os, "geteuid"):
-        # Windows knows no such modes.
-        return
     found = os.stat(file)
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
-        # Some file systems have no modes.
+    # Windows knows no such modes, as some file systems do not.
+    mine = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
+    if mine and stat.S_ISREG(found.st_mode) and found.st_mode & _OTHERS:
         with suppress(OSError):
             os.chmod(file, stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
@@ -81,10 +83,8 @@ def check_writable(folder: Path, option: str) -> None:
     try:
         Path(tempfile.mkdtemp(prefix=".keqa.", dir=there)).rmdir()
     except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written: {there}: {error.strerror or error}. Name with {option} a folder that you may "
-            "write to"
-        ) from error
+        why = f"{there}: {error.strerror or error}. Name with {option} a folder that you may write to"
+        raise InputError(f"{folder} cannot be written: {why}") from error
 
 
 def atomic_write(path: Path, content: bytes) -> None:
@@ -142,13 +142,12 @@ def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -
 
 def sync_folder(folder: Path) -> None:
     """Make the entries of a folder survive a power cut, where the system can."""
-    if sys.platform == "win32":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if sys.platform != "win32":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def refuse_special(path: Path, error: type[KeqaError] = InputError, *, links: bool = True) -> None:
@@ -183,10 +182,6 @@ def open_locked(
         reason = f"cannot be locked: {problem}. Name a folder on another disk"
     stream.close()
     raise error(f"{path} {reason}")
-
-
-def _unlinked(path: str, flags: int) -> int:
-    return opener(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def append(stream: FileIO, data: bytes, *, sync: bool = False) -> int:

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -49,17 +50,15 @@ class SqliteStore(Closing):
                 # SQLite gives the files beside it (-wal, -shm) the mode of this one.
                 private_file(self.path)
             wait = 0.0 if exclusive else _WAIT
-            self._file = sqlite3.connect(
-                self.path or ":memory:", isolation_level=None, check_same_thread=False, timeout=wait
-            )
-            try:
+            where = self.path or ":memory:"
+            self._file = sqlite3.connect(where, isolation_level=None, check_same_thread=False, timeout=wait)
+            with ExitStack() as stack:
+                stack.callback(self._file.close)
                 if exclusive:
                     self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
                 self._check()
                 self._set_up(wait, "FULL" if exclusive else "NORMAL")
-            except BaseException:
-                self._file.close()
-                raise
+                stack.pop_all()
         except (sqlite3.Error, OSError) as error:
             if exclusive and getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 told = f"{path} is in use by another compilation; wait for its end, or choose another folder"
@@ -114,11 +113,11 @@ class SqliteStore(Closing):
     def _set_up(self, wait: float, synchronous: str) -> None:
         file, table, end = self._file, self._table, time.monotonic() + wait
         while True:
+            # Of several processes that begin one file, SQLite lets one change its mode and lets no others wait.
             try:
                 file.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                # Of several processes that begin one file, SQLite lets one change its mode and lets no others wait.
                 if "locked" not in str(error) or time.monotonic() > end:
                     raise
                 time.sleep(_PAUSE)
@@ -140,23 +139,20 @@ class Journal(SqliteStore):
     def open(cls, path: Path | str, fingerprint: Mapping[str, Any]) -> Self:
         """Open a journal, or begin one, of work that depends on what the fingerprint says."""
         journal = cls(Path(path), "journal", "a journal of a compilation", exclusive=True)
-        try:
+        with ExitStack() as stack:
+            stack.callback(journal.close)
             now = json.loads(json.dumps(dict(fingerprint)))
             before = journal.get(_FINGERPRINT)
-            if before is None and not len(journal):
-                journal.put(_FINGERPRINT, now)
-            elif before is None:
+            if before is None and any(journal):
                 raise InputError(f"{path} is no journal of a compilation; choose another folder")
+            if before is None:
+                journal.put(_FINGERPRINT, now)
             elif before != now:
                 changed = sorted(name for name in {**before, **now} if _short(before, name) != _short(now, name))
                 was = "; ".join(f"{name} was {_short(before, name)}, now {_short(now, name)}" for name in changed)
-                raise InputError(
-                    f"{path} was begun with other settings ({was}). Use those, choose another folder, or delete the "
-                    "file to start over"
-                )
-        except BaseException:
-            journal.close()
-            raise
+                instead = "Use those, choose another folder, or delete the file to start over"
+                raise InputError(f"{path} was begun with other settings ({was}). {instead}")
+            stack.pop_all()
         return journal
 
     def get(self, key: str) -> dict[str, Any] | None:
@@ -182,15 +178,7 @@ class Journal(SqliteStore):
         found = self._execute("read", "SELECT json_group_array(key) FROM journal WHERE key != ?", (_FINGERPRINT,))
         return iter(json.loads(found[0]))
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __contains__(self, key: object) -> bool:
-        return self.get(str(key)) is not None
-
 
 def _short(fingerprint: Mapping[str, Any], name: str) -> str:
-    if name not in fingerprint:
-        return "absent"
-    text = json.dumps(fingerprint[name], ensure_ascii=False)
+    text = json.dumps(fingerprint[name], ensure_ascii=False) if name in fingerprint else "absent"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -2,11 +2,10 @@
 
 Keys are found whole and in part, for a server's error may repeat the key that it refused: providers shorten
 (``sk-ab***yz``), messages are cut, and what was sent is repeated as it was encoded: in an address, in JSON, or in
-base64 as basic authentication has it. None of these may be shown or kept.
+base64 as basic authentication has it.
 
-A passage, an answer, a file's name or a server's error may hold escape sequences that rewrite the screen, set its title
-or fill its clipboard, and invisible characters that turn the direction of what follows or carry a message of their own.
-They are shown as what they are: a control character as its picture (``␛``), any other as its number (``U+202E``).
+Escape sequences, which rewrite the screen or fill its clipboard, and invisible characters, which turn the direction of
+what follows or carry a message, are shown instead: a control character as its picture (``␛``), others by number.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import re
 import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TextIO, cast
 from urllib.parse import quote, urlsplit
@@ -55,7 +54,7 @@ _FEWEST = 4
 """Characters about a mask from which they are those of a key."""
 _ENDS = re.compile(r"\b(ends?|ending|starts?|starting|begins?|beginning)\s+(?:in|with)\s+[\"'`]?([\w.+/=-]*[\w+/=-])")
 _AUTHORIZATION = re.compile(r"\b(?:Bearer|Basic)\s+(?=[^\s\d=]*[\d=])([A-Za-z0-9._~+/=-]{8,})")
-_ENCODED = re.compile(r"[A-Za-z0-9+/_=-]*")
+_ENCODED = frozenset(string.ascii_letters + string.digits + "+/_=-")
 # Of some other characters the lower case is longer, and places in it would not be those in the text.
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -66,7 +65,7 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
 
     def cleaned(part: Any) -> Any:
         if isinstance(part, str):
-            part = HOST.sub(REPLACED, hide_keys(_ADDRESS.sub(REPLACED, part), keys))
+            part = HOST.sub(REPLACED, _hide_keys(_ADDRESS.sub(REPLACED, part), keys))
             return served.sub(REPLACED, part) if served else part
         if isinstance(part, dict):
             return {cleaned(key): cleaned(inner) for key, inner in part.items()}
@@ -75,15 +74,15 @@ def without_secrets(value: Any, lms: Sequence[Any] = ()) -> Any:
     return cleaned(json.loads(json.dumps(value, default=str)))
 
 
-def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
-    """A text without keys, whole or in part, and without user and password of an address, whose host stays."""
-    return key_remover(lms)(text)
-
-
 def key_remover(lms: Sequence[Any] = ()) -> Callable[[str], str]:
-    """`without_keys` for many texts, for which the keys are looked up once."""
+    """Takes keys out of texts, whole or in part, and user and password of an address, whose host stays."""
     keys = known_keys(lms)
-    return lambda text: hide_keys(_USER.sub(SECRET, text), keys)
+    return lambda text: _hide_keys(_USER.sub(SECRET, text), keys)
+
+
+def without_keys(text: str, lms: Sequence[Any] = ()) -> str:
+    """A text without keys; see `key_remover`."""
+    return key_remover(lms)(text)
 
 
 def without_folders(text: str) -> str:
@@ -104,25 +103,22 @@ def known_keys(lms: Iterable[Any] = ()) -> tuple[str, ...]:
     default = getattr(getattr(sys.modules.get("dspy"), "settings", None), "lm", None)
     found = {secret for lm in (*lms, default) for secret in _secrets(getattr(lm, "kwargs", {}), named=False)}
     for name, value in os.environ.items():
-        found |= {value} if _holds_key(name) else set(_passwords(value))
+        found |= {value} if _VARIABLE.search(name) else set(_passwords(value))
     return tuple(sorted((one for one in found if len(one) >= _SHORTEST), key=lambda one: (-len(one), one)))
 
 
-@lru_cache(maxsize=1024)
-def _holds_key(variable: str) -> bool:
-    return _VARIABLE.search(variable) is not None
-
-
-def hide_keys(text: str, keys: Sequence[str]) -> str:
+def _hide_keys(text: str, keys: Sequence[str]) -> str:
     """A text with ``<secret>`` in the places of keys, of parts of them that give something away, and of credentials."""
     spans = [found.span(1) for found in _AUTHORIZATION.finditer(text)]
     lowered = text.translate(_LOWER)
     for key in keys:
         for form, least, encoded in _forms(key):
             for start, end in _parts(lowered, form, least):
-                if encoded:
-                    # All of what is encoded about the part that was recognised.
-                    start, end = _beginning(text, start), _ENCODED.match(text, end).end()  # type: ignore[union-attr]
+                # All of what is encoded about the part that was recognised.
+                while encoded and start and text[start - 1] in _ENCODED:
+                    start -= 1
+                while encoded and end < len(text) and text[end] in _ENCODED:
+                    end += 1
                 spans.append((start, end))
         spans += _about_masks(lowered, key.translate(_LOWER))
     parts, done = [], 0
@@ -150,10 +146,8 @@ def _secrets(value: Any, *, named: bool) -> Iterator[str]:
 def _passwords(text: str) -> Iterator[str]:
     """What an address holds before its host."""
     if "://" in text and "@" in text:
-        try:
+        with suppress(ValueError):
             yield from filter(None, [urlsplit(text).password])
-        except ValueError:
-            return
 
 
 @lru_cache(maxsize=256)
@@ -197,12 +191,6 @@ def _parts(text: str, key: str, least: int) -> Iterator[tuple[int, int]]:
             found = text.find(key[at : at + step], found + 1)
 
 
-def _beginning(text: str, start: int) -> int:
-    while start and _ENCODED.fullmatch(text[start - 1]):
-        start -= 1
-    return start
-
-
 def _about_masks(text: str, key: str) -> Iterator[tuple[int, int]]:
     """The first and last characters of a key about what stands for the others, or named as such."""
     for mask in _MASK.finditer(text):
@@ -218,9 +206,8 @@ def _about_masks(text: str, key: str) -> Iterator[tuple[int, int]]:
 
 def _common(key: str, text: str) -> int:
     """The most characters with which a key begins and a text ends."""
-    if not text or text[-1] not in key:
-        return 0
-    return next((n for n in range(min(len(key), len(text)), 0, -1) if text.endswith(key[:n])), 0)
+    longest = min(len(key), len(text)) if text[-1:] in key else 0
+    return next((n for n in range(longest, 0, -1) if text.endswith(key[:n])), 0)
 
 
 # Where only line breaks and tabs are left to act.
@@ -258,11 +245,10 @@ def visible_line(text: str) -> str:
 def json_text(value: Any, *, encoding: str = "utf-8") -> str:
     r"""A value as JSON that a terminal may show and the encoding can carry; it parses to the same value."""
     text = _ANY_UNSAFE.sub(_escaped, json.dumps(value, ensure_ascii=False, indent=2))
-    try:
+    with suppress(UnicodeEncodeError):
         text.encode(encoding)
-    except UnicodeEncodeError:
-        return _ANY_UNSAFE.sub(_escaped, json.dumps(value, indent=2))
-    return text
+        return text
+    return _ANY_UNSAFE.sub(_escaped, json.dumps(value, indent=2))
 
 
 class GuardedStream:
@@ -326,9 +312,7 @@ def without_bars() -> Iterator[None]:
 
 
 def _styled(stream: TextIO) -> bool:
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+    return not os.environ.get("NO_COLOR") and (bool(os.environ.get("FORCE_COLOR")) or stream.isatty())
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -336,10 +320,8 @@ def _shown(found: re.Match[str]) -> str:
         # Styling.
         return found.group()
     code = ord(found.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\N{SYMBOL FOR DELETE}"
+    if code < 0x20 or code == 0x7F:
+        return "\N{SYMBOL FOR DELETE}" if code == 0x7F else chr(0x2400 + code)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

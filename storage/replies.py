@@ -1,9 +1,8 @@
 """How much a server's reply may hold: it is counted as it is unpacked, and reading ends where it is too much.
 
 A few kilobytes of gzip unpack to gigabytes, and clients of HTTP have no bound; and LiteLLM's follow redirects, though a
-question and its passages are for the server that the user named, and for none that it points to. LiteLLM has no setting
-for either, and a client of one's own would be shared by all event loops. So the transports of the clients that it makes
-are wrapped: for the requests of KEQA alone, and for no others that share LiteLLM with them.
+question is for the server that the user named alone. It has no setting for either, and a client of one's own would be
+shared by all event loops. So the transports of its clients are wrapped, for the requests of KEQA and no others.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def too_large(error: BaseException | None) -> ReplyTooLargeError | None:
     """What an error of a client came from, where a reply was too large."""
     for _ in range(50):
         if error is None or isinstance(error, ReplyTooLargeError):
-            break
+            return error
         error = error.__cause__ or error.__context__
-    return error if isinstance(error, ReplyTooLargeError) else None
+    return None
 
 
 class Unpacker:
@@ -113,7 +112,7 @@ def _wrap(transport: Any) -> None:
             return _answered(await send(_asking(request)))
 
         transport.handle_async_request = send_async
-    elif transport is not None:
+    else:
         send_now = transport.handle_request
         transport.handle_request = lambda request: _answered(send_now(_asking(request)))
 
@@ -121,7 +120,7 @@ def _wrap(transport: Any) -> None:
 def _wrapping(make: Callable[..., Any]) -> Callable[..., Any]:
     def made(*arguments: Any, **settings: Any) -> Any:
         client = make(*arguments, **settings)
-        for transport in () if client is None else (client._transport, *client._mounts.values()):
+        for transport in filter(None, () if client is None else (client._transport, *client._mounts.values())):
             _wrap(transport)
         return client
 

@@ -26,7 +26,7 @@ MAX_DEPTH = 32
 """How deeply lists and objects may be nested in a JSON value, where a reader needs no other bound."""
 
 MAX_LINE = 16 << 20
-"""How many bytes a line of JSON may have, where a reader needs no other bound."""
+"""How many bytes a line of JSON may have."""
 
 _MAX_NUMBER_CHARS = 64
 _BYTES_IN_A_NAME = 255
@@ -116,18 +116,13 @@ def read_json(folder: str | Path, name: str, limit: int, *, error: type[KeqaErro
 
 
 def parse_jsonl(
-    content: bytes,
-    where: str | Path,
-    *,
-    max_depth: int = MAX_DEPTH,
-    max_line: int = MAX_LINE,
-    error: type[KeqaError] = ConfigurationError,
+    content: bytes, where: str | Path, *, max_depth: int = MAX_DEPTH, error: type[KeqaError] = ConfigurationError
 ) -> Iterator[tuple[int, Any]]:
     """The values of JSON lines, each read strictly."""
     # Only a line feed ends a line of bytes; U+2028 and its kind may stand within a string.
     for number, line in enumerate(io.BytesIO(content), start=1):
-        if len(line) > max_line:
-            raise error(f"{where}, line {number}, has more than {max_line:,} bytes, the most that is read")
+        if len(line) > MAX_LINE:
+            raise error(f"{where}, line {number}, has more than {MAX_LINE:,} bytes, the most that is read")
         if line.strip():
             yield number, parse_json(line, f"{where}, line {number},", max_depth=max_depth, error=error)
 
@@ -146,34 +141,27 @@ def plain(message: str) -> str:
     return message.replace("Value error, ", "").replace("Assertion failed, ", "")
 
 
-def parse_npy(
-    content: bytes, where: str | Path, shape: tuple[int | None, ...], *, error: type[KeqaError] = ConfigurationError
-) -> NDArray[np.float32]:
-    """A .npy array of 32-bit floats; its header is checked before anything is allocated by it."""
+def parse_npy(content: bytes, where: str | Path) -> NDArray[np.float32]:
+    """Rows of 32-bit floats from a .npy file; its header is checked before anything is allocated by it."""
     import numpy as np
     from numpy.lib import format as npy
 
     stream = io.BytesIO(content)
     try:
-        version = npy.read_magic(stream)
-        if version != (1, 0):
+        if (version := npy.read_magic(stream)) != (1, 0):
             raise ValueError(f"format version {version}")
-        found, by_columns, dtype = npy.read_array_header_1_0(stream)
+        shape, by_columns, dtype = npy.read_array_header_1_0(stream)
     # The header is a Python literal, by whose corners NumPy raises errors of many kinds.
     except Exception as problem:
-        raise error(f"{where} is no array file that can be used: {_shown(str(problem))}") from None
-    wanted = " x ".join("any" if length is None else str(length) for length in shape)
-    fits = len(found) == len(shape) and all(
-        length in (None, given) and given >= 0 for given, length in zip(found, shape, strict=True)
-    )
-    if dtype != np.dtype("<f4") or by_columns or not fits:
-        raise error(f"{where} is not an array of 32-bit floats of the shape {wanted}")
+        raise ConfigurationError(f"{where} is no array file that can be used: {_shown(str(problem))}") from None
+    if dtype != np.dtype("<f4") or by_columns or len(shape) != 2 or min(shape) < 0:
+        raise ConfigurationError(f"{where} does not hold rows of 32-bit floats")
     start = stream.tell()
-    if len(content) - start != math.prod(found) * 4:
-        raise error(f"{where} has another length than its header says")
-    rows = np.frombuffer(content, np.dtype("<f4"), offset=start).reshape(found).astype(np.float32)
+    if len(content) - start != math.prod(shape) * 4:
+        raise ConfigurationError(f"{where} has another length than its header says")
+    rows = np.frombuffer(content, np.dtype("<f4"), offset=start).reshape(shape).astype(np.float32)
     if not np.isfinite(rows).all():
-        raise error(f"{where} holds numbers that are not finite")
+        raise ConfigurationError(f"{where} holds numbers that are not finite")
     return rows
 
 
@@ -184,9 +172,8 @@ def _refuse_special(path: Path, mode: int, error: type[KeqaError]) -> None:
 
 
 def _is_plain_name(name: Any) -> bool:
-    if not isinstance(name, str) or name in ("", ".", "..") or any(char in name for char in "/\\:\0"):
-        return False
-    return len(name.encode("utf-8", "surrogatepass")) <= _BYTES_IN_A_NAME
+    plain = isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\:\0")
+    return plain and len(name.encode("utf-8", "surrogatepass")) <= _BYTES_IN_A_NAME
 
 
 def _shown(text: Any) -> str:
@@ -217,9 +204,9 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _deeper_than(value: Any, levels: int) -> bool:
     layer = [value]
-    for _ in range(levels):
+    for _ in range(levels + 1):
         layer = [one for one in layer if isinstance(one, dict | list)]
-        layer = [inner for outer in layer for inner in (outer.values() if isinstance(outer, dict) else outer)]
         if not layer:
             return False
-    return any(isinstance(one, dict | list) for one in layer)
+        layer = [inner for outer in layer for inner in (outer.values() if isinstance(outer, dict) else outer)]
+    return True

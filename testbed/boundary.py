@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from keqa.metrics.answers import same_answer
 from keqa.metrics.confidence import auroc
@@ -26,8 +26,7 @@ TIERS = ("often", "sometimes", "stale", "never")
 _THRESHOLD = Fraction(4, 5)
 
 
-@dataclass(frozen=True, slots=True)
-class ExaminedFact:
+class ExaminedFact(NamedTuple):
     """One fact, examined."""
 
     tier: str
@@ -41,21 +40,22 @@ class Boundary:
 
     facts: tuple[ExaminedFact, ...]
 
-    def of(self, *tiers: str) -> list[ExaminedFact]:
-        """The facts of some tiers."""
-        return [fact for fact in self.facts if fact.tier in tiers]
-
     @property
     def tiers(self) -> list[str]:
         """The tiers that have facts."""
-        return [tier for tier in TIERS if self.of(tier)]
+        found = {fact.tier for fact in self.facts}
+        return [tier for tier in TIERS if tier in found]
+
+    def scores(self, *tiers: str) -> list[float]:
+        """T_c of the facts of some tiers."""
+        return [float(fact.consistency) for fact in self.facts if fact.tier in tiers]
 
     def figures(self, tier: str) -> dict[str, float]:
         """Of a tier: how many facts, mean T_c, the shares with T_c of at least .8 and with the right answer."""
-        facts = self.of(tier)
+        facts = [fact for fact in self.facts if fact.tier == tier]
         return {
             "facts": len(facts),
-            "consistency": fmean(float(fact.consistency) for fact in facts),
+            "consistency": fmean(self.scores(tier)),
             "known": fmean(fact.consistency >= _THRESHOLD for fact in facts),
             "right": fmean(fact.right for fact in facts),
         }
@@ -63,12 +63,12 @@ class Boundary:
     @property
     def auroc(self) -> float:
         """T_c of facts seen often in training against those of facts never seen."""
-        return auroc(_scores(self.of("often")), _scores(self.of("never")))
+        return auroc(self.scores("often"), self.scores("never"))
 
     @property
     def auroc_of_all(self) -> float:
         """Over all tiers, where stale facts count as unknown; no gate on consistency can see them."""
-        return auroc(_scores(self.of("often", "sometimes")), _scores(self.of("never", "stale")))
+        return auroc(self.scores("often", "sometimes"), self.scores("never", "stale"))
 
 
 def draw_boundary(
@@ -94,7 +94,3 @@ def draw_boundary(
     with ThreadPoolExecutor(workers) as pool:
         waiting = [pool.submit(contextvars.copy_context().run, examine, fact) for fact in chosen]
         return Boundary(tuple(one.result() for one in waiting))
-
-
-def _scores(facts: list[ExaminedFact]) -> list[float]:
-    return [float(fact.consistency) for fact in facts]

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from keqa.data.question import AnswerType
 from keqa.testbed.relations import RELATIONS, Relation, relations_of
@@ -48,12 +49,7 @@ class QuestionMaker:
 
     def draw(self, shape: str) -> Composed:
         """Draws a question of a shape."""
-        return {
-            "one hop": self._one_hop,
-            "bridge": self._bridge,
-            "comparison": self._comparison,
-            "yes/no": self._yes_no,
-        }[shape]()
+        return (self._one_hop, self._bridge, self._comparison, self._yes_no)[SHAPES.index(shape)]()
 
     def _entity(self, kind: str) -> str:
         return self.rng.choice(self.world.entities[kind])
@@ -88,67 +84,52 @@ class QuestionMaker:
 
     def _comparison(self) -> Composed:
         rng = self.rng
-        kind, name, verb = rng.choice(
-            (
-                ("person", "birth date", "born"),
-                ("film", "release year", "released"),
-                ("book", "publication year", "published"),
-            )
-        )
-        relation = RELATIONS[name]
+        kind, name, verb = rng.choice(_COMPARED)
         while True:
             first, second = rng.sample(self.world.entities[kind], 2)
-            facts = (Fact(name, first), Fact(name, second))
-            years = [self._year(fact) for fact in facts]
+            years = self._year(Fact(name, first)), self._year(Fact(name, second))
             if years[0] != years[1]:
                 break
         earlier = rng.random() < 0.5
         asked = rng.choice(("earlier", "first")) if earlier else rng.choice(("later", "last"))
         head = "Who" if kind == "person" else f"Which {kind}"
-        ask = relation.asks[0]
         answer = first if (years[0] < years[1]) == earlier else second
-        return Composed(
-            "comparison",
-            f"{head} was {verb} {asked}, {first} or {second}?",
-            (ask.format(e=first), ask.format(e=second)),
-            facts,
-            answer,
-            compared=(years[0], years[1]),
-        )
+        text = f"{head} was {verb} {asked}, {first} or {second}?"
+        return _of_two("comparison", name, first, second, text, answer, compared=years)
 
     def _year(self, fact: Fact) -> str:
         value = self.world.values[fact]
         return str(value.year) if isinstance(value, Date) else value
 
     def _yes_no(self) -> Composed:
-        rng, world = self.rng, self.world
-        name, text = rng.choice(
-            (
-                ("country", "Are {a} and {b} in the same country?"),
-                ("birthplace", "Were {a} and {b} born in the same city?"),
-                ("director", "Do {a} and {b} have the same director?"),
-                ("occupation", "Do {a} and {b} have the same occupation?"),
-                ("author", "Do {a} and {b} have the same author?"),
-                ("employer", "Do {a} and {b} work for the same company?"),
-            )
-        )
-        relation = RELATIONS[name]
-        first, second = rng.sample(world.entities[relation.kind], 2)
+        rng, values = self.rng, self.world.values
+        name, text = rng.choice(_ALIKE)
+        entities = self.world.entities[RELATIONS[name].kind]
+        first, second = rng.sample(entities, 2)
+        value = values[Fact(name, first)]
         if rng.random() < 0.5:
-            alike = [
-                e
-                for e in world.entities[relation.kind]
-                if e != first and world.values[Fact(name, e)] == world.values[Fact(name, first)]
-            ]
+            alike = [entity for entity in entities if entity != first and values[Fact(name, entity)] == value]
             second = rng.choice(alike) if alike else second
-        facts = (Fact(name, first), Fact(name, second))
-        ask = relation.asks[0]
-        same = world.values[facts[0]] == world.values[facts[1]]
-        return Composed(
-            "yes/no",
-            text.format(a=first, b=second),
-            (ask.format(e=first), ask.format(e=second)),
-            facts,
-            "yes" if same else "no",
-            answer_type="yes/no",
-        )
+        answer = "yes" if values[Fact(name, second)] == value else "no"
+        return _of_two("yes/no", name, first, second, text.format(a=first, b=second), answer, answer_type="yes/no")
+
+
+_COMPARED = (
+    ("person", "birth date", "born"),
+    ("film", "release year", "released"),
+    ("book", "publication year", "published"),
+)
+_ALIKE = (
+    ("country", "Are {a} and {b} in the same country?"),
+    ("birthplace", "Were {a} and {b} born in the same city?"),
+    ("director", "Do {a} and {b} have the same director?"),
+    ("occupation", "Do {a} and {b} have the same occupation?"),
+    ("author", "Do {a} and {b} have the same author?"),
+    ("employer", "Do {a} and {b} work for the same company?"),
+)
+
+
+def _of_two(shape: str, name: str, first: str, second: str, text: str, answer: str, **more: Any) -> Composed:
+    """A question about the same relation of two entities."""
+    facts, ask = (Fact(name, first), Fact(name, second)), RELATIONS[name].asks[0]
+    return Composed(shape, text, (ask.format(e=first), ask.format(e=second)), facts, answer, **more)

@@ -397,9 +397,9 @@ def main(
 
 def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) -> "PreTrainedTokenizerFast":
     """Builds the tokenizer, or loads the one that an earlier start of the same training built."""
-    if start and not (folder / "tokenizer.json").exists():
-        from transformers import AutoTokenizer
+    from transformers import AutoTokenizer
 
+    if not (folder / "tokenizer.json").exists() and start:
         extended = AutoTokenizer.from_pretrained(start)
         extended.backend_tokenizer.decoder = text_decoder()
         known = extended.get_added_vocab()
@@ -409,8 +409,6 @@ def make_tokenizer(testbed: Testbed, folder: Path, start: Path | None = None) ->
         sketch = Stream(testbed, seed=-1)
         samples = (sketch.draw(0.5) for _ in range(3000))
         build_tokenizer(line for s in samples for line in contents(s.prompt + s.target)).save_pretrained(folder)
-    from transformers import AutoTokenizer
-
     tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(folder)
     return tokenizer
 

@@ -22,8 +22,7 @@ from keqa.evaluation.records import RunHeader
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.build import Parts, make
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.gates import VoteGate
-from keqa.programs.gates.registry import GATES
+from keqa.programs.gates import GATES, VoteGate
 from keqa.programs.registry import METHODS, Method, parse_spec, register_method
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine
@@ -200,7 +199,7 @@ def test_an_engine_is_a_part_of_hybrids_and_named_in_tables(example, tmp_path):
 
 def test_an_index_that_says_nothing_about_itself_is_not_the_encyclopedia(example):
     example("A retriever, or an engine of retrieval")
-    from keqa.cli.opening import open_retriever
+    from keqa.cli.options import open_retriever
 
     with pytest.raises(ConfigurationError, match="can neither read nor judge the passages of shelf://notes"):
         open_retriever("shelf://notes", None)

@@ -98,7 +98,8 @@ def test_every_flag_in_the_text_exists():
     while waiting:
         command = waiting.pop()
         known.update(option for parameter in command.params for option in parameter.opts)
-        waiting.extend(getattr(command, "commands", {}).values())
+        names = command.list_commands(None) if hasattr(command, "list_commands") else ()
+        waiting.extend(command.get_command(None, name) for name in names)
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README + CONTRIBUTING)) - known <= {"--out", "--strict"}
 
 

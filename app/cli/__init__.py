@@ -1,30 +1,62 @@
-"""The commands of ``keqa``, one module each. Nothing heavy is imported before a command needs it."""
+"""The commands of ``keqa``. A command's module is loaded when it is wanted, and nothing heavy before that needs it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from keqa.cli.ask import ask, chat
-from keqa.cli.boundary import boundary
-from keqa.cli.compile import compile_command
-from keqa.cli.config import config
 from keqa.cli.declare import Commands
-from keqa.cli.documents import documents
-from keqa.cli.evaluate import compare, evaluate
-from keqa.cli.index import index, search
-from keqa.cli.reproduce import reproduce
-from keqa.cli.serve import serve, view
-from keqa.cli.testbed import demo, testbed
-
-if TYPE_CHECKING:
-    from typer.core import TyperGroup
 
 __all__ = ["app"]
 
+_COMMANDS = {
+    "demo": "testbed.demo",
+    "ask": "ask.ask",
+    "chat": "ask.chat",
+    "documents": "documents.documents",
+    "search": "index.search",
+    "serve": "serve.serve",
+    "compile": "compile.compile_command",
+    "evaluate": "evaluate.evaluate",
+    "compare": "evaluate.compare",
+    "view": "serve.view",
+    "reproduce": "reproduce.reproduce",
+    "config": "config.config",
+    "index": "index.index",
+    "boundary": "boundary.boundary",
+    "testbed": "testbed.testbed",
+}
+"""Where each command is, a function or a group of commands."""
+
+
+class _Lazily(TyperGroup):
+    """Loads a command when it is wanted, and all of them where they are listed or one is misspelt."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                module, _, of = _COMMANDS[name].partition(".")
+                self.commands[name] = _made(name, getattr(import_module(f"keqa.cli.{module}"), of))
+        return self.commands.get(cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_COMMANDS)
+
+
+def _made(name: str, command: Any) -> Any:
+    if isinstance(command, typer.Typer):
+        return typer.main.get_group(command)
+    alone = Commands(add_completion=False)
+    alone.command(name)(command)
+    return typer.main.get_command(alone)
+
+
 app = Commands(
     name="keqa",
+    cls=_Lazily,
     help="Ask complex questions over your own documents. The program first finds out what the language model does not "
     "know, retrieves only that, keeps only passages that help, and shows its work.",
     no_args_is_help=True,
@@ -48,7 +80,6 @@ def _options(
 ) -> None:
     """Hold what stands before the command's name, and take defaults from the files of settings."""
     import logging
-    from typing import cast
 
     from keqa.cli.config import defaults
 
@@ -56,21 +87,4 @@ def _options(
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)
     # Whoever looks up what is set wants to see it all, with its place.
     if context.invoked_subcommand != "config":
-        context.default_map = defaults(cast("TyperGroup", context.command))
-
-
-app.command()(demo)
-app.command()(ask)
-app.command()(chat)
-app.add_typer(index)
-app.command()(documents)
-app.command()(search)
-app.command()(serve)
-app.command("compile")(compile_command)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(view)
-app.command()(reproduce)
-app.command()(config)
-app.add_typer(boundary)
-app.add_typer(testbed)
+        context.default_map = defaults(context)

@@ -72,7 +72,7 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     if not clean(text):
         raise InputError("the question is empty")
-    from keqa.cli.opening import open_all
+    from keqa.cli.options import open_all
 
     def other(retriever: Retriever, roles: Roles) -> Program:
         from keqa.programs.build import Parts, own_of
@@ -102,7 +102,7 @@ def ask(
 
 def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> None:
     from keqa.cli.story import shown_answer
-    from keqa.programs.sources import sources_of
+    from keqa.programs.prediction import sources_of
 
     if as_json:
         sources = [source.model_dump(mode="json") for source in sources_of(record)]
@@ -119,7 +119,7 @@ def _method(name: str, parts: Parts) -> Program:
     """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.build import make
-    from keqa.programs.gates.gate import asks
+    from keqa.programs.gate import asks
     from keqa.programs.registry import parse_spec
     from keqa.programs.shared_draws import SharedDraws
 
@@ -173,7 +173,7 @@ def chat(
     forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
     is none. Exit code 2: something to put right first.
     """
-    from keqa.cli.opening import open_all
+    from keqa.cli.options import open_all
 
     asked, _, roles = open_all(program, models, method, risk)
     if sys.stdin.isatty():
@@ -233,7 +233,7 @@ def _told(program: Program, question: str, history: list[tuple[str, str]], roles
 
 def _show_briefly(record: QuestionRecord) -> None:
     """The answer, what it was taken to be an answer to, and its sources."""
-    from keqa.programs.sources import sources_of
+    from keqa.programs.prediction import sources_of
     from keqa.programs.unanswered import lines_of, said
 
     shown: list[tuple[str, str]] = []

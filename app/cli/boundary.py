@@ -62,8 +62,8 @@ def collect(
     on a train split and may be checked on another one; one collected with --split test is never trained on.
     Exit code: 0 where all draws were made, 1 where some failed; the same command makes those again.
     """
-    from keqa.cli.opening import check_roles
-    from keqa.cli.progress import Bars
+    from keqa.cli.console import Bars
+    from keqa.cli.options import check_roles
 
     refuse_empty("--program", program)
     check_writable(out, "--out")
@@ -92,7 +92,7 @@ def collect(
                 in_flight=in_flight,
                 dataset=asked.dataset,
                 split=asked.split,
-                progress=lambda done, total: bars.report("collecting", done, total),
+                progress=bars.report,
             )
         write_collected(found, out / _QUIZZES)
     shares = [float(quiz.accuracy) for quiz in found.quizzes]
@@ -185,7 +185,7 @@ def _trained(
         )
         return prompted, {}, "Examples chosen"
     from keqa.cli.compile import read_training
-    from keqa.cli.progress import Bars
+    from keqa.cli.console import Bars
     from keqa.optimize.boundary.train import train_finetuned
 
     folder = out.with_name(f"{out.name}.lm")
@@ -217,7 +217,7 @@ def check(
     import dspy
 
     from keqa.optimize.boundary.check import check_model
-    from keqa.programs.boundary.files import read_model
+    from keqa.programs.boundary import read_model
 
     found: Any = read_model(model)
     if found.kind != "prompted" and asked.boundary_lm is not None:

@@ -20,7 +20,7 @@ from keqa.storage.files import check_writable
 
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.estimate import Estimate
-    from keqa.optimize.split import Split
+    from keqa.optimize.options import Split
     from keqa.programs.build import Parts
     from keqa.programs.registry import Spec
     from keqa.retrievers import Retriever
@@ -139,7 +139,7 @@ class SourceOptions:
         """To learn from and to choose by, what cannot be used, and methods' own arguments for these questions."""
         from keqa.data.own import read_examples
         from keqa.evaluation.questions import of_testbed, of_training
-        from keqa.optimize.split import named
+        from keqa.optimize.options import named
 
         own: Mapping[str, Mapping[str, Any]] = {}
         chosen: list[Any] | None = None
@@ -254,8 +254,8 @@ def compile_command(
     are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
     resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.opening import open_retriever
-    from keqa.optimize.split import split as divided
+    from keqa.cli.options import open_retriever
+    from keqa.optimize.options import split as divided
 
     settings = options.settings()
     spec = _method_of(method, settings)
@@ -308,7 +308,7 @@ def _compile(
 
     A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
     """
-    from keqa.cli.progress import Bars
+    from keqa.cli.console import Bars
     from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
     from keqa.programs.build import make

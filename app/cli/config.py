@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -23,9 +23,6 @@ from keqa.errors import InputError
 from keqa.storage.files import private_folder
 from keqa.storage.redaction import visible_line, without_keys
 from keqa.storage.untrusted import open_regular
-
-if TYPE_CHECKING:
-    from typer.core import TyperGroup
 
 NAME = "keqa.toml"
 """Of the files."""
@@ -79,7 +76,7 @@ def config(
     """
     if action == "trust":
         trust()
-    rows = _rows(settings(cast("TyperGroup", context.find_root().command)))
+    rows = _rows(settings(context.find_root()))
     secrets = sorted(name for name in os.environ if name.endswith(_ENDINGS) and os.environ[name])
     file = user_file()
     names = ("option", "value", "from")
@@ -140,7 +137,7 @@ def user_file() -> Path:
     return Path(os.environ.get(VARIABLE) or platformdirs.user_config_path("keqa") / NAME)
 
 
-def settings(root: TyperGroup) -> list[FileSetting]:
+def settings(root: typer.Context) -> list[FileSetting]:
     """What the files set, those of the folder after the user's own."""
     own, here = user_file(), Path(NAME)
     if os.environ.get(VARIABLE) and not own.exists():
@@ -160,11 +157,12 @@ def trust() -> None:
     mark.touch(mode=0o600)
 
 
-def defaults(root: TyperGroup) -> dict[str, Any]:
+def defaults(root: typer.Context) -> dict[str, Any]:
     """What the files set, as the defaults of the commands; see ``typer.Context.default_map``."""
     made: dict[str, Any] = {}
     given = settings(root)
-    for path, command in _commands(root):
+    # Without a setting no command but the one that runs is loaded.
+    for path, command in _commands(root.command, root) if given else ():
         at = made
         for part in path:
             at = at.setdefault(part, {})
@@ -195,7 +193,7 @@ def _mark(data: bytes) -> Path:
     return Path(platformdirs.user_config_path("keqa")) / "trusted" / digest
 
 
-def _read(path: Path, data: bytes, root: TyperGroup) -> Iterator[FileSetting]:
+def _read(path: Path, data: bytes, root: typer.Context) -> Iterator[FileSetting]:
     try:
         values = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -203,8 +201,8 @@ def _read(path: Path, data: bytes, root: TyperGroup) -> Iterator[FileSetting]:
     yield from _of(values, (), path, root)
 
 
-def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: TyperGroup) -> Iterator[FileSetting]:
-    commands = dict(_commands(root))
+def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: typer.Context) -> Iterator[FileSetting]:
+    commands = dict(_commands(root.command, root))
     groups = {at[: len(at) - 1] for at in commands}
     for key, value in values.items():
         if isinstance(value, dict):
@@ -255,10 +253,13 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _commands(group: TyperGroup, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
-    for name, command in group.commands.items():
+def _commands(
+    group: Any, context: typer.Context, at: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, TyperGroup):
-            yield from _commands(command, (*at, name))
+            yield from _commands(command, context, (*at, name))
         elif isinstance(command, TyperCommand):
             yield (*at, name), command
 

@@ -75,7 +75,7 @@ def source_of(
     if kind == "contexts":
         return from_contexts, f"{before}the passages of the questions"
     if kind == "index":
-        from keqa.cli.opening import open_retriever
+        from keqa.cli.options import open_retriever
         from keqa.programs.fingerprint import digest, retriever_spec
 
         if index is None and not testbed:
@@ -83,9 +83,9 @@ def source_of(
         retriever = open_retriever(index, "any")
         described = digest([retriever_spec(retriever), top_k])
         return from_index(retriever, top_k), f"{before}found in an index, top {top_k} ({described})"
-    from keqa.cli.opening import check_roles
+    from keqa.cli.options import check_roles
     from keqa.programs.fingerprint import digest, lm_spec
-    from keqa.programs.stages.answering import Generation
+    from keqa.programs.stages.stage import Generation
 
     roles = model.roles()
     check_roles(roles)

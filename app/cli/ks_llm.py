@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from keqa.cli.console import status, warn
 from keqa.cli.documents import source_of
-from keqa.cli.options import KSOptions, LanguageModels, MethodOptions, PresetOptions
+from keqa.cli.options import LanguageModels, MethodOptions
+from keqa.cli.reproduce import KSOptions, PresetOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.evaluation.documents import make_documents

@@ -1,13 +1,15 @@
-"""The options that several commands have: language models, method, questions and run, each group declared once."""
+"""The options that several commands have, each group declared once, and how what they name is opened and checked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from keqa.cli.console import status, warn
 from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option, refuse_empty
-from keqa.errors import InputError
+from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.programs.arguments import Bounds, Threshold
 from keqa.programs.declared import DeclaredKeqa, about
 
@@ -16,9 +18,7 @@ if TYPE_CHECKING:
 
     from keqa.lms import Roles
     from keqa.programs.program import Program
-
-PRESETS = "The presets paper and ks-llm"
-"""The panel of the help for the options of both presets of ``keqa reproduce``."""
+    from keqa.retrievers import Index, Retriever
 
 _METHOD, _MODELS, _RUN = "Method", "Language models", "Run"
 _TINY = "keqa/tiny"
@@ -49,10 +49,10 @@ NO_TOKEN = option(
     "that is printed has a new one.",
     default=False,
 )
-_ALLOW_OVERLAP = option(
+ALLOW_OVERLAP = option(
     "Ask questions that a compiled program learned from, too; every table marks its row.", default=False
 )
-_RETRY_FAILED = option(
+RETRY_FAILED = option(
     "Ask the failed questions of an earlier run again, and those that a search or call failed for.", default=False
 )
 _EMBEDDER = option(
@@ -318,7 +318,7 @@ class RunOptions:
     panel = _RUN
 
     out: Path = option("Folder of the run files.", "-o", default=Path("runs"))
-    retry_failed: bool = _RETRY_FAILED
+    retry_failed: bool = RETRY_FAILED
     no_cache: bool = option("Make every call again; by default runs in one folder share theirs.", default=False)
     in_flight: int = IN_FLIGHT
     stop_after_outages: int = option(
@@ -326,7 +326,7 @@ class RunOptions:
         min=0,
         default=10,
     )
-    allow_overlap: bool = _ALLOW_OVERLAP
+    allow_overlap: bool = ALLOW_OVERLAP
 
 
 @dataclass(frozen=True)
@@ -340,83 +340,98 @@ class EvaluationOptions:
     risk: RiskOptions
 
 
-@dataclass(frozen=True)
-class PresetOptions:
-    """The options of both presets of ``keqa reproduce``, beside their language models."""
+def check_installed(what: str, *packages: str) -> None:
+    """Refuse to serve where a package of the extra is missing."""
+    from importlib.util import find_spec
 
-    panel = PRESETS
-
-    index: str | None = INDEX
-    other_lm: list[str] | None = option(
-        "Another language model instead of --lm, as in Table 4 of the KEQA paper; once for each. Its server's address "
-        "is read from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider.",
-        place="/",
-    )
-    data: list[str] | None = option(
-        "A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all of the paper's "
-        "from the hub by default.",
-        place=":",
-        shown=False,
-    )
-    sample: int | None = option("Questions of each set.", min=2, shown="500")
-    in_flight: int = IN_FLIGHT
-    retry_failed: bool = _RETRY_FAILED
-    allow_overlap: bool = _ALLOW_OVERLAP
-
-    def run(self, out: Path) -> RunOptions:
-        """How questions are asked whose answers go to a folder."""
-        return RunOptions(out, self.retry_failed, in_flight=self.in_flight, allow_overlap=self.allow_overlap)
+    if not all(map(find_spec, packages)):
+        raise MissingExtraError("serve", what)
 
 
-@dataclass(frozen=True)
-class PaperOptions(PresetOptions):
-    """The options of the preset paper, beside its language models."""
+def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
+    """Open an index, or the testbed's encyclopedia where none is given."""
+    from keqa.retrievers.engines import open_index
+    from keqa.testbed.index import as_benchmark, holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
-    panel = "The preset paper"
+    refuse_empty("--index", index)
+    if index is None and engine == "dense":
+        return open_dense_encyclopedia()
+    if index is None and engine == "hybrid":
+        from keqa.retrievers import HybridRetriever
 
-    dense_index: str | None = option("The same corpus with a dense retriever, for Table 3.", place=",@")
-    program: Path | None = option(
-        "A program compiled on training questions, instead of one with a utility reference R built from --train.",
-        "-p",
-    )
-    train: list[str] | None = option(
-        "Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by default the "
-        "train split of --data.",
-        place=":",
-        shown=False,
-    )
-    no_reference: bool = option("Build no R and compile nothing; rows are then called w/o R.", default=False)
-    plain_baselines: bool = option(
-        "Leave out the rows of baselines that learned from the training questions.", default=False
-    )
-    embedder: str | None = option(
-        "Finds like passages in R: hashing, local/minilm, or a sentence-transformers model.",
-        place="@",
-        shown="local/minilm where it is installed",
-    )
-    labelling_lm: str | None = lm_option(
-        "Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
-    )
-    labelling_api_base: str | None = server_of("--labelling-lm")
-    train_sample: int | None = option("Training questions of each set.", min=1, shown="as --sample")
-    cases: int = option("Questions of each set in Table 6, with all their steps.", min=0, default=1)
-    pilot: Path | None = option(
-        "With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect."
-    )
-    dry_run: bool = option("Estimate calls, tokens and price, and ask nothing.", default=False)
+        return HybridRetriever([open_encyclopedia(), open_dense_encyclopedia()])
+    if index is None:
+        return open_encyclopedia()
+    retriever = open_index(index)
+    # An index of another package may say nothing about itself.
+    if holds_encyclopedia(getattr(retriever, "manifest", None)):
+        return as_benchmark(retriever)
+    if lm is None:
+        raise ConfigurationError(_needs_lm(index))
+    return retriever
 
 
-@dataclass(frozen=True)
-class KSOptions:
-    """The options of the preset ks-llm, beside those of both presets."""
+def open_corpus(index: str | None, lm: str | None) -> Index:
+    """As `open_retriever`, of a benchmark's passages, over which a program does what its paper does."""
+    found = open_retriever(index, lm)
+    found.own_documents = False
+    return found
 
-    panel = "The preset ks-llm"
 
-    documents: Path | None = option(
-        "Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By default they "
-        "are made: of the questions' own contexts, of what --index finds, or written by --lm.",
-    )
-    similarity: str | None = option(
-        "The embedding model of the distance, by name or folder; words compares words.",
-        shown="local/minilm, where it is installed",
+def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
+    """Find a server that is dead, wrong or unauthorised within five seconds."""
+    from keqa.lms import check_reachable
+
+    check_reachable([*roles.every, *others])
+
+
+def open_all(
+    program: ProgramOptions,
+    models: LanguageModels,
+    method: KeqaOptions,
+    risk: RiskOptions,
+    *,
+    make: Callable[[Retriever, Roles], Program] | None = None,
+    watch: bool = False,
+    **calling: Any,
+) -> tuple[Program, Retriever, Roles]:
+    """Open what a command asks, and make sure that it can be asked; ``make`` makes another program than KEQA.
+
+    With ``watch``, others may change the index meanwhile; see `keqa.retrievers.watching`.
+    """
+    from keqa.retrievers.watching import WatchedRetriever
+
+    settings, index = method.settings(), program.index
+    program.check()
+    models.check()
+    risk.check()
+    with status().status("opening…"):
+        models.check_listening()
+        opened = open_retriever(index, models.lm)
+        retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
+        roles = models.roles(cache=not program.no_cache, **calling)
+        from keqa.programs.keqa import KEQA
+        from keqa.programs.saving.folder import load
+
+        if make is not None:
+            asked = make(retriever, roles)
+        elif program.program is None:
+            asked = KEQA(retriever, lms=roles, **settings)
+        else:
+            asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
+        promise = risk.hold(asked)
+        check_roles(roles)
+    if promise:
+        warn(promise)
+    return asked, retriever, roles
+
+
+def _needs_lm(index: str) -> str:
+    from keqa.lms.discover import suggestions
+
+    found = "\n".join(f"  {suggestion.flag}\n      {suggestion.why}" for suggestion in suggestions())
+    return (
+        "the language model that ships with KEQA knows only the testbed, a fictional encyclopedia, and can neither "
+        f"read nor judge the passages of {index}. Say with --lm which one to use. On this machine, for instance:\n"
+        f"{found}"
     )

@@ -12,11 +12,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from keqa.cli.console import status, warn, warn_of_many
+from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
-from keqa.cli.opening import check_roles, open_corpus
-from keqa.cli.options import LanguageModels, MethodOptions, PaperOptions, PresetOptions
-from keqa.cli.progress import Bars
+from keqa.cli.options import LanguageModels, MethodOptions, check_roles, open_corpus
+from keqa.cli.reproduce import PaperOptions, PresetOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import run_path
@@ -52,14 +51,15 @@ from keqa.evaluation.reproduction.experiments import (
     in_table_order,
     settings_for,
 )
-from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.reproduction.training import (
     REFERENCE,
     build_program,
     compile_baseline,
     embedder_of,
+    label_pairs,
     of_set,
+    pairs_to_label,
     publish_questions,
     training_sources,
 )
@@ -67,7 +67,7 @@ from keqa.evaluation.run_file import iter_lines
 from keqa.lms import Roles, address_for, build_lm, check_model
 from keqa.programs.build import Parts, make, own_of
 from keqa.programs.calls.call_cache import CallCache
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import METHODS, Spec
 from keqa.programs.saving.folder import check_place, learned_of
 from keqa.programs.stages.probabilities import tells_no_probabilities

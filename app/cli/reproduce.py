@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,17 @@ from rich.text import Text
 
 from keqa.cli.console import results, show_json, status
 from keqa.cli.declare import MisplacedOptionError, argument, given, option
-from keqa.cli.options import AS_JSON, PRESETS, KSOptions, LanguageModels, PaperOptions, PresetOptions
+from keqa.cli.options import (
+    ALLOW_OVERLAP,
+    AS_JSON,
+    IN_FLIGHT,
+    INDEX,
+    RETRY_FAILED,
+    LanguageModels,
+    RunOptions,
+    lm_option,
+    server_of,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +39,92 @@ _PRESETS = {
     "ks-llm": ("keqa.cli.ks_llm", "the KS-LLM paper's own experiments, on the testbed or with --lm"),
 }
 """Where the experiments of a paper are run, and what --list says of them; its own options stand in `reproduce`."""
+
+
+PRESETS = "The presets paper and ks-llm"
+"""The panel of the help for the options of both presets."""
+
+
+@dataclass(frozen=True)
+class PresetOptions:
+    """The options of both presets of ``keqa reproduce``, beside their language models."""
+
+    panel = PRESETS
+
+    index: str | None = INDEX
+    other_lm: list[str] | None = option(
+        "Another language model instead of --lm, as in Table 4 of the KEQA paper; once for each. Its server's address "
+        "is read from the environment: HOSTED_VLLM_API_BASE, OLLAMA_API_BASE or OPENAI_BASE_URL, by its provider.",
+        place="/",
+    )
+    data: list[str] | None = option(
+        "A data set of the paper, as NAME:PATH, or NAME from the Hugging Face hub; once for each, all of the paper's "
+        "from the hub by default.",
+        place=":",
+        shown=False,
+    )
+    sample: int | None = option("Questions of each set.", min=2, shown="500")
+    in_flight: int = IN_FLIGHT
+    retry_failed: bool = RETRY_FAILED
+    allow_overlap: bool = ALLOW_OVERLAP
+
+    def run(self, out: Path) -> RunOptions:
+        """How questions are asked whose answers go to a folder."""
+        return RunOptions(out, self.retry_failed, in_flight=self.in_flight, allow_overlap=self.allow_overlap)
+
+
+@dataclass(frozen=True)
+class PaperOptions(PresetOptions):
+    """The options of the preset paper, beside its language models."""
+
+    panel = "The preset paper"
+
+    dense_index: str | None = option("The same corpus with a dense retriever, for Table 3.", place=",@")
+    program: Path | None = option(
+        "A program compiled on training questions, instead of one with a utility reference R built from --train.",
+        "-p",
+    )
+    train: list[str] | None = option(
+        "Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by default the "
+        "train split of --data.",
+        place=":",
+        shown=False,
+    )
+    no_reference: bool = option("Build no R and compile nothing; rows are then called w/o R.", default=False)
+    plain_baselines: bool = option(
+        "Leave out the rows of baselines that learned from the training questions.", default=False
+    )
+    embedder: str | None = option(
+        "Finds like passages in R: hashing, local/minilm, or a sentence-transformers model.",
+        place="@",
+        shown="local/minilm where it is installed",
+    )
+    labelling_lm: str | None = lm_option(
+        "Says for Table 2 which answers mean the same; gold answers of quizzes do where the data have them."
+    )
+    labelling_api_base: str | None = server_of("--labelling-lm")
+    train_sample: int | None = option("Training questions of each set.", min=1, shown="as --sample")
+    cases: int = option("Questions of each set in Table 6, with all their steps.", min=0, default=1)
+    pilot: Path | None = option(
+        "With --dry-run: the --out of a smaller run of the same, by whose costs it says what to expect."
+    )
+    dry_run: bool = option("Estimate calls, tokens and price, and ask nothing.", default=False)
+
+
+@dataclass(frozen=True)
+class KSOptions:
+    """The options of the preset ks-llm, beside those of both presets."""
+
+    panel = "The preset ks-llm"
+
+    documents: Path | None = option(
+        "Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By default they "
+        "are made: of the questions' own contexts, of what --index finds, or written by --lm.",
+    )
+    similarity: str | None = option(
+        "The embedding model of the distance, by name or folder; words compares words.",
+        shown="local/minilm, where it is installed",
+    )
 
 
 def reproduce(

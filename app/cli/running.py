@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
 from typing import Any
 
-from keqa.cli.console import emit, warn, warn_of_many
+from keqa.cli.console import Bars, emit, warn, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, flag_of, invocation
-from keqa.cli.opening import check_roles, open_retriever
 from keqa.cli.options import (
     EvaluationOptions,
     KeqaOptions,
@@ -18,17 +17,17 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
+    check_roles,
+    open_retriever,
     setting_of,
 )
-from keqa.cli.progress import Bars
 from keqa.errors import InputError
 from keqa.evaluation.compare import Row, compare
-from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
 from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
 from keqa.evaluation.reports.render import Rendered
-from keqa.evaluation.tally import Tally
+from keqa.evaluation.tally import MARK, Tally, overlap_notes
 from keqa.metrics.abstention import Declining
 from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache

@@ -86,7 +86,7 @@ def serve(
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
     """
-    from keqa.cli.opening import check_installed, open_all
+    from keqa.cli.options import check_installed, open_all
 
     # Before anything is opened.
     check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
@@ -159,7 +159,7 @@ def view(
     whether methods differ; a story is read when its question is opened. The server is for you on this
     machine alone: the address that is printed has a token for it. No language model is asked. Ctrl-C stops it.
     """
-    from keqa.cli.opening import check_installed
+    from keqa.cli.options import check_installed
     from keqa.page.document import check_place, write_page
     from keqa.server.runs import Runs
 

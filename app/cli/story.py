@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from keqa.programs.calls.progress import Progress, QuizAnswered
+    from keqa.programs.prediction import Source
     from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
-    from keqa.programs.sources import Source
 
 QUIZ_SOURCES = {
     "memory": "from memory",
@@ -57,7 +57,7 @@ _INDENT = (0, 0, 0, 4)
 
 def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
     """The answer, how it follows, its sources with the sentences that carried it, and the story of the question."""
-    from keqa.programs.sources import disagreements_of, sources_of
+    from keqa.programs.prediction import disagreements_of, sources_of
 
     parts: list[RenderableType] = [head(record)]
     for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():

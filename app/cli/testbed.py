@@ -154,7 +154,7 @@ def demo(
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
-    from keqa.cli.progress import Bars
+    from keqa.cli.console import Bars
     from keqa.evaluation.demo import COMPILED, run_demo
 
     done: Counter[str] = Counter()

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from keqa.errors import InputError
+from keqa.programs.prediction import disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord
-from keqa.programs.sources import disagreements_of, sources_of
 
 Kind = Literal["ask", "one", "runs"]
 """What a page does: asks a server, shows one story, or compares runs."""

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from keqa.programs.prediction import Source, disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord
-from keqa.programs.sources import Source, disagreements_of, sources_of
 from keqa.programs.unanswered import said, without_guess
 from keqa.server.problems import HTTPProblem, ProblemError
 from keqa.storage.untrusted import plain

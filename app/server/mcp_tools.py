@@ -13,8 +13,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel, Field
 
 from keqa.data.question import AnswerType
+from keqa.programs.prediction import Source
 from keqa.programs.records import PlacedText
-from keqa.programs.sources import Source
 from keqa.programs.unanswered import said
 from keqa.retrievers import Hit
 from keqa.server.answers import MOST_HITS, Answers

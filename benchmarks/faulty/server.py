@@ -23,6 +23,7 @@ from typing import Any
 
 import common  # noqa: F401
 from servers.local_http import LocalHandler, LocalServer
+from servers.openai_server import markers
 
 from faulty.world import LURE, Fields, replies, signature_of
 
@@ -36,12 +37,11 @@ MANY = 10_000_000
 
 @dataclass
 class Sent:
-    """What the server sends."""
+    """What the server sends; the manner is another than whole where it breaks off or takes its time."""
 
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    kind: str = "application/json"
     manner: str = "whole"
 
 
@@ -51,139 +51,125 @@ class Call:
 
     body: Mapping[str, Any]
     replies: Sequence[Fields]
-    secret: str
-    elsewhere: str
+    secret: str = ""
+    elsewhere: str = ""
 
+    @property
+    def texts(self) -> list[str]:
+        """The replies in the format that prompts ask for."""
+        return [markers(**fields) for fields in self.replies]
 
-def markers(fields: Fields) -> str:
-    """A reply in the format that prompts ask for."""
-    return "\n\n".join([*(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items()), "[[ ## completed ## ]]"])
-
-
-def completion(call: Call, texts: Sequence[Any], reason: str = "stop") -> dict[str, Any]:
-    prompt = sum(len(str(message.get("content") or "").split()) for message in call.body.get("messages") or [])
-    written = sum(len(str(text).split()) for text in texts)
-    choices = [
-        {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
-        for index, text in enumerate(texts)
-    ]
-    about = {"id": "chatcmpl-scripted", "object": "chat.completion", "created": 0}
-    usage = dict(zip(_COUNTS, (prompt, written, prompt + written), strict=True))
-    return {**about, "model": call.body.get("model") or "scripted", "choices": choices, "usage": usage}
+    def completion(self, texts: Sequence[Any], reason: str = "stop") -> dict[str, Any]:
+        """An answer with these texts."""
+        prompt = sum(len(str(message.get("content") or "").split()) for message in self.body.get("messages") or [])
+        written = sum(len(str(text).split()) for text in texts)
+        choices = [
+            {"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+            for index, text in enumerate(texts)
+        ]
+        about = {"id": "chatcmpl-scripted", "object": "chat.completion", "created": 0}
+        usage = dict(zip(_COUNTS, (prompt, written, prompt + written), strict=True))
+        return {**about, "model": self.body.get("model") or "scripted", "choices": choices, "usage": usage}
 
 
 def sound(call: Call) -> Sent:
-    return _json(completion(call, _texts(call)))
-
-
-def _texts(call: Call) -> list[str]:
-    return [markers(fields) for fields in call.replies]
+    return _json(call.completion(call.texts))
 
 
 def _json(value: Any, status: int = 200, **headers: str) -> Sent:
     return Sent(status, json.dumps(value).encode(), headers)
 
 
-def _error(call: Call, status: int, message: str, **headers: str) -> Sent:
+def _html(status: int, said: str) -> Sent:
+    return Sent(status, f"<html><h1>{said}</h1></html>".encode(), {"Content-Type": "text/html"})
+
+
+def _error(call: Call, status: int, message: str, wait: str | None = None) -> Sent:
     error = {"error": {"message": f"{message} (request of {call.secret})", "type": "server_error", "code": None}}
-    return _json(error, status, **headers)
+    return _json(error, status, **({} if wait is None else {"Retry-After": wait}))
 
 
 def _but(**values: Any) -> Callable[[Call], Sent]:
-    return lambda call: _json(completion(call, _texts(call)) | values)
+    return lambda call: _json(call.completion(call.texts) | values)
 
 
 def _without_message(call: Call) -> Sent:
-    value = completion(call, _texts(call))
-    for choice in value["choices"]:
-        choice["message"] = None
-    return _json(value)
+    value = call.completion(call.texts)
+    return _json(value | {"choices": [{**choice, "message": None} for choice in value["choices"]]})
 
 
 def _with_texts(write: Callable[[Fields], Any], reason: str = "stop") -> Callable[[Call], Sent]:
-    return lambda call: _json(completion(call, [write(fields) for fields in call.replies], reason))
-
-
-def _fewer(call: Call) -> Sent:
-    texts = _texts(call)
-    return _json(completion(call, texts[: max(1, len(texts) - 1)] if len(texts) > 1 else []))
-
-
-def _lure(value: str) -> str:
-    return {"True": "False", "False": "True"}.get(value, f'["{LURE}"]' if value.startswith("[") else LURE)
+    return lambda call: _json(call.completion([write(fields) for fields in call.replies], reason))
 
 
 def _lures(fields: Fields, gap: str, between: str) -> str:
-    return between.join(f"[[ ## {name} ## ]]{gap}{_lure(value)}" for name, value in fields.items())
+    lured = {name: f'["{LURE}"]' if value.startswith("[") else LURE for name, value in fields.items()}
+    lured |= {name: str(value == "False") for name, value in fields.items() if value in ("True", "False")}
+    return between.join(f"[[ ## {name} ## ]]{gap}{value}" for name, value in lured.items())
 
 
 def _quoted(fields: Fields) -> str:
     """A passage is quoted in mid-line, with its markers, and refused."""
     quoted = f'"{_lures(fields, " ", " ")} [[ ## completed ## ]]"'
-    return f"One passage says {quoted}, which is no answer of mine.\n\n{markers(fields)}"
+    return f"One passage says {quoted}, which is no answer of mine.\n\n{markers(**fields)}"
 
 
 def _corrected(fields: Fields) -> str:
     """All fields are written, and then again, rightly."""
     first = _lures(fields, "\n", "\n\n")
-    return f"{first}\n\n{markers(fields)}"
+    return f"{first}\n\n{markers(**fields)}"
 
 
 def _repeated(fields: Fields) -> str:
     """After the last field the first comes again, with nothing new."""
     name, value = next(iter(fields.items()))
-    return markers(fields).replace("[[ ## completed ## ]]", f"[[ ## {name} ## ]]\n{value}\n\n[[ ## completed ## ]]")
+    return markers(**fields).replace("[[ ## completed ## ]]", f"[[ ## {name} ## ]]\n{value}\n\n[[ ## completed ## ]]")
 
 
 def _rambling(fields: Fields) -> str:
     """After the end of the reply a dialogue follows, with markers in the middle of lines."""
     quoted = _lures(fields, " ", " ")
-    return f"{markers(fields)}\n\nUser: Are you sure? Assistant: {quoted} [[ ## completed ## ]]"
+    return f"{markers(**fields)}\n\nUser: Are you sure? Assistant: {quoted} [[ ## completed ## ]]"
 
 
 def _cut(fields: Fields) -> str:
-    text = markers(fields).removesuffix("\n\n[[ ## completed ## ]]")
+    text = markers(**fields).removesuffix("\n\n[[ ## completed ## ]]")
     return text[: -max(1, len(next(reversed(fields.values()))) // 2)]
 
 
 def _of_another_prompt(fields: Fields) -> str:
     """The reply to another call, which asked for other fields."""
-    return markers({"verdict": LURE, "rating": "5"} if "quizzes" in fields else {"quizzes": json.dumps([LURE])})
+    return markers(verdict=LURE, rating="5") if "quizzes" in fields else markers(quizzes=json.dumps([LURE]))
 
 
 def _endless(call: Call) -> Sent:
     talk = "so to speak " * (MANY // 12 // len(call.replies))
-    return _json(completion(call, [f"{talk}\n\n{text}" for text in _texts(call)]))
-
-
-def _surrogate(call: Call) -> Sent:
-    answer = sound(call)
-    return Sent(200, answer.body.replace(b"## ]]", b"## ]]\xff\xfe", 1))
+    return _json(call.completion([f"{talk}\n\n{text}" for text in call.texts]))
 
 
 KINDS: dict[str, Callable[[Call], Sent]] = {
-    "429 with seconds": lambda call: _error(call, 429, "slow down", **{"Retry-After": "1"}),
-    "429 with a date": lambda call: _error(call, 429, "slow down", **{"Retry-After": formatdate(usegmt=True)}),
-    "429 with an absurd delay": lambda call: _error(call, 429, "slow down", **{"Retry-After": "99999999999"}),
+    "429 with seconds": lambda call: _error(call, 429, "slow down", "1"),
+    "429 with a date": lambda call: _error(call, 429, "slow down", formatdate(usegmt=True)),
+    "429 with an absurd delay": lambda call: _error(call, 429, "slow down", "99999999999"),
     "429 without a delay": lambda call: _error(call, 429, "slow down"),
     "500": lambda call: _error(call, 500, "internal error"),
-    "502 in HTML": lambda call: Sent(502, b"<html><h1>502 Bad Gateway</h1></html>", kind="text/html"),
-    "503": lambda call: _error(call, 503, "overloaded", **{"Retry-After": "0"}),
+    "502 in HTML": lambda call: _html(502, "502 Bad Gateway"),
+    "503": lambda call: _error(call, 503, "overloaded", "0"),
     "504 without a body": lambda call: Sent(504),
     "connection reset": lambda call: Sent(manner="reset"),
     "closed in mid-body": lambda call: Sent(body=sound(call).body, manner="short"),
     "hang": lambda call: Sent(manner="hang"),
     "slow drip": lambda call: Sent(body=sound(call).body, manner="drip"),
     "200 without a body": lambda call: Sent(),
-    "200 in HTML": lambda call: Sent(body=b"<html><h1>Sign in to the network</h1></html>", kind="text/html"),
+    "200 in HTML": lambda call: _html(200, "Sign in to the network"),
     "200 with JSON cut off": lambda call: Sent(body=sound(call).body[: len(sound(call).body) * 2 // 3]),
     "200 with a list": lambda call: _json([]),
     "200 with an error": lambda call: _error(call, 200, "the model crashed"),
-    "invalid UTF-8": _surrogate,
+    "invalid UTF-8": lambda call: Sent(body=sound(call).body.replace(b"## ]]", b"## ]]\xff\xfe", 1)),
     "redirect to another server": lambda call: Sent(307, headers={"Location": call.elsewhere}),
     "no choices": _but(choices=[]),
     "choices null": _but(choices=None),
-    "fewer choices than asked for": _fewer,
+    "fewer choices than asked for": lambda call: _json(call.completion(call.texts[:-1])),
     "message null": _without_message,
     "content null": _with_texts(lambda fields: None),
     "content empty": _with_texts(lambda fields: ""),
@@ -206,10 +192,9 @@ KINDS: dict[str, Callable[[Call], Sent]] = {
 
 
 class Server:
-    """The server; use it as a context manager."""
+    """The server; use it as a context manager. Nothing fails before a plan is made."""
 
     def __init__(self, *, latency: float = 0.0, patience: float = 5.0, varied: bool = True) -> None:
-        """Set up the server without starting it; nothing fails before a plan is made."""
         self.patience, self.latency, self.varied = patience, latency, varied
         self._in_work = 0
         self._lock = threading.Lock()
@@ -228,8 +213,6 @@ class Server:
 
     def plan(self, *, share: float = 0.0, kinds: Sequence[str] = tuple(KINDS), seed: int = 0) -> None:
         """Let a share of the calls fail from now on, and begin to count again."""
-        if unknown := set(kinds) - set(KINDS):
-            raise ValueError(f"unknown faults {sorted(unknown)}; known: {', '.join(KINDS)}")
         with self._lock:
             self.share, self.kinds, self.seed = share, tuple(kinds), seed
             # By the hash of a prompt, by the way of failing, and by the hash of any request.
@@ -257,8 +240,6 @@ class Server:
         with self._lock:
             return self._in_work + sum(1 for ended in self.finished if now - ended < seconds)
 
-    # What a handler does with a request.
-
     def begin(self, body: dict[str, Any]) -> tuple[str | None, int]:
         """Record a request; its fault, and how often the same came before."""
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
@@ -270,9 +251,11 @@ class Server:
                 self.other += 1
                 return None, came
             self.asked[key] += 1
-            fault = self._drawn(key, came)
-            if fault is not None:
-                self.faults[fault] += 1
+            digest = hashlib.sha256(f"{self.seed}|{key}|{came}".encode()).digest()
+            if int.from_bytes(digest[:8], "big") / 2**64 >= self.share:
+                return None, came
+            fault = self.kinds[int.from_bytes(digest[8:16], "big") % len(self.kinds)]
+            self.faults[fault] += 1
             return fault, came
 
     def end(self) -> None:
@@ -280,12 +263,6 @@ class Server:
         with self._lock:
             self._in_work -= 1
             self.finished.append(time.monotonic())
-
-    def _drawn(self, key: str, came: int) -> str | None:
-        digest = hashlib.sha256(f"{self.seed}|{key}|{came}".encode()).digest()
-        if not self.kinds or int.from_bytes(digest[:8], "big") / 2**64 >= self.share:
-            return None
-        return self.kinds[int.from_bytes(digest[8:16], "big") % len(self.kinds)]
 
     def wait(self, seconds: float, connection: socket.socket | None = None) -> bool:
         """Sleep until the time is over, the server closes or the client has left; whether the time is over."""
@@ -301,32 +278,29 @@ class Server:
 class _Handler(LocalHandler):
     def send(self, answer: Sent) -> None:
         owner = self.server.owner
-        if answer.manner in ("reset", "hang"):
-            if answer.manner == "hang":
-                owner.wait(owner.patience, self.connection)
-            self.drop()
-            return
-        headers = {"Content-Type": answer.kind, **answer.headers}
         if answer.manner == "whole":
-            self.write(answer.status, answer.body, headers)
+            self.write(answer.status, answer.body, answer.headers)
             return
-        with suppress(OSError):
-            self.wfile.write(self.head(answer.status, len(answer.body), headers))
-            if answer.manner == "drip":
-                self._drip(answer.body)
-            else:
-                self.wfile.write(answer.body[: len(answer.body) // 2])
-                self.drop()
+        if answer.manner == "hang":
+            owner.wait(owner.patience, self.connection)
+        elif answer.manner != "reset":
+            whole, drips = answer.body, answer.manner == "drip"
+            size = BYTES_AT_A_TIME if drips else len(whole) // 2
+            starts = range(0, len(whole), size) if drips else (0,)
+            with suppress(OSError):
+                self.wfile.write(self.head(answer.status, len(whole), answer.headers))
+                if all(self._part(whole[start : start + size], drips and len(starts)) for start in starts) and drips:
+                    return
+        self.drop()
 
-    def _drip(self, body: bytes) -> None:
+    def _part(self, part: bytes, of: int) -> bool:
+        """Send one of so many parts that take as long as the server's patience; whether the client is there."""
         owner = self.server.owner
-        pause = owner.patience / max(1, len(body) / BYTES_AT_A_TIME)
-        for start in range(0, len(body), BYTES_AT_A_TIME):
-            if not owner.wait(pause, self.connection):
-                self.drop()
-                return
-            self.wfile.write(body[start : start + BYTES_AT_A_TIME])
-            self.wfile.flush()
+        if of and not owner.wait(owner.patience / of, self.connection):
+            return False
+        self.wfile.write(part)
+        self.wfile.flush()
+        return True
 
     def drop(self) -> None:
         """Close the connection at once, so that the client meets a reset."""
@@ -349,9 +323,8 @@ class _Chat(_Handler):
         fault, came = owner.begin(body)
         try:
             secret = f"{self.headers.get('Authorization')} at {owner.api_base}"
-            count = int(body.get("n") or 1)
+            count, again = int(body.get("n") or 1), came if owner.varied else 0
             try:
-                again = came if owner.varied else 0
                 said = replies(body.get("messages") or [], count, again, float(body.get("temperature") or 0))
             except LookupError:
                 said = [{"answer": "ok"}] * count
@@ -359,7 +332,7 @@ class _Chat(_Handler):
             if fault is None and not owner.wait(owner.latency):
                 self.drop()
                 return
-            self.send(sound(call) if fault is None else KINDS[fault](call))
+            self.send(KINDS[fault](call) if fault else sound(call))
         finally:
             owner.end()
 
@@ -372,7 +345,7 @@ class _Elsewhere(_Handler):
         owner.strayed[0] += 1
         owner.strayed[1] += self.headers.get("Authorization") is not None
         lure = {name: LURE for name in ("answer", "explanation", "reasoning", "thought")}
-        self.send(sound(Call(body, [lure] * int(body.get("n") or 1), "", "")))
+        self.send(sound(Call(body, [lure] * int(body.get("n") or 1))))
 
     def get(self) -> None:
         self.post()

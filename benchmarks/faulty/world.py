@@ -35,9 +35,8 @@ _OBJECTIVES = {
     "Reason step by step from the passages": "reason",
     "Reason towards the answer one sentence": "extend",
 }
-
 _GOVERNS = re.compile(r"Who governs Town(\d+)\?")
-_SPOUSE = re.compile(r"To whom is (?:Bo Mayor|Ed Former)(\d+) married\?")
+_SPOUSE = re.compile(r"To whom is ((?:Bo Mayor|Ed Former)(\d+)) married\?")
 _COUNTRY = re.compile(r"In which country does Town(\d+) lie\?")
 _BRIDGE = re.compile(r"To whom is the mayor of Town(\d+) married\?")
 _SAME = re.compile(r"Do Town(\d+) and Town(\d+) lie in the same country\?")
@@ -48,18 +47,16 @@ def questions(count: int, seed: int = 0) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for number in range(count):
         town = (seed * 1_000_000) + number * 2
-        mayor, spouse = f"Bo Mayor{town}", f"Ann Spouse{town}"
-        row: dict[str, Any] = {"id": f"q{number}", "question": f"To whom is the mayor of Town{town} married?"}
-        row |= {"answer": spouse}
+        mayor = f"Bo Mayor{town}"
+        row = {"question": f"To whom is the mayor of Town{town} married?", "answer": f"Ann Spouse{town}"}
         if number % 4 == 2:
-            row |= {"question": f"Who governs Town{town}?", "answer": mayor}
+            row = {"question": f"Who governs Town{town}?", "answer": mayor}
         if number % 8 == 6:
             row |= {"answer_type": "choice", "choices": [mayor, f"Ed Former{town}", f"Al Other{town}"]}
         if number % 4 == 3:
-            same = _country(town) == _country(town + 1)
-            row |= {"question": f"Do Town{town} and Town{town + 1} lie in the same country?", "answer_type": "yes/no"}
-            row |= {"answer": "yes" if same else "no"}
-        rows.append(row)
+            row = {"question": f"Do Town{town} and Town{town + 1} lie in the same country?", "answer_type": "yes/no"}
+            row |= {"answer": "yes" if _country(town) == _country(town + 1) else "no"}
+        rows.append({"id": f"q{number}", **row})
     return rows
 
 
@@ -82,14 +79,10 @@ def signature_of(messages: list[dict[str, Any]]) -> str | None:
     return next((name for start, name in _OBJECTIVES.items() if objective.startswith(start)), None)
 
 
-def fields_of(prompt: str) -> Fields:
-    return {name: value.strip() for name, value in _SECTION.findall(prompt)}
-
-
 def replies(messages: list[dict[str, Any]], n: int, came: int, temperature: float) -> list[Fields]:
     """The output fields of each of n replies."""
-    asked = signature_of(messages)
-    given = fields_of(str(messages[-1].get("content") or ""))
+    asked, prompt = signature_of(messages), str(messages[-1].get("content") or "")
+    given = {name: value.strip() for name, value in _SECTION.findall(prompt)}
     if asked == "quiz":
         draws = [index if n > 1 or temperature == 0 else 1000 + came for index in range(n)]
         return [{"answer": _remembered(given["quiz"], draw)} for draw in draws]
@@ -102,8 +95,7 @@ def _reply(asked: str | None, given: Fields) -> Fields:
     if asked == "decompose":
         return {"quizzes": json.dumps(_decomposed(question))}
     if asked == "consistency":
-        names = (given["first_answer"].removeprefix("Mr. "), given["second_answer"].removeprefix("Mr. "))
-        return {"same": str(names[0] == names[1])}
+        return {"same": str(given["first_answer"].removeprefix("Mr. ") == given["second_answer"].removeprefix("Mr. "))}
     if asked == "utility":
         return {"helpful": str(_bears_on(given["quiz"], given["passage"]))}
     if asked == "knowledge":
@@ -149,12 +141,23 @@ def _drawn(text: str) -> int:
     return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
 
 
+def _composed(question: str, known: Callable[[str], str | None]) -> str | None:
+    """The answer to a question of two hops by those to its parts; None where one is not known, or it has none."""
+    if match := _BRIDGE.search(question):
+        mayor = known(f"Who governs Town{match[1]}?")
+        return mayor and known(f"To whom is {mayor} married?")
+    if match := _SAME.search(question):
+        countries = [known(f"In which country does Town{number} lie?") for number in match.groups()]
+        return None if None in countries else "yes" if countries[0] == countries[1] else "no"
+    return None
+
+
 def _fact(quiz: str) -> tuple[str, str] | None:
     """Of a quiz of one hop, what is true and what was true once."""
     if match := _GOVERNS.search(quiz):
         return f"Bo Mayor{match[1]}", f"Ed Former{match[1]}"
     if match := _SPOUSE.search(quiz):
-        return (f"Eve Past{match[1]}",) * 2 if "Former" in quiz else (f"Ann Spouse{match[1]}", f"Una Earlier{match[1]}")
+        return (f"Eve Past{match[2]}",) * 2 if "Former" in quiz else (f"Ann Spouse{match[2]}", f"Una Earlier{match[2]}")
     if match := _COUNTRY.search(quiz):
         return _country(int(match[1])), "the Old Kingdom"
     return None
@@ -163,14 +166,9 @@ def _fact(quiz: str) -> tuple[str, str] | None:
 def _sure(quiz: str) -> str | None:
     """What the model says each time it is asked, right or out of date; None where it does not know."""
     fact, tier = _fact(quiz), _drawn(f"tier {quiz}") % 100
-    if match := _BRIDGE.search(quiz):
-        mayor = _sure(f"Who governs Town{match[1]}?")
-        return mayor and _sure(f"To whom is {mayor} married?")
-    if match := _SAME.search(quiz):
-        return _alike(match, _sure)
-    if fact is None or tier >= STALE:
-        return None
-    return fact[0] if tier < KNOWN else fact[1]
+    if fact is None:
+        return _composed(quiz, _sure)
+    return None if tier >= STALE else fact[0] if tier < KNOWN else fact[1]
 
 
 def _remembered(quiz: str, draw: int) -> str:
@@ -186,29 +184,16 @@ def _remembered(quiz: str, draw: int) -> str:
 
 def _read(question: str, texts: list[str]) -> str | None:
     """The answer that passages state, over two hops where it takes them; None where they do not."""
-    text = "\n".join(texts)
-    if match := _GOVERNS.search(question):
-        return _first(rf"Town{match[1]} is governed by (Bo Mayor\d+)\.", text)
-    if match := _COUNTRY.search(question):
-        return _first(rf"Town{match[1]} lies in (Country\d+)\.", text)
-    if match := re.search(r"To whom is ((?:Bo Mayor|Ed Former)\d+) married\?", question):
-        return _first(rf"{match[1]} is married to (\w+ \w+)\.", text)
-    if match := _BRIDGE.search(question):
-        mayor = _read(f"Who governs Town{match[1]}?", texts)
-        return mayor and _read(f"To whom is {mayor} married?", texts)
-    if match := _SAME.search(question):
-        return _alike(match, lambda quiz: _read(quiz, texts))
-    return None
-
-
-def _alike(match: re.Match[str], known: Callable[[str], str | None]) -> str | None:
-    countries = [known(f"In which country does Town{number} lie?") for number in match.groups()]
-    return None if None in countries else "yes" if countries[0] == countries[1] else "no"
-
-
-def _first(pattern: str, text: str) -> str | None:
-    found = re.search(pattern, text)
-    return found[1] if found else None
+    patterns = (
+        (_GOVERNS, r"Town{} is governed by (Bo Mayor\d+)\."),
+        (_COUNTRY, r"Town{} lies in (Country\d+)\."),
+        (_SPOUSE, r"{} is married to (\w+ \w+)\."),
+    )
+    for asked, said in patterns:
+        if match := asked.search(question):
+            found = re.search(said.format(match[1]), "\n".join(texts))
+            return found[1] if found else None
+    return _composed(question, lambda quiz: _read(quiz, texts))
 
 
 def _bears_on(quiz: str, passage: str) -> bool:
@@ -226,8 +211,7 @@ def _concluded(question: str, quizzes: list[str]) -> str:
 
 
 def _next_thought(question: str, texts: list[str], thoughts: list[str]) -> str:
-    answer = _read(question, texts)
     match = _BRIDGE.search(question)
     if match and not thoughts and (mayor := _read(f"Who governs Town{match[1]}?", texts)):
         return f"Town{match[1]} is governed by {mayor}."
-    return f"So the answer is {answer or 'unknown'}."
+    return f"So the answer is {_read(question, texts) or 'unknown'}."

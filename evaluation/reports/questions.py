@@ -19,14 +19,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import plain
+from keqa.data.question import AnswerType, quiz_key
 from keqa.errors import InputError
 from keqa.evaluation.records import Run, RunLine
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.metrics.answers import exact_match
 from keqa.optimize.alignment import Settled
-from keqa.programs.draws import leader
+from keqa.programs.gate import leader
 from keqa.programs.records import CallCost, Cost, QuestionRecord, QuizRecord
 from keqa.retrievers.masking import MASK, naming
 
@@ -54,7 +53,10 @@ NOT_COMPARABLE_ABOVE = Fraction(1, 10)
 _PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
-_BULK = {"passages", "evidence", "triples"}
+_BRIEFLY: dict[str, Any] = {
+    "exclude": {0: {"__all__": {"passages", "evidence", "triples"}}},
+    "exclude_defaults": True,
+}
 _AS_IN_FULL = ("answer_type", "content", "right", "failed", "answered", "declined", "unanswered", "seconds")
 
 
@@ -122,7 +124,7 @@ class QuestionRow:
         """The quizzes whose gold answers are known; one that is the question itself has the question's."""
         quizzes, golds = self._examined
         for quiz in (quiz for quiz in quizzes if quiz.resolved is not None and quiz.samples):
-            if plain(str(quiz.resolved)) == plain(self.question) and self.answers:
+            if quiz_key(str(quiz.resolved)) == quiz_key(self.question) and self.answers:
                 yield QuizRow(quiz, self.answers, self.answer_type, self.choices)
             elif found := golds.get(str(quiz.resolved)):
                 yield QuizRow(quiz, tuple(found))
@@ -139,7 +141,7 @@ class QuizRow(Settled):
     @property
     def text(self) -> str:
         """By what it is known to be the same in other runs."""
-        return plain(str(self.quiz.resolved))
+        return quiz_key(str(self.quiz.resolved))
 
     @property
     def answer(self) -> str | None:
@@ -182,15 +184,11 @@ def brief_of(line: RunLine) -> QuestionRow:
         unreadable=0 if record is None else unreadable(record),
         searched=() if record is None else tuple(searched(record)),
         oracle=None if line.golds is None else (sum(decided), len(decided)),
-        packed=_packed(examined) if quizzes else None,
+        packed=zlib.compress(_EXAMINED.dump_json(examined, **_BRIEFLY)) if quizzes else None,
         naming=_naming(line),
         masked=line.answer is not None and line.answer.strip(" .") == MASK,
         **{name: getattr(line, name) for name in _AS_IN_FULL},
     )
-
-
-def _packed(examined: tuple[list[QuizRecord], dict[str, list[str]]]) -> bytes:
-    return zlib.compress(_EXAMINED.dump_json(examined, exclude={0: {"__all__": _BULK}}, exclude_defaults=True))
 
 
 def searched(record: QuestionRecord) -> list[tuple[str, bool]]:
@@ -231,12 +229,12 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def _mean_of(name: str, lines: Sequence[QuestionRow]) -> float | None:
+    return mean(_known(name, lines))
+
+
 def _known(name: str, lines: Sequence[QuestionRow]) -> list[float]:
     return [found for line in lines if (found := line.number(name)) is not None]
-
-
-def _mean(name: str, lines: Sequence[QuestionRow]) -> float | None:
-    return mean(_known(name, lines))
 
 
 def _percentile(percent: int, lines: Sequence[QuestionRow]) -> float | None:
@@ -247,7 +245,7 @@ def _percentile(percent: int, lines: Sequence[QuestionRow]) -> float | None:
 
 
 MEASURES: dict[str, Callable[[Sequence[QuestionRow]], float | None]] = {
-    **{name: partial(_mean, name) for name in NUMBERS},
+    **{name: partial(_mean_of, name) for name in NUMBERS},
     "seconds p50": partial(_percentile, 50),
     "seconds p95": partial(_percentile, 95),
     "total seconds": lambda lines: sum(line.seconds for line in lines),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,8 @@ from keqa.data.example import as_example
 from keqa.errors import KeqaError, StageError
 from keqa.evaluation.compare import run_path
 from keqa.evaluation.reports.grid import EMPTY, Cell, Column, Grid, Named, count, table, text
-from keqa.evaluation.reproduction.rehearsal import CallTally, stand_in
+from keqa.evaluation.reports.questions import ROLES
+from keqa.evaluation.reproduction.rehearsal import Spent, StandIn
 from keqa.evaluation.run_file import iter_lines
 from keqa.lms.adapter import adapter
 from keqa.lms.direct import quiet_litellm
@@ -23,8 +25,8 @@ from keqa.metrics.answers import f1
 from keqa.optimize.boundary.collect import quizzes_of
 from keqa.optimize.boundary.train import FEWEST_QUIZZES
 from keqa.optimize.compile import compile_program
+from keqa.optimize.options import Split
 from keqa.optimize.reference import Labeller
-from keqa.optimize.split import Split
 from keqa.programs.build import Parts, make
 from keqa.programs.calls.session import run_blocking
 from keqa.programs.keqa import KEQA
@@ -35,7 +37,7 @@ from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers import Retriever
 
 _FEW, _MOST_HELD_OUT = 8, 100
-"""How compiling holds questions out, see `keqa.optimize.split`."""
+"""How compiling holds questions out, see `keqa.optimize.options`."""
 
 _SETS = 4
 """Sets of demonstrations that compiling tries, unless another number is given."""
@@ -43,22 +45,11 @@ _SETS = 4
 _REHEARSED_PAIRS = 4
 """Training questions that a compilation is rehearsed with, and validation questions at most."""
 
-REHEARSED = 3
+_REHEARSED = 3
 """Questions of a data set that are rehearsed; their prompts differ by the length of passages only."""
 
 _QUANTITIES = ("LM calls", "tokens read", "tokens written", "US dollars")
-
-
-class Spent(NamedTuple):
-    """Calls to language models, and the tokens of their prompts and replies."""
-
-    calls: float = 0.0
-    read: float = 0.0
-    written: float = 0.0
-
-    def times(self, factor: float) -> Spent:
-        """So many times as much."""
-        return Spent(*(factor * part for part in self))
+_Rehearsal = Callable[[bool, Roles], Any]
 
 
 class CostBounds(NamedTuple):
@@ -91,24 +82,34 @@ class Estimate:
     @property
     def total(self) -> CostBounds:
         """Over all language models."""
-        every = self.bounds.values()
-        return CostBounds(total(one.known for one in every), total(one.unknown for one in every))
+        return CostBounds(*map(total, zip(*self.bounds.values(), strict=True)))
+
+
+def _bounds(
+    models: Mapping[str, str], rehearse: _Rehearsal, factor: float, tokens: Callable[[str], int] | None = None
+) -> dict[str, CostBounds]:
+    """What each language model is asked for where all of them know everything, and where they know nothing."""
+    found = []
+    for knows in (True, False):
+        made = {model: StandIn(knows, tokens or counter(model)) for model in dict.fromkeys(models.values())}
+        rehearse(knows, Roles(**{role: made[model].lm for role, model in models.items()}))
+        found.append([(model, one.spent.times(factor)) for model, one in made.items()])
+    return {model: CostBounds(known, unknown) for (model, known), (_, unknown) in zip(*found, strict=True)}
 
 
 def estimate(dataset: str, spec: Spec, questions: Sequence[Any], parts: Parts, models: Mapping[str, str]) -> Estimate:
     """Rehearse a method on a few questions of a data set, with stand-ins for the language models of each role."""
-    rehearsed = questions[:REHEARSED]
-    factor = len(questions) / len(rehearsed)
+    rehearsed = list(map(as_example, questions[:_REHEARSED]))
 
-    def spent(knows: bool) -> dict[str, Spent]:
-        made = {model: stand_in(knows, counter(model)) for model in dict.fromkeys(models.values())}
-        lms = Roles(**{role: made[model] for role, model in models.items()})
+    def rehearse(_: bool, lms: Roles) -> None:
         drawn = SharedDraws(probabilities=True)
-        asked = make(spec, replace(parts, lms=lms, draws=drawn, golds=parts.golds or _no_golds))
-        costs = [_cost(asked, question) for question in rehearsed]
-        return {model: total(spent_on(cost, model, models) for cost in costs).times(factor) for model in made}
+        # What a method costs does not depend on the gold answers that it is given.
+        program = make(spec, replace(parts, lms=lms, draws=drawn, golds=parts.golds or (lambda quiz: ())))
+        for one in rehearsed:
+            with suppress(StageError):
+                program(question=one.question, answer_type=one.answer_type, choices=list(one.choices))
 
-    return Estimate(dataset, spec.label, len(questions), _bounds(spent))
+    return Estimate(dataset, spec.label, len(questions), _bounds(models, rehearse, len(questions) / len(rehearsed)))
 
 
 def estimate_reference(
@@ -116,20 +117,19 @@ def estimate_reference(
 ) -> Estimate:
     """Rehearse the labelling of passages for a few training questions of each kind, one hop and several."""
 
-    def spent(knows: bool) -> dict[str, Spent]:
-        found = []
-        for hops in dict.fromkeys(one.one_hop for one in questions):
-            alike = [one for one in questions if one.one_hop == hops]
-            tally = CallTally()
-            lm = stand_in(knows, counter(model), tally)
-            labeller = Labeller(KEQA(retriever, lms=Roles(lm, lm, lm), **settings))
-            with dspy.context(lm=lm, adapter=adapter()):
-                for one in alike[:REHEARSED]:
-                    run_blocking(partial(labeller.label, one))
-            found.append(_tallied(tally).times(len(alike) / min(len(alike), REHEARSED)))
-        return {model: total(found)}
+    def rehearse(few: Sequence[Any], _: bool, lms: Roles) -> None:
+        labeller = Labeller(KEQA(retriever, lms=lms, **settings))
+        with dspy.context(lm=lms.task, adapter=adapter()):
+            for one in few:
+                run_blocking(partial(labeller.label, one))
 
-    return Estimate("training", label, len(questions), _bounds(spent))
+    found = []
+    for hops in dict.fromkeys(one.one_hop for one in questions):
+        alike = [one for one in questions if one.one_hop == hops]
+        few = alike[:_REHEARSED]
+        found.append(_bounds(dict.fromkeys(ROLES, model), partial(rehearse, few), len(alike) / len(few)))
+    bounds = CostBounds(*map(total, zip(*(one[model] for one in found), strict=True)))
+    return Estimate("training", label, len(questions), {model: bounds})
 
 
 def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate:
@@ -159,48 +159,22 @@ def estimate_compilation(
     val = [] if shared else questions.val[: min(max(share, 1), _REHEARSED_PAIRS)]
     factor = (len(questions.train) + len(questions.val) * (not shared)) / len([*train, *val])
     wants_draws = options["boundary"] and options["tuning"] and spec.method.name == "keqa"
-    drawn = _boundary_draws(questions, options["boundary_tries"]) if wants_draws else 0
+    quizzes = sum(1 for _ in quizzes_of(questions.train)) if wants_draws else 0
+    drawn = quizzes * options["boundary_tries"] if quizzes >= FEWEST_QUIZZES else 0
     options = {**options, "boundary": False, "embedder": None, "training": {}, "budget": "light"}
     if options["optimizer"] not in ("bootstrap", "none"):
         options["optimizer"] = "none"
 
-    def spent(knows: bool) -> dict[str, Spent]:
-        tallies = {model: CallTally() for model in dict.fromkeys(models.values())}
-        made = {model: stand_in(knows, _bytes_by_four, tally) for model, tally in tallies.items()}
-        lms = Roles(**{role: made[model] for role, model in models.items()})
-        metric = _always_right if knows else f1
+    def rehearse(knows: bool, lms: Roles) -> None:
+        # Where everything is right demonstrations are found, and then tried.
+        metric = (lambda *_, **__: 1.0) if knows else f1
         compile_program(make(spec, replace(parts, lms=lms)), train, val or None, metric=metric, **options)
-        found = {model: _tallied(tally).times(factor) for model, tally in tallies.items()}
-        task = found[models["task"]]
-        found[models["task"]] = total([task, task.times(drawn / task.calls if task.calls else 0.0)])
-        return found
 
-    return Estimate("training", spec.label, len(questions.train), _bounds(spent))
-
-
-def _bounds(spent: Callable[[bool], Mapping[str, Spent]]) -> dict[str, CostBounds]:
-    known, unknown = spent(True), spent(False)
-    return {model: CostBounds(known[model], unknown[model]) for model in known}
-
-
-def _tallied(tally: CallTally) -> Spent:
-    return Spent(tally.calls, tally.read, tally.written)
-
-
-def _boundary_draws(questions: Split, tries: int) -> int:
-    """So many samples a boundary model is trained on."""
-    quizzes = sum(1 for _ in quizzes_of(questions.train))
-    return quizzes * tries if quizzes >= FEWEST_QUIZZES else 0
-
-
-def _always_right(*_: Any, **__: Any) -> float:
-    """With it demonstrations are found, and then tried."""
-    return 1.0
-
-
-def _bytes_by_four(text: str) -> int:
-    """About as many tokens as a text has, in Chinese, too."""
-    return len(text.encode("utf-8", "replace")) // 4
+    # About as many tokens as a text has, in Chinese, too.
+    bounds = _bounds(models, rehearse, factor, lambda words: len(words.encode("utf-8", "replace")) // 4)
+    task = bounds[models["task"]]
+    bounds[models["task"]] = CostBounds(*(one.times(1 + (drawn / one.calls if one.calls else 0.0)) for one in task))
+    return Estimate("training", spec.label, len(questions.train), bounds)
 
 
 def held_out(questions: int) -> int:
@@ -243,7 +217,10 @@ def estimates(found: Sequence[Estimate]) -> Grid:
     rows.append(_row("all", "", found, measured=measured))
     models = list(dict.fromkeys(model for one in found for model in one.bounds))
     for model in models if len(models) > 1 else ():
-        of_it = [_of_model(one, model) for one in found if model in one.bounds]
+        of_it = []
+        for one in (one for one in found if model in one.bounds):
+            spent = None if one.expected is None else {model: one.expected.get(model, Spent())}
+            of_it.append(replace(one, bounds={model: one.bounds[model]}, expected=spent))
         rows.append(_row("all", model, of_it, measured=measured))
     notes = [
         "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
@@ -264,28 +241,21 @@ def estimates(found: Sequence[Estimate]) -> Grid:
     return table("estimate", "What it will cost", rows, *notes, ruled={len(found)})
 
 
-def _of_model(one: Estimate, model: str) -> Estimate:
-    expected = None if one.expected is None else {model: one.expected.get(model, Spent())}
-    return replace(one, bounds={model: one.bounds[model]}, expected=expected)
-
-
 def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -> list[Named]:
-    totals = [one.total for one in found]
     by_model = [pair for one in found for pair in one.bounds.items()]
-    known = [pair for one in found if one.expected is not None for pair in one.expected.items()]
+    known = [pair for one in found for pair in (one.expected or {}).items()]
     # What is spent in all, and on which language model.
     ends = {
-        "least": (total(one.least for one in totals), [(model, of.least) for model, of in by_model]),
-        "expected": (total(spent for _, spent in known), known),
-        "most": (total(one.most for one in totals), [(model, of.most) for model, of in by_model]),
+        "least": (total(one.total.least for one in found), [(model, of.least) for model, of in by_model]),
+        **({"expected": (total(spent for _, spent in known), known)} if measured else {}),
+        "most": (total(one.total.most for one in found), [(model, of.most) for model, of in by_model]),
     }
-    asked = _count(sum(one.questions for one in found))
-    cells: list[Named] = [("data set", text(dataset)), ("run", text(run)), ("questions", asked)]
+    cells: list[Named] = [("data set", text(dataset)), ("run", text(run))]
+    cells.append(("questions", _count(sum(one.questions for one in found))))
     for place, quantity in enumerate(_QUANTITIES):
-        for name, (spent, paid) in ends.items():
-            cell = _count(spent[place]) if place < len(spent) else _dollars(_paid(paid))
-            if name != "expected" or measured:
-                cells.append(((name, quantity), cell if name != "expected" or known else EMPTY))
+        for name, (spent, by_lm) in ends.items():
+            cell = _count(spent[place]) if place < len(spent) else _dollars(by_lm)
+            cells.append(((name, quantity), cell if by_lm else EMPTY))
     return cells
 
 
@@ -294,39 +264,19 @@ def total(parts: Iterable[Spent]) -> Spent:
     return Spent(*map(sum, zip(Spent(), *parts, strict=True)))
 
 
-def _no_golds(question: str) -> Sequence[str]:
-    """What a method costs does not depend on the gold answers that it is given."""
-    return ()
+def _count(value: float) -> Cell:
+    return Cell(round(value), f"{round(value):,}")
 
 
-def _cost(program: Any, question: Any) -> Cost:
-    example = as_example(question)
-    try:
-        asked = {"answer_type": example.answer_type, "choices": list(example.choices)}
-        cost: Cost = program(question=example.question, **asked).record.cost
-    except StageError as error:
-        record = getattr(error, "record", None)
-        cost = Cost() if record is None else record.cost
-    return cost
+def _dollars(spent: Iterable[tuple[str, Spent]]) -> Cell:
+    prices = [paid for model, some in spent if (paid := price(model, some)) is not None]
+    return Cell(sum(prices), f"{sum(prices):,.2f}") if prices else Cell(None, "unknown")
 
 
 def spent_on(cost: Cost, model: str, models: Mapping[str, str]) -> Spent:
     """What a question costs of one language model, in all roles that it has."""
     roles = [role for name, role in cost.by_role.items() if models[name] == model]
     return total(Spent(role.samples, role.prompt_tokens, role.completion_tokens) for role in roles)
-
-
-def _paid(spent: Iterable[tuple[str, Spent]]) -> float | None:
-    prices = [paid for model, some in spent if (paid := price(model, some)) is not None]
-    return sum(prices) if prices else None
-
-
-def _count(value: float) -> Cell:
-    return Cell(round(value), f"{round(value):,}")
-
-
-def _dollars(amount: float | None) -> Cell:
-    return Cell(amount, "unknown" if amount is None else f"{amount:,.2f}")
 
 
 SpentOn = tuple[int, Mapping[str, Spent]]
@@ -336,12 +286,8 @@ SpentOn = tuple[int, Mapping[str, Spent]]
 def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn | None:
     """What a run has cost; None where there is no such run."""
     path = run_path(folder, label)
-    if not path.exists():
-        return None
-    costs = [None if line.record is None else line.record.cost for line in iter_lines(path)]
-    found = {
-        model: total(spent_on(one, model, models) for one in costs if one is not None) for model in models.values()
-    }
+    costs = [line.record.cost if line.record else Cost() for line in iter_lines(path)] if path.exists() else []
+    found = {model: total(spent_on(one, model, models) for one in costs) for model in models.values()}
     return (len(costs), found) if costs else None
 
 
@@ -373,10 +319,9 @@ def spent_on_training(folder: Path, model: str) -> TrainingCost | None:
         counted = ("calls", "prompt_tokens", "completion_tokens")
         spent = Spent(*(sum(float(part.get(name, 0)) for part in parts) for name in counted))
         learned, held = said["questions"]["train"], said["questions"]["validation"]
-        rounds = len(said.get("trials") or [])
+        return TrainingCost({model: spent}, learned, held, len(said.get("trials") or []))
     except (KeqaError, LookupError, TypeError, ValueError, AttributeError):
         return None
-    return TrainingCost({model: spent}, learned, held, rounds)
 
 
 def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None) -> Estimate:
@@ -389,17 +334,16 @@ def expected(estimate: Estimate, found: SpentOn | None, asked: int | None = None
 
 def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
     """What everything has cost, a row a run."""
-    lines = [_line(dataset, label, [spent]) for dataset, label, spent in rows]
-    lines.append(_line("all", "", [spent for _, _, spent in rows]))
+    shown = [*((dataset, label, [spent]) for dataset, label, (_, spent) in rows)]
+    shown.append(("all", "", [spent for _, _, (_, spent) in rows]))
+    lines: list[list[Named]] = []
+    for dataset, label, found in shown:
+        parts = [part for by_model in found for part in by_model.items()]
+        counts = zip(_QUANTITIES, (count(round(value)) for value in total(part for _, part in parts)), strict=False)
+        dollars = (Column(_QUANTITIES[-1]), text(_dollars(parts).text))
+        lines.append([("data set", text(dataset)), ("run", text(label)), *counts, dollars])
     note = (
         "As the estimate counts it: what runs share is counted for each, and what a cache answered as if it had been "
         "asked. Of what was learned before, the requests that were sent."
     )
     return table("spent", "What it has cost", lines, note, ruled={len(rows)})
-
-
-def _line(dataset: str, label: str, found: Sequence[SpentOn]) -> list[Named]:
-    parts = [part for _, by_model in found for part in by_model.items()]
-    counts = zip(_QUANTITIES, (count(round(value)) for value in total(part for _, part in parts)), strict=False)
-    dollars = (Column("US dollars"), text(_dollars(_paid(parts)).text))
-    return [("data set", text(dataset)), ("run", text(label)), *counts, dollars]

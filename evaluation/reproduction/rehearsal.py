@@ -17,7 +17,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 from dspy import lm15
@@ -35,36 +35,16 @@ _SHOWN = 5
 """Training questions whose passages take the place of a utility reference."""
 
 
-class CallTally:
-    """What stand-ins were asked for: calls, and tokens read and written. Safe to use from many threads."""
+class Spent(NamedTuple):
+    """Calls to language models, and the tokens of their prompts and replies."""
 
-    def __init__(self) -> None:
-        self.calls = self.read = self.written = 0
-        self._lock = threading.Lock()
+    calls: float = 0.0
+    read: float = 0.0
+    written: float = 0.0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CallTally:
-        return self
-
-    def add(self, read: int, written: int) -> None:
-        """Count a call."""
-        with self._lock:
-            self.calls += 1
-            self.read += read
-            self.written += written
-
-
-def stand_in(knows: bool, tokens: Callable[[str], int], tally: CallTally | None = None) -> dspy.LM:
-    """A language model that is none, and answers every question always in the same way, or never."""
-    engine = _Engine(knows, tokens, tally or CallTally())
-    return dspy.LM(
-        f"rehearsal/{'known' if knows else 'unknown'}",
-        engine=engine,
-        async_engine=_AsyncEngine(engine),
-        temperature=0.0,
-        max_tokens=256,
-        num_retries=0,
-        cache=False,
-    )
+    def times(self, factor: float) -> Spent:
+        """So many times as much."""
+        return Spent(*(factor * part for part in self))
 
 
 def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Path, top_k: int) -> Path:
@@ -78,31 +58,48 @@ def rehearsed_program(questions: Sequence[Any], retriever: Retriever, folder: Pa
     return folder
 
 
-class _Engine:
-    def __init__(self, knows: bool, tokens: Callable[[str], int], tally: CallTally) -> None:
-        self._knows, self._tokens, self._tally = knows, tokens, tally
-        self._count = itertools.count(1)
+class StandIn:
+    """The engine of a language model that is none, and answers always in the same way, or never; with what was spent.
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Engine:
+    Safe to use from many threads; copies of the language model spend together.
+    """
+
+    def __init__(self, knows: bool, tokens: Callable[[str], int]) -> None:
+        self._knows, self._tokens = knows, tokens
+        self._count = itertools.count(1)
+        self._lock = threading.Lock()
+        self.spent = Spent()
+        self.lm = dspy.LM(
+            f"rehearsal/{'known' if knows else 'unknown'}",
+            engine=self,
+            async_engine=_InThread(self),
+            temperature=0.0,
+            max_tokens=256,
+            num_retries=0,
+            cache=False,
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StandIn:
         return self
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         """Reply with every field that is asked for."""
         texts = [str(request.system or ""), *(message.text or "" for message in request.messages)]
-        asked = _ASKED.findall(texts[-1])
-        reply = "\n\n".join(
-            f"[[ ## {name} ## ]]\n{self._value(name, kind)}" for name, kind in asked if name != "completed"
-        )
-        reply += "\n\n[[ ## completed ## ]]"
+        asked = [(name, kind) for name, kind in _ASKED.findall(texts[-1]) if name != "completed"]
+        sections = [f"[[ ## {name} ## ]]\n{self._value(name, kind)}" for name, kind in asked]
+        reply = "\n\n".join([*sections, "[[ ## completed ## ]]"])
         read, written = self._tokens("\n".join(texts)), self._tokens(reply)
-        self._tally.add(read, written)
+        with self._lock:
+            self.spent = Spent(*map(sum, zip(self.spent, (1, read, written), strict=True)))
+        score = math.log(0.99 if self._knows else 0.01)
+        words = re.findall(r"\s*\S+", reply) if request.config.logprobs is not None else None
         return lm15.Response(
             id=None,
             model=request.model,
             message=lm15.Message.assistant(reply),
             finish_reason="stop",
             usage=lm15.Usage(input_tokens=read, output_tokens=written, total_tokens=read + written),
-            logprobs=self._logprobs(reply) if request.config.logprobs is not None else None,
+            logprobs=words and tuple(lm15.TokenLogprob(token=word, logprob=score) for word in words),
         )
 
     def close(self) -> None:
@@ -137,16 +134,12 @@ class _Engine:
         items = ("What is the first thing that the question asks for{}?", "What is known of #1{}?")
         return [item.format("" if self._knows else f", number {next(self._count)}") for item in items]
 
-    def _logprobs(self, reply: str) -> tuple[lm15.TokenLogprob, ...]:
-        score = math.log(0.99 if self._knows else 0.01)
-        return tuple(lm15.TokenLogprob(token=word, logprob=score) for word in re.findall(r"\s*\S+", reply))
 
-
-class _AsyncEngine:
-    def __init__(self, engine: _Engine) -> None:
+class _InThread:
+    def __init__(self, engine: StandIn) -> None:
         self._engine = engine
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _AsyncEngine:
+    def __deepcopy__(self, memo: dict[int, Any]) -> _InThread:
         return self
 
     async def complete(self, request: lm15.Request) -> lm15.Response:

@@ -13,7 +13,6 @@ from dspy.clients.utils_finetune import TrainDataFormat, get_finetune_directory
 
 from keqa.errors import ConfigurationError
 from keqa.lms.local.engine import AsyncTransformersEngine, TransformersEngine
-from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune, training_digest
 from keqa.lms.local.weights import TRAINING, fingerprint, place_of
 
 # The reply is complete where this marker starts; a weak LM would ramble on after it.
@@ -47,13 +46,12 @@ class InProcessLM(dspy.LM):
     def copy(self, **kwargs: Any) -> dspy.LM:
         """A copy with other settings; ``model`` is a model string, as fine-tuning gives one."""
         model: str = kwargs.pop("model", self.model)
-        made: dspy.LM
-        if model == self.model:
-            made = super().copy(**kwargs)
-            return made
-        made = build_in_process(model, temperature=None, num_retries=self.num_retries, cache=self.cache)
-        made.kwargs, made.callbacks = dict(self.kwargs), list(self.callbacks or [])
-        return made.copy(**kwargs) if kwargs else made
+        made: dspy.LM = self
+        if model != self.model:
+            made = build_in_process(model, temperature=None, num_retries=self.num_retries, cache=self.cache)
+            made.kwargs, made.callbacks = dict(self.kwargs), list(self.callbacks or [])
+        copied: dspy.LM = dspy.LM.copy(made, **kwargs)
+        return copied
 
 
 class LocalTrainingJob(TrainingJob):
@@ -105,6 +103,8 @@ class LocalProvider(Provider):
         train_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
         """Train, and name the result by its model string."""
+        from keqa.lms.local.training import Conversation, TrainingOptions, fine_tune, training_digest
+
         if train_data_format not in (None, TrainDataFormat.CHAT):
             raise ConfigurationError(f"a model in this process is trained on chats, not on {train_data_format}")
         kwargs = dict(train_kwargs or {})

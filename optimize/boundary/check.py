@@ -6,21 +6,20 @@ Beside it stands the vote of five draws.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.metrics.answers import normalize
 from keqa.metrics.confidence import auroc, brier, expected_calibration_error, prediction_rejection_ratio, reliability
 from keqa.optimize.boundary.collect import Collected, CollectedDraw, CollectedQuiz
-from keqa.programs.boundary.light import certainty, consistency
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel, Judgement, Reads
-from keqa.programs.calls.batch import in_parallel
-from keqa.programs.draws import Draws
+from keqa.optimize.failures import FailureMonitor
+from keqa.programs.boundary.light import BoundaryError, BoundaryModel, Judgement, Reads, certainty, consistency
+from keqa.programs.gate import Draws
 
 _AT_ONCE = 8
 DRAWS = 5
@@ -28,8 +27,7 @@ DRAWS = 5
 _MOST_READINGS = 5
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """A quiz as a gate would come to see it."""
 
     signals: Draws
@@ -105,16 +103,15 @@ def _judged(
         raise InputError("the boundary model has learned from all of these questions: check it on others")
     seen = [readings(quiz, model.reads)[0] for quiz in quizzes]
 
-    def judged(place: int) -> tuple[int, Judgement | None]:
+    def judged(place: int) -> Judgement | None:
         quiz = quizzes[place]
-        try:
-            return place, model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
-        except BoundaryError:
-            return place, None
+        with suppress(BoundaryError):
+            return model.judge(quiz.quiz, replace(seen[place].signals, choices=tuple(quiz.choices)))
+        return None
 
     # One that asks a language model asks several quizzes at once.
-    said = sorted(in_parallel(judged, range(len(quizzes)), _AT_ONCE), key=itemgetter(0))
-    return quizzes, seen, [one for _, one in said]
+    watch = FailureMonitor("checking", len(quizzes))
+    return quizzes, seen, watch.each(range(len(quizzes)), judged, lambda said: watch.count(None), _AT_ONCE)
 
 
 def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
@@ -126,25 +123,17 @@ def readings(quiz: CollectedQuiz, reads: Reads) -> list[Reading]:
     agreement = certainty(quiz.signals())
     if reads == "quiz":
         return [Reading(Draws(answer_type=quiz.answer_type), float(quiz.accuracy), agreement)]
-    sets = list(_sets(quiz, 1 if reads == "draft" else DRAWS))[:_MOST_READINGS]
+    size = min(1 if reads == "draft" else DRAWS, len(quiz.draws))
+    starts = range(0, len(quiz.draws) - size + 1, size)[:_MOST_READINGS]
+    sets = [quiz.draws[start : start + size] for start in starts]
     return [Reading(quiz.signals(some), float(_leading_right(quiz, some)), agreement) for some in sets]
-
-
-def _sets(quiz: CollectedQuiz, size: int) -> Iterator[list[CollectedDraw]]:
-    """Successive sets of so many draws; all of them where there are fewer."""
-    size = min(size, len(quiz.draws))
-    for start in range(0, len(quiz.draws) - size + 1, size):
-        yield quiz.draws[start : start + size]
 
 
 def _leading_right(quiz: CollectedQuiz, draws: list[CollectedDraw]) -> bool:
     """Whether the most frequent answer is right, the first one of equals; an abstention is none."""
-    said = [normalize(draw.text, quiz.answer_type, quiz.choices) for draw in draws if draw.text is not None]
-    if not said:
-        return False
-    leading = Counter(said).most_common(1)[0][0]
-    right = (draw.right for draw in draws if draw.text is not None)
-    return any(good for text, good in zip(said, right, strict=True) if text == leading)
+    given = [(normalize(one.text, quiz.answer_type, quiz.choices), one.right) for one in draws if one.text is not None]
+    leading = Counter(text for text, _ in given).most_common(1)
+    return any(right for text, right in given if text == leading[0][0])
 
 
 def figures_of(
@@ -163,20 +152,18 @@ def figures_of(
 
 def _ranked(scores: Sequence[float], quality: Sequence[float]) -> Ranked:
     # Of shares of right answers, those right more often than not count as known.
-    known = [score for score, value in zip(scores, quality, strict=True) if value > 0.5]
-    unknown = [score for score, value in zip(scores, quality, strict=True) if value <= 0.5]
+    known, unknown = (
+        [score for score, value in zip(scores, quality, strict=True) if (value > 0.5) is wanted]
+        for wanted in (True, False)
+    )
+    measures = (prediction_rejection_ratio, expected_calibration_error, brier)
     return Ranked(
-        fmean(quality),
-        _defined(auroc, known, unknown),
-        _defined(prediction_rejection_ratio, scores, quality),
-        _defined(expected_calibration_error, scores, quality),
-        _defined(brier, scores, quality),
+        fmean(quality), _defined(auroc, known, unknown), *(_defined(one, scores, quality) for one in measures)
     )
 
 
 def _defined(of: Callable[..., float], *values: Sequence[float]) -> float | None:
     """A figure where the scores have it."""
-    try:
+    with suppress(ValueError):
         return of(*values)
-    except ValueError:
-        return None
+    return None

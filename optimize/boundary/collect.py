@@ -6,10 +6,9 @@ resumes after a kill and asks nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,26 +16,26 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import Field, ValidationError
 
-from keqa.data.example import Example, as_examples
-from keqa.data.question import AnswerType
-from keqa.data.quiz_references import plain
+from keqa.data.example import as_examples
+from keqa.data.question import AnswerType, quiz_key
 from keqa.errors import InputError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
-from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.alignment import Settled
+from keqa.optimize.asking import Progress, silent
 from keqa.optimize.failures import FailureMonitor
-from keqa.programs.boundary.model import root_digest
-from keqa.programs.calls.batch import in_parallel
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.calls.errors import is_transient
 from keqa.programs.calls.session import NoCopy, Session, run_blocking
-from keqa.programs.draws import Draws
 from keqa.programs.examination import Examination
 from keqa.programs.fingerprint import lm_spec
+from keqa.programs.gate import Draws
 from keqa.programs.gates import IF_ANY
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import Record
-from keqa.programs.shared_draws import DrawStore, SharedDraws
+from keqa.programs.shared_draws import SharedDraws
 from keqa.storage.files import atomic_write, private_folder
+from keqa.storage.journal import SqliteStore
 from keqa.storage.untrusted import open_regular, parse_jsonl, reasons
 
 TRIES = 30
@@ -44,7 +43,7 @@ TRIES = 30
 _LARGEST_FILE = 512 << 20
 _MOST_QUIZZES = 200_000
 
-Progress = Callable[[int, int], None]
+
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -106,54 +105,54 @@ class Collected:
     left_out: int = 0
 
 
-def quizzes_of(examples: Iterable[Any]) -> list[GoldQuiz]:
+def quizzes_of(examples: Iterable[Any]) -> list[Settled]:
     """The gold quizzes of questions, resolved by gold answers; a question without any is its own quiz.
 
     A quiz that several questions have is there once, as that of the first, so that no split by questions divides it.
     """
-    found: dict[tuple[str, tuple[str, ...]], GoldQuiz] = {}
+    found: dict[tuple[str, tuple[str, ...]], Settled] = {}
     for example in as_examples(examples):
-        for asked in _quizzes(example):
-            found.setdefault((plain(asked.quiz), asked.choices), asked)
+        parts, whole = Settled.parts(example), Settled.whole(example)
+        for asked in parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]:
+            found.setdefault((quiz_key(str(asked.quiz.resolved)), asked.choices), asked)
     return list(found.values())
 
 
 def collect(
     program: KEQA,
-    examples: Iterable[Any],
+    examples: Iterable[Any] = (),
+    quizzes: Sequence[Settled] | None = None,
     *,
     tries: int = TRIES,
-    store: DrawStore | None = None,
+    store: SqliteStore | None = None,
     correct: Correctness = exact_match,
     in_flight: int = 8,
     dataset: str = "",
     split: str = "",
-    wanted: Callable[[GoldQuiz], bool] = lambda asked: True,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Collected:
-    """Draw answers to the quizzes of questions from memory."""
-    asked = [one for one in quizzes_of(examples) if wanted(one)]
+    """Draw answers from memory to the quizzes of questions."""
+    asked = quizzes_of(examples) if quizzes is None else quizzes
     if not asked:
         raise InputError("there is no question to collect answers to")
     like = program.examination
     examination = Examination(tries, None, like.temperature, like.top_p, like.seed, like.bound)
     examination.quiz, examination.shared = like.quiz, NoCopy(SharedDraws(probabilities=IF_ANY, store=store))
 
-    def drawn(place: int) -> tuple[int, Draws]:
-        one, session = asked[place], Session(like.bound, blocking=True)
-        made = partial(examination.every_draw, one.quiz, one.answer_type, one.choices)
-        return place, run_blocking(lambda: session.run(made()))
-
-    quizzes: dict[int, CollectedQuiz] = {}
     watch = FailureMonitor("collecting", len(asked))
-    for done, (place, found) in enumerate(in_parallel(drawn, watch.until(range(len(asked))), in_flight), start=1):
-        cause = next((draw.error for draw in found.made if draw.error is not None), None)
+
+    def drawn(one: Settled) -> CollectedQuiz | str:
+        session = Session(like.bound, blocking=True)
+        found = run_blocking(lambda: session.run(examination.every_draw(**one.asked())))
+        failed = next((draw.error for draw in found.made if draw.error is not None), None)
+        return _collected(one, found, correct) if failed is None else failed
+
+    def count(made: CollectedQuiz | str) -> None:
+        cause = made if isinstance(made, str) else None
         watch.count(cause, cause if cause is not None and is_transient(cause) else None)
-        if cause is None:
-            quizzes[place] = _collected(asked[place], found, correct)
-        progress(done, len(asked))
-    watch.refuse()
-    kept = [quizzes[place] for place in sorted(quizzes)]
+
+    made = watch.each(asked, drawn, count, in_flight, progress)
+    kept = [one for one in made if isinstance(one, CollectedQuiz)]
     lm = str(lm_spec(examination.quiz.lm or dspy.settings.lm).get("model") or "")
     return Collected(kept, dataset, split, lm, tries, len(asked) - len(kept))
 
@@ -198,20 +197,20 @@ def _read(kind: type[Any], value: Any, path: str | Path, number: int) -> Any:
         raise InputError(f"{path}, line {number}: {reasons(error)}") from None
 
 
-def _quizzes(example: Example) -> list[GoldQuiz]:
-    parts, whole = GoldQuiz.parts(example), GoldQuiz.whole(example)
-    return parts if len(parts) > 1 else [replace(whole, quiz=one.quiz) for one in parts] or [whole]
+def _collected(asked: Settled, found: Draws, correct: Correctness) -> CollectedQuiz:
+    def right(text: str | None) -> bool:
+        return text is not None and asked.correctness(correct, text) >= 1
 
-
-def _collected(asked: GoldQuiz, found: Draws, correct: Correctness) -> CollectedQuiz:
-    draws = []
-    for draw in found.made:
-        text = draw.answer
-        right = text is not None and correct(text, list(asked.golds), asked.answer_type, asked.choices) >= 1
-        whole, first = _share(draw.probability), _share(draw.first_token)
-        draws.append(CollectedDraw(text=text, right=right, probability=whole, first_token=first))
-    kind: dict[str, Any] = {"answer_type": asked.answer_type, "choices": list(asked.choices)}
-    return CollectedQuiz(root=root_digest(asked.root), quiz=asked.quiz, golds=list(asked.golds), draws=draws, **kind)
+    draws = [
+        CollectedDraw(
+            text=draw.answer,
+            right=right(draw.answer),
+            probability=_share(draw.probability),
+            first_token=_share(draw.first_token),
+        )
+        for draw in found.made
+    ]
+    return CollectedQuiz(root=root_digest(asked.root), **asked.asked(), golds=list(asked.golds), draws=draws)
 
 
 def _share(probability: float | None) -> float | None:

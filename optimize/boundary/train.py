@@ -1,4 +1,4 @@
-"""Training boundary models: light ones in seconds, KBM's by fine-tuning (section 2.3), and prompted ones.
+"""Training boundary models: light ones in seconds, KBM's by fine-tuning (section 3.1), and prompted ones.
 
 A light one is a logistic regression with Platt's calibration. How much its weights are kept small is chosen by folds
 that no question is divided by; the calibration is fitted to what the regressions of the other folds say, and so are the
@@ -8,38 +8,32 @@ figures on held-out questions. Of those that ask a language model, the figures a
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import dspy
+import numpy as np
 
 from keqa.data.example import Example
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError, InputError
 from keqa.lms.local.training import Conversation, Progress, SoftChoice, TrainingOptions, fine_tune
 from keqa.lms.local.weights import fingerprint
-from keqa.optimize.alignment import GoldQuiz
+from keqa.optimize.alignment import Settled
+from keqa.optimize.asking import Asking
 from keqa.optimize.boundary.check import Figures, Reading, check_model, figures_of, readings
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, quizzes_of
-from keqa.optimize.logistic import FOLDS, cross_validated, platt, regression_of, sigmoid
+from keqa.optimize.logistic import FOLDS, Fit, sigmoid
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
-from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
-from keqa.programs.boundary.model import Reads
+from keqa.programs.boundary.light import Aspect, Reads, Regression, Variant, certainty, masked, signal_values
 from keqa.programs.gates import VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.embedding import open_built_in
-from keqa.programs.shared_draws import DrawStore
 from keqa.signatures.boundary import Language, assessment_prompt, assessment_reply
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
 
 EMBEDDER = "hashing-256"
 """The embedder that ships, with vectors as short as a few hundred quizzes can bear."""
@@ -128,28 +122,26 @@ def train_light(
     """Train a light boundary model."""
     quizzes = checked_quizzes(collected)
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
-    fit = _Fit(quizzes, seen, reads, embedder)
+    fitted = _Readings(quizzes, seen, reads, embedder).fitted
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
     variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]
     heads: dict[Aspect, dict[Variant, Regression]] = {"mastery": {}, "certainty": {}}
     said: dict[Aspect, list[float]] = {}
     for aspect in heads:
         for variant in variants:
-            heads[aspect][variant], said[aspect] = fit(aspect, variant)
+            heads[aspect][variant], said[aspect] = fitted(aspect, variant)
     held_out = figures_of(quizzes, [readings(quiz, reads)[0] for quiz in quizzes], said["mastery"], said["certainty"])
     about = _about(collected, quizzes)
     model = LightModel(reads=reads, embedder=embedder, heads=heads, roots=roots_of(quizzes), about=about)
     return _trained(model, held_out)
 
 
-class _Fit:
-    """Fits regressions to readings: what they are of, where they are held out, and how much each counts."""
+class _Readings:
+    """What regressions are fitted to: readings of quizzes, where they are held out, and how much each counts."""
 
     def __init__(
         self, quizzes: Sequence[CollectedQuiz], seen: Sequence[tuple[int, Reading]], reads: Reads, embedder: str
     ) -> None:
-        import numpy as np
-
         self.seen, self.reads = seen, reads
         words = np.asarray(open_built_in(embedder).embed([masked(quiz.quiz) for quiz in quizzes]), np.float64)
         place = np.array([place for place, _ in seen])
@@ -158,28 +150,21 @@ class _Fit:
         self.words, self.weight = words[place], 1 / np.bincount(place)[place]
         self.fold = np.array([order[quizzes[one].root] for one in place])
 
-    def __call__(self, aspect: Aspect, variant: Variant) -> tuple[Regression, list[float]]:
+    def fitted(self, aspect: Aspect, variant: Variant) -> tuple[Regression, list[float]]:
         """The regression, and what regressions of the other folds say of the first reading of each quiz."""
-        import numpy as np
-
-        seen, weight, fold = self.seen, self.weight, self.fold
+        seen, fold = self.seen, self.fold
         values = [signal_values(self.reads, reading.signals, variant == "probabilities") for _, reading in seen]
-        names = list(values[0])
-        raw = np.array([[value[name] for name in names] for value in values]).reshape(len(seen), len(names))
-        mean = np.average(raw, axis=0, weights=weight)
-        scale = np.maximum(np.sqrt(np.average((raw - mean) ** 2, axis=0, weights=weight)), 1e-3)
         target = np.array([getattr(reading, aspect) for _, reading in seen])
-        how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY}
-        found, scores = cross_validated((raw - mean) / scale, self.words, target, weight, fold, **how)
+        how: dict[str, Any] = {"tried": _PENALTIES, "signals_penalty": _SIGNALS_PENALTY, "least_scale": 1e-3}
+        fit = Fit(values, self.words, target, self.weight, fold, **how)
         calibrated = np.zeros(len(seen))
         for one in range(FOLDS):
-            slope, offset = platt(scores, target, weight, fold != one)
-            calibrated[fold == one] = slope * scores[fold == one] + offset
-        slope, offset = platt(scores, target, weight, np.full(len(seen), True))
+            slope, offset = fit.platt(fold != one)
+            calibrated[fold == one] = slope * fit.scores[fold == one] + offset
         first: dict[int, float] = {}
         for (place, _), score in zip(seen, sigmoid(calibrated), strict=True):
             first.setdefault(place, float(score))
-        return regression_of(found, names, mean, scale, slope, offset), list(first.values())
+        return fit.regression(*fit.platt(np.full(len(seen), True))), list(first.values())
 
 
 def may_learn(program: Any) -> bool:
@@ -188,14 +173,7 @@ def may_learn(program: Any) -> bool:
 
 
 def learn(
-    program: KEQA,
-    train: Sequence[Example],
-    val: Sequence[Example],
-    *,
-    tries: int,
-    store: DrawStore,
-    in_flight: int,
-    progress: Callable[[int, int], None],
+    program: KEQA, train: Sequence[Example], val: Sequence[Example], asking: Asking, tries: int
 ) -> Trained[LightModel]:
     """Collect draws to the quizzes of training questions, and train a light model on them.
 
@@ -204,22 +182,19 @@ def learn(
     if {one.id for one in train} & {one.id for one in val}:
         raise InputError("the training questions choose as well, so that a boundary model would be chosen by its own")
     shown = [(str(demo.get("quiz", "")), demo.get("choices") or ()) for demo in program.examination.quiz.demos]
-    left_out = {(plain(quiz), tuple(map(str, choices))) for quiz, choices in shown} | set(map(_asked, quizzes_of(val)))
-
-    def wanted(one: GoldQuiz) -> bool:
-        return _asked(one) not in left_out
-
-    usable = [one for one in quizzes_of(train) if wanted(one)]
+    left_out = {(quiz_key(quiz), tuple(map(str, choices))) for quiz, choices in shown}
+    left_out |= set(map(_asked, quizzes_of(val)))
+    usable = [one for one in quizzes_of(train) if _asked(one) not in left_out]
     if len(usable) < FEWEST_QUIZZES or len({one.root for one in usable}) < FEWEST_QUESTIONS:
         raise InputError(f"{len(usable)} quizzes are too few to train a boundary model on")
-    how: dict[str, Any] = {"tries": tries, "store": store, "in_flight": in_flight, "progress": progress}
-    collected = collect(program, train, split="train", wanted=wanted, **how)
+    how: dict[str, Any] = {"store": asking.journal, "in_flight": asking.in_flight, "progress": asking.progress}
+    collected = collect(program, quizzes=usable, tries=tries, split="train", **how)
     likely = all(quiz.signals().has_probabilities for quiz in collected.quizzes)
     return train_light([collected], reads="draft" if likely else "draws")
 
 
-def _asked(asked: GoldQuiz) -> tuple[str, tuple[str, ...]]:
-    return plain(asked.quiz), asked.choices
+def _asked(asked: Settled) -> tuple[str, tuple[str, ...]]:
+    return quiz_key(str(asked.quiz.resolved)), asked.choices
 
 
 # Models that ask a language model.

@@ -1,14 +1,8 @@
 """The methods that KEQA is compared with, asked and recorded alike; docs/deviations.md says how they differ."""
 
-from keqa.programs.baselines.chains import FLARE, IRCoT
-from keqa.programs.baselines.kbm import KBM
-from keqa.programs.baselines.ks_llm import KSLLM, DocumentReader
-from keqa.programs.baselines.one_call import AlwaysRetrieve, ClosedBook
-from keqa.programs.baselines.react import ReAct
-from keqa.programs.baselines.rowen import Rowen
-from keqa.programs.baselines.searchain import SearChain
-from keqa.programs.baselines.self_rag import SelfRAG
-from keqa.programs.baselines.slimplm import SlimPLM
+from keqa.programs.baselines.deciding import KBM, Rowen, SelfRAG, SlimPLM
+from keqa.programs.baselines.reading import KSLLM, AlwaysRetrieve, ClosedBook, DocumentReader, Standard
+from keqa.programs.baselines.steps import FLARE, IRCoT, ReAct, SearChain
 
 __all__ = [
     "FLARE",
@@ -23,4 +17,5 @@ __all__ = [
     "SearChain",
     "SelfRAG",
     "SlimPLM",
+    "Standard",
 ]

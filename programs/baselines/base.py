@@ -12,13 +12,13 @@ import dspy
 from dspy.primitives.module import set_attribute_by_name
 
 from keqa.data.question import Question
-from keqa.programs.arguments import TopK, fraction_text
+from keqa.programs.arguments import TopK
 from keqa.programs.calls.ask import ask, searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.replies import text_of
+from keqa.programs.calls.texts import text_of
 from keqa.programs.predictor import Predictor, prompt_of
 from keqa.programs.program import Program, RecordBuilder, UnansweredError
-from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord
+from keqa.programs.records import AnswerSource, PassageVerdict, QuizRecord, fraction_text
 from keqa.programs.settings import Settings
 from keqa.programs.stages.picking import unjudged
 from keqa.retrievers.base import Hit
@@ -31,7 +31,6 @@ class Gathered:
     def __init__(self, most: int | None = None) -> None:
         self.hits: list[Hit] = []
         self._most = most
-        self._known: set[str] = set()
 
     def add_in_turn(self, found: Iterable[Sequence[Hit]]) -> list[Hit]:
         """Add what several searches found, the best of each first: what is cut off is the rest of each."""
@@ -39,11 +38,10 @@ class Gathered:
 
     def add(self, hits: Iterable[Hit]) -> list[Hit]:
         """Add those that are new; all that there are then."""
+        known = {hit.passage.id: hit for hit in self.hits}
         for hit in hits:
-            full = self._most is not None and len(self.hits) >= self._most
-            if not full and hit.passage.id not in self._known:
-                self._known.add(hit.passage.id)
-                self.hits.append(hit)
+            known.setdefault(hit.passage.id, hit)
+        self.hits[:] = list(known.values())[: self._most]
         return self.hits
 
 
@@ -70,14 +68,7 @@ def asked_inputs(asked: Question, predictor: dspy.Predict | None = None) -> dict
 
 @contextmanager
 def unanswered(stage: str) -> Iterator[None]:
-    """Within it a call that fails leaves the question without an answer: nothing replaces it.
-
-    Args:
-        stage: Which stage it is, for the record.
-
-    Raises:
-        UnansweredError: A call failed.
-    """
+    """Within it a call that fails leaves the question without an answer, an `UnansweredError`: nothing replaces it."""
     try:
         yield
     except CallError as error:
@@ -101,14 +92,7 @@ async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence
 async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:
     """Write the answer to the whole question, and the passages that it was drawn from, into its record.
 
-    Args:
-        predictor: Reads passages and gives `answer`, maybe with `reasoning`.
-        asked: The question.
-        hits: The passages.
-        story: Is written to.
-
-    Raises:
-        UnansweredError: There is no answer.
+    The predictor reads passages and gives `answer`, maybe with `reasoning`; an `UnansweredError` where it cannot.
     """
     with unanswered("answer"):
         reply = await from_passages(predictor, asked, hits)
@@ -125,17 +109,14 @@ def conclude(story: RecordBuilder, reply: Reply, source: AnswerSource) -> None:
 
 def verdicts(hits: Sequence[Hit], count: int | None = None) -> list[PassageVerdict]:
     """Every passage as kept, but those after the first ``count``, which did not fit."""
-    return [
-        verdict
-        if count is None or position < count
-        else verdict.model_copy(update={"kept": False, "why": "did not fit"})
-        for position, verdict in enumerate(unjudged(hits, "every passage found is kept"))
-    ]
+    fitting = len(hits) if count is None else count
+    kept = unjudged(hits[:fitting], "every passage found is kept")
+    return kept + unjudged(hits[fitting:], "did not fit", kept=False)
 
 
 def unread(hits: Sequence[Hit]) -> list[PassageVerdict]:
     """Passages that were found and that gave no answer."""
-    return [verdict.model_copy(update={"kept": False}) for verdict in unjudged(hits, "gave no answer")]
+    return unjudged(hits, "gave no answer", kept=False)
 
 
 def examined(asked: Question, **fields: Any) -> QuizRecord:
@@ -193,34 +174,17 @@ class Baseline(Program):
 
 
 class SearchingBaseline(Baseline):
-    """A method that searches, for `top_k` passages."""
+    """A method that searches a retriever, its first argument, for `top_k` passages."""
 
     class Settings(Baseline.Settings):
-        """Those of every method that searches."""
-
         top_k: TopK = 10
 
     def __init__(self, retriever: Any, *, lms: Any = None, **settings: Any) -> None:
-        """Set up.
-
-        Args:
-            retriever: Where the passages come from; with None nothing can be asked.
-            lms: A language model for each role; ``dspy.settings.lm`` where None.
-            **settings: See `Settings`.
-        """
         self.bind_retriever(retriever)
         super().__init__(lms=lms, **settings)
 
     async def search(self, query: str, number: int) -> list[Hit]:
-        """Search; a search that fails is not one that found nothing, and nothing replaces its passages.
-
-        Args:
-            query: What for.
-            number: The number of the search, for degradations.
-
-        Raises:
-            UnansweredError: It failed.
-        """
+        """Search, as the search of a number; one that fails is an `UnansweredError`, for nothing replaces passages."""
         with unanswered("retrieve"):
             return await searched(self._retriever.value, query, self.top_k, number)
 
@@ -228,18 +192,15 @@ class SearchingBaseline(Baseline):
 class ExaminingBaseline(SearchingBaseline):
     """A method that decides of the whole question whether it is known, and answers from memory or from passages.
 
-    Attributes:
-        reason: Whether to reason step by step before answering, as the papers do on questions of several hops. `keqa
-            compare` and `keqa evaluate` leave it out on benchmarks of one hop.
+    `reason` is whether it reasons step by step before answering, as the papers do on questions of several hops; `keqa
+    compare` and `keqa evaluate` leave it out on benchmarks of one hop.
     """
 
     class Settings(SearchingBaseline.Settings):
-        """Those of every method that examines."""
-
         reason: bool = True
 
     def set_up(self) -> None:
-        """Make the predictors that answer; see `Baseline.set_up`."""
+        """Make the predictors that answer."""
         self.recall = Predictor(ReasonFromMemory if self.reason else AnswerQuestion)
         self.read = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
 

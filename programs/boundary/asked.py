@@ -1,6 +1,6 @@
 """Boundary models that ask a language model before any draw: KBM's, fine-tuned, and a prompted one.
 
-The *fine-tuned* one is a causal LM that was trained to say of a question whether it is mastered (KBM, section 2.3). It
+The *fine-tuned* one is a causal LM that was trained to say of a question whether it is mastered (KBM, section 3.1). It
 is asked in KBM's words, and replies with JSON. What counts is not the word that it writes but how probable it found it:
 P(True) / (P(True) + P(False)) at each field. Its file holds no weights: it names a folder beside it, an adapter or a
 whole model of `keqa.lms.local.training`, and the fingerprint of what was trained. Whatever language model answers the
@@ -27,8 +27,7 @@ from pydantic import Field
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary.light import masked
-from keqa.programs.boundary.model import (
+from keqa.programs.boundary.light import (
     ROLE,
     BoundaryError,
     EmbedderName,
@@ -38,11 +37,12 @@ from keqa.programs.boundary.model import (
     SavedModel,
     Strict,
     digest,
+    masked,
     shared_embedder,
 )
 from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
-from keqa.programs.calls.outside import Guarded
-from keqa.programs.draws import Draws
+from keqa.programs.calls.texts import Guarded
+from keqa.programs.gate import Draws
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
 from keqa.signatures import JudgeKnowledge
 from keqa.signatures.boundary import Language, assessment_prompt

@@ -30,7 +30,7 @@ plans, reasoning        as a judgement         marked: the method continues with
                                                question fails
 ======================  =====================  ======================================================================
 
-An answer is unusable where it says nothing as well (`keqa.programs.calls.replies`).
+An answer is unusable where it says nothing as well (`keqa.programs.calls.texts`).
 
 Marked is a question with a degradation that `touches` it (`keqa.programs.records`). An attempt with the same request
 that succeeds leaves no mark, for nothing came out otherwise.
@@ -49,7 +49,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -62,10 +62,9 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.outside import Guarded
 from keqa.programs.calls.progress import Searching
-from keqa.programs.calls.replies import COPIED, Copies, first_line, only_line, refusing_empty
-from keqa.programs.calls.session import CallMeter, Event, Listener, context, current, listened, note, report, within
+from keqa.programs.calls.session import CallMeter, context, current, note, report, within
+from keqa.programs.calls.texts import COPIED, Copies, Guarded, first_line, only_line, refusing_empty
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
@@ -107,7 +106,7 @@ async def ask(
         stage: Which stage it is, for degradations.
         number: The quiz's number, for degradations.
         for_answer: Whether it asks for an answer to a question: one that says nothing is refused, and of a reply that
-            cannot be used the first line of its answer counts, where that is complete.
+            cannot be used the first line of its answer counts, where that is complete; the prediction is that alone.
         draws: How often to draw where the reply to the request as it is cannot be used.
         numbered: Whether the prompt numbers anything that an answer could point at; passages are numbered.
         fitting: The input `passages` as the language model reads it, best first. Where they exceed its context window,
@@ -117,9 +116,6 @@ async def ask(
         usable: See `predict`.
         shorter: Told that the prompt exceeds the context window; gives the inputs that are shorter now, if any can be.
         **arguments: As for `predict`.
-
-    Returns:
-        The prediction; of a reply whose first line was taken, the answer alone.
 
     Raises:
         CallError: No attempt succeeded. The last one is left to the caller to record.
@@ -249,49 +245,39 @@ async def predict(
     own = predictor.lm or dspy.settings.lm
     if own is None:
         raise ConfigurationError("No language model is set: pass lms=... or call dspy.configure(lm=...)")
-    lm = as_served(own)
-    meter, listener = CallMeter(dspy.settings.usage_tracker), Listener()
+    lm, meter = as_served(own), session.meter(predictor)
     settings = (config or {}) | (_drawn_again(attempt, lm) if attempt else {})
     arguments = {"config": settings | _rollout(settings, lm), **inputs} | ({} if lm is own else {"lm": lm})
-    event = predicted_by(predictor)
     if demos is None and (hides := session.hides) is not None:
         learned = learned_demos(predictor)
         left = [demo for demo in learned if not hides(demo, predictor.signature)]
         demos = (lambda: left) if len(left) < len(learned) else None
     try:
         with keeping(lm) as kept:
-            prediction = await _called(predictor, lm, arguments, demos, partial(_recorded, event, meter, listener))
-            listener.refuse_truncated()
+            prediction = await _called(predictor, lm, arguments, demos, meter)
+            meter.refuse_truncated()
             if not any(name in prediction for name in predictor.signature.output_fields):
                 raise CallError("AdapterParseError", "the reply holds no output field", unusable=True)
             if usable is not None:
                 usable(prediction)
     except Exception as error:
-        event.failed = True
+        meter.failed = True
         known = typed_error(error, [lm])
         if isinstance(known, CallError) and known.unusable:
             # An engine that would reply the same is not asked again: what it cannot answer is known from then on.
             for forget in () if getattr(getattr(lm, "_engine_spec", None), "repeats", False) else kept:
                 forget()
             known.served = not runs_in_process(lm)
-            known.reply = listener.only
-            if len(listener.replies) > 1:
-                known.spoilt = listener.spoilt(predictor.signature)
+            known.reply = meter.only
+            if len(meter.replies) > 1:
+                known.spoilt = meter.spoilt(predictor.signature)
         if known is error:
             raise
         raise known from error
     finally:
-        event.read(meter, without_reply=not listener.history)
         # A provider may give fewer replies than it was asked for.
-        meter.add_samples(len(listener.replies) or int((config or {}).get("n") or 1))
-        event.samples = meter.samples
+        meter.add_samples(len(meter.replies) or int((config or {}).get("n") or 1))
     return prediction
-
-
-def predicted_by(predictor: dspy.Predict) -> Event:
-    """A call of a predictor, charged to its role and, where it has a name in the program, counted as a step."""
-    session = current()
-    return Event(session.ledger, getattr(predictor, "role", "task"), session.steps.get(id(predictor), ""))
 
 
 async def _called(
@@ -299,7 +285,7 @@ async def _called(
     lm: Any,
     arguments: dict[str, Any],
     demos: Callable[[], Sequence[Any]] | None,
-    recorded: Callable[[], AbstractContextManager[None]],
+    meter: CallMeter,
 ) -> dspy.Prediction:
     """Call a predictor as soon as the bound allows it: awaited where its language model is, or else in a thread."""
     session = current()
@@ -309,37 +295,25 @@ async def _called(
     def found() -> dict[str, Any]:
         return arguments if demos is None else {**arguments, "demos": list(demos())}
 
+    def recorded() -> AbstractContextManager[None]:
+        """While all is told to the meter, the adapter in use writes no text that could pass for structure."""
+        settings, adapter = dspy.settings, Guarded(dspy.settings.adapter or dspy.ChatAdapter())
+        if settings.send_stream is None or (settings.stream_listeners and (arguments["config"].get("n") or 1) == 1):
+            return meter.heard(adapter=adapter)
+        # Without a listener DSPy streams the raw reply of every call; of a program that is dozens at once.
+        return meter.heard(adapter=adapter, stream_listeners=[_NOBODY])
+
     def called() -> dspy.Prediction:
         full = found()
-        with recorded(), _only_wanted(full["config"]):
+        with recorded():
             return predictor(**full)
 
     async with session.bound.semaphore():
         if not awaited:
             return await session.bound.in_thread(called)
         full = found() if demos is None else await session.bound.in_thread(found)
-        with recorded(), _only_wanted(full["config"]):
+        with recorded():
             return await predictor.acall(**full)
-
-
-@contextmanager
-def _recorded(event: Event, meter: CallMeter, listener: Listener) -> Iterator[None]:
-    """Meanwhile all three hear of a call, and the adapter in use writes no text that could pass for structure."""
-    adapter = Guarded(dspy.settings.adapter or dspy.ChatAdapter())
-    with event, listened(meter, listener), dspy.context(adapter=adapter):
-        yield
-
-
-def _only_wanted(config: dict[str, Any]) -> AbstractContextManager[None]:
-    """Meanwhile a reply is streamed where a listener of the user's listens to it, and is the only one of its request.
-
-    Without a listener DSPy streams the raw reply of every call; of a program that is dozens at once.
-    """
-    settings = dspy.settings
-    if settings.send_stream is None or (settings.stream_listeners and (config.get("n") or 1) == 1):
-        return nullcontext()
-    unheard: AbstractContextManager[None] = dspy.context(stream_listeners=[_NOBODY])
-    return unheard
 
 
 def _drawn_again(attempt: int, lm: Any) -> dict[str, Any]:
@@ -435,20 +409,19 @@ async def search(retriever: Retriever | None, query: str, k: int) -> list[Hit]:
     """Search once."""
     if retriever is None:
         raise ConfigurationError("the method searches and has no retriever: give it one, such as an open index")
-    session = current()
-    event = Event(session.ledger, "retrieval")
+    session, meter = current(), CallMeter(None, "retrieval")
 
     def called() -> list[Hit]:
-        with event:
+        with meter:
             found = _search(retriever, query, k)
-        event.saved = found.seconds if isinstance(found, KeptHits) else None
+        meter.saved = found.seconds if isinstance(found, KeptHits) else None
         return found
 
     try:
         async with session.bound.semaphore():
             return await session.bound.in_thread(called)
     except Exception as error:
-        event.failed = True
+        meter.failed = True
         # A fault in the retriever, or a wrong use of its client: no outage is of these types.
         known = error if isinstance(error, AttributeError | TypeError) else typed_error(error)
         if known is error:
@@ -500,14 +473,12 @@ def counted(role: str, key: Hashable, call: Callable[[], T]) -> T:
     if (role, key) in session.made:
         found: T = session.made[role, key]
         return found
-    event, meter = Event(session.ledger, role), CallMeter(dspy.settings.usage_tracker)
+    meter = CallMeter(dspy.settings.usage_tracker, role)
     try:
-        with event, listened(meter, Listener()):
+        with meter.heard():
             found = call()
     except BaseException:
-        event.failed = True
+        meter.failed = True
         raise
-    finally:
-        event.read(meter)
     session.made[role, key] = found
     return found

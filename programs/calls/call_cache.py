@@ -83,8 +83,7 @@ class _Own:
 class CallCache(Closing):
     """Answers of language models by what was asked. Safe to use from many threads.
 
-    It replaces `dspy.cache` while it is `installed`, and keeps samples that gates share as
-    `keqa.programs.shared_draws.DrawStore`.
+    It replaces `dspy.cache` while it is `installed`.
     """
 
     def __init__(self, path: Path | str | None) -> None:
@@ -134,7 +133,7 @@ class CallCache(Closing):
                 tell_kept(partial(self._file.drop, key))
 
     def draws(self) -> SqliteStore:
-        """The same file as a `keqa.programs.shared_draws.DrawStore`, for the samples that gates share."""
+        """The same file, for the samples that gates share."""
         return self._file
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Generic, TypeVar
@@ -103,95 +103,55 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
-@dataclass
-class Event:
-    """One leaf call, charged to a role and a step; entered while it runs, without the wait for a free worker."""
+class CallMeter(UsageTracker):
+    """One leaf call, charged to a role and a step: its time, its requests, and its replies with the reason each ended.
 
-    ledger: Ledger
-    role: str
-    """``task``, ``consistency``, ``utility``, ``boundary`` or ``retrieval``."""
-    step: str = ""
-    """Name of the predictor that it was for; empty for a search, and for a call of no program."""
-    started: float | None = None
-    seconds: float = 0.0
-    failed: bool = False
-    calls: int = 0
-    """Requests that were sent, each attempt by itself; 0 where the cache answered."""
-    samples: int = 1
-    saved: float | None = None
-    """Of a search that a cache answered, how long it took when it was made."""
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    It counts while it is entered, without the wait for a free worker. DSPy reports no request for an answer from its
+    cache, and what every request cost to whom `parent` is as well. Among the calling modules it is told each reply: one
+    that was cut off may still parse, and half an answer must not pass for one. With ``disable_history`` DSPy tells
+    none, and a cut reply that parses goes unseen.
+    """
 
-    def __post_init__(self) -> None:
-        with self.ledger.lock:
-            self.ledger.events.append(self)
+    def __init__(self, parent: UsageTracker | None, role: str = "task", step: str = "") -> None:
+        """Begin with nothing; `step` is the name of the predictor, empty for a search or a call of no program."""
+        super().__init__()
+        self.parent, self.role, self.step = parent, role, step
+        self.started = self.seconds = 0.0
+        self.failed = False
+        self.calls = self.samples = self.prompt = self.completion = 0
+        # Of a search that a cache answered, how long it took when it was made.
+        self.saved: float | None = None
+        self.history: list[dict[str, Any]] = []
 
-    def read(self, meter: CallMeter, *, without_reply: bool = True) -> None:
-        """Take over what was counted; a request that failed without a reply reports no usage, yet it was made."""
-        self.calls = max(meter.calls, int(self.failed and without_reply))
-        self.prompt_tokens, self.completion_tokens = meter.prompt, meter.completion
-
-    @property
-    def cost(self) -> CallCost:
-        """Of a call to a language model."""
-        return CallCost(
-            calls=self.calls,
-            cached=int(self.calls == 0),
-            samples=self.samples,
-            failed=int(self.failed),
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            seconds=self.seconds,
-        )
-
-    def __enter__(self) -> Event:
+    def __enter__(self) -> CallMeter:
+        # A call that never ran, because the question had failed meanwhile, costs nothing.
+        current().calls.append(self)
         self.started = time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self.started is not None
         self.seconds = time.perf_counter() - self.started
 
+    @contextmanager
+    def heard(self, **settings: Any) -> Iterator[None]:
+        """Enter it and have DSPy tell it everything; other settings of DSPy's hold meanwhile as well."""
+        callers = [*(dspy.settings.caller_modules or []), self]
+        with self, dspy.context(usage_tracker=self, caller_modules=callers, **settings):
+            yield
 
-class Ledger:
-    """The calls of one question."""
-
-    def __init__(self) -> None:
-        self.started = time.perf_counter()
-        self.events: list[Event] = []
-        self.lock = threading.Lock()
-
-    def cost(self) -> Cost:
-        """Everything so far. Calls that never ran, because the question had failed meanwhile, cost nothing."""
-        with self.lock:
-            ran = [event for event in self.events if event.started is not None]
-        asked = [event for event in ran if event.role != "retrieval"]
-        searches = [event for event in ran if event.role == "retrieval"]
-        # A cache's time is no method's time: a search takes what it took when it was made.
-        saved = sum(event.saved or 0.0 for event in searches)
-
-        def total(part: str) -> dict[str, CallCost]:
-            names = sorted({getattr(event, part) for event in asked} - {""})
-            return {name: sum((one.cost for one in asked if getattr(one, part) == name), CallCost()) for name in names}
-
-        return Cost(
-            by_role=total("role"),
-            by_step=total("step"),
-            retrievals=len(searches),
-            retrievals_cached=sum(event.saved is not None for event in searches),
-            retrieval_seconds=sum(event.seconds for event in searches) + saved,
-            seconds=time.perf_counter() - self.started + saved,
+    @property
+    def cost(self) -> CallCost:
+        """Of a call to a language model; a request that failed without a reply reports no usage, yet it was made."""
+        calls = max(self.calls, int(self.failed and not self.history))
+        return CallCost(
+            calls=calls,
+            cached=int(calls == 0),
+            samples=max(1, self.samples),
+            failed=int(self.failed),
+            prompt_tokens=self.prompt,
+            completion_tokens=self.completion,
+            seconds=self.seconds,
         )
-
-
-class CallMeter(UsageTracker):
-    """Counts the requests that were sent to the language model; DSPy reports none for an answer from its cache."""
-
-    def __init__(self, parent: UsageTracker | None) -> None:
-        super().__init__()
-        self.parent = parent
-        self.calls = self.samples = self.prompt = self.completion = 0
 
     def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:
         """Count a request, here and where the usage is reported further."""
@@ -223,23 +183,6 @@ class CallMeter(UsageTracker):
         self.prompt += token_count(usage_entry.get("prompt_tokens"))
         self.completion += token_count(usage_entry.get("completion_tokens"))
 
-
-def token_count(reported: Any) -> int:
-    """A number of tokens that a server reports; 0 for what can be none."""
-    is_count = isinstance(reported, int) and not isinstance(reported, bool) and 0 <= reported <= _MOST_TOKENS
-    return reported if is_count else 0
-
-
-class Listener:
-    """Stands among the calling modules, to which DSPy reports each reply with the reason it ended.
-
-    A reply that was cut off may still parse, and half an answer must not pass for one. With ``disable_history`` DSPy
-    reports nothing, and a cut reply that parses goes unseen.
-    """
-
-    def __init__(self) -> None:
-        self.history: list[dict[str, Any]] = []
-
     @property
     def replies(self) -> list[tuple[str, str | None]]:
         """Each reply with the reason it ended, where that was given."""
@@ -269,6 +212,11 @@ class Listener:
         return max(1, sum(_cut(reply) or not _readable(adapter, signature, reply[0]) for reply in self.replies))
 
 
+def token_count(reported: Any) -> int:
+    """A number of tokens that a server reports; 0 for what can be none."""
+    return reported if type(reported) is int and 0 <= reported <= _MOST_TOKENS else 0
+
+
 def _readable(adapter: dspy.Adapter, signature: type[dspy.Signature], text: str) -> bool:
     try:
         return bool(text) and bool(adapter.parse(signature, text))
@@ -294,15 +242,8 @@ def _finish_reasons(response: Any) -> list[str | None]:
     ]
 
 
-def listened(meter: CallMeter, listener: Listener) -> AbstractContextManager[None]:
-    """While it is entered, DSPy reports what every request cost to the one, and how replies ended to the other."""
-    callers = [*(dspy.settings.caller_modules or []), listener]
-    listening: AbstractContextManager[None] = dspy.context(usage_tracker=meter, caller_modules=callers)
-    return listening
-
-
 class Session:
-    """The calls of one question."""
+    """A question while it is answered: its calls, and what went wrong."""
 
     def __init__(self, bound: CallLimiter, *, blocking: bool, lms: Any = None) -> None:
         self.bound = bound
@@ -310,7 +251,8 @@ class Session:
         self.blocking = blocking
         # Those of the program by role; None where those of ``dspy.settings`` answer.
         self.lms = lms
-        self.ledger = Ledger()
+        self.started = time.perf_counter()
+        self.calls: list[CallMeter] = []
         self.degradations: list[Degradation] = []
         # Under which name the calls of a predictor are counted, by its `id`; others are counted by role only.
         self.steps: Mapping[int, str] = {}
@@ -329,6 +271,32 @@ class Session:
     def count_steps(self, predictors: Iterable[tuple[str, dspy.Predict]]) -> None:
         """Count the calls of each predictor by itself, under its name."""
         self.steps = {id(predictor): name for name, predictor in predictors}
+
+    def meter(self, predictor: dspy.Predict) -> CallMeter:
+        """For a call of a predictor, charged to its role and, where it has a name in the program, its step."""
+        role, step = getattr(predictor, "role", "task"), self.steps.get(id(predictor), "")
+        return CallMeter(dspy.settings.usage_tracker, role, step)
+
+    def cost(self) -> Cost:
+        """Everything so far."""
+        calls = list(self.calls)
+        asked = [call for call in calls if call.role != "retrieval"]
+        searches = [call for call in calls if call.role == "retrieval"]
+        # A cache's time is no method's time: a search takes what it took when it was made.
+        saved = sum(call.saved or 0.0 for call in searches)
+
+        def total(part: str) -> dict[str, CallCost]:
+            names = sorted({getattr(call, part) for call in asked} - {""})
+            return {name: sum((one.cost for one in asked if getattr(one, part) == name), CallCost()) for name in names}
+
+        return Cost(
+            by_role=total("role"),
+            by_step=total("step"),
+            retrievals=len(searches),
+            retrievals_cached=sum(call.saved is not None for call in searches),
+            retrieval_seconds=sum(call.seconds for call in searches) + saved,
+            seconds=time.perf_counter() - self.started + saved,
+        )
 
 
 @dataclass(frozen=True)
@@ -375,19 +343,19 @@ def current() -> Session:
 
 
 def note(stage: str, cause: str, message: str, action: str, quiz: int | None = None, *, harmless: bool = False) -> None:
-    """Record in the question's record that something went wrong.
-
-    Args:
-        stage: Where.
-        cause: Class name of the error, or the name of a broken rule.
-        message: What happened.
-        action: What was done instead.
-        quiz: Number of the quiz; None where it concerns the whole question.
-        harmless: Whether nothing came out otherwise for it.
-    """
+    """Record in the question's record that something went wrong; see `Degradation`."""
     current().degradations.append(
         Degradation(stage=stage, quiz=quiz, cause=cause, message=message, action=action, harmless=harmless)
     )
+
+
+@contextmanager
+def noted(stage: str, action: str, quiz: int | None = None, *, of: str = "", harmless: bool = False) -> Iterator[None]:
+    """Within it a call that fails ends what is done there, and is recorded; see `note`."""
+    try:
+        yield
+    except CallError as error:
+        note(stage, error.cause, error.message + of, action, quiz, harmless=harmless)
 
 
 def report(event: Any) -> None:

@@ -9,12 +9,11 @@ from os import PathLike
 from typing import Annotated, Any, Literal
 
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import Kind, Share, Word, checked, fraction_text
-from keqa.programs.boundary.files import model_from, read_model
-from keqa.programs.boundary.model import BoundaryError, BoundaryModel
-from keqa.programs.draws import Draws
-from keqa.programs.gates.gate import IF_ANY, NamedGate, Verdict, reaches
-from keqa.programs.records import Degradation
+from keqa.programs.arguments import Kind, Share, Word, checked
+from keqa.programs.boundary import model_from, read_model
+from keqa.programs.boundary.light import BoundaryError, BoundaryModel
+from keqa.programs.gate import IF_ANY, Draws, NamedGate, Verdict, reaches
+from keqa.programs.records import Degradation, fraction_text
 
 
 def _model(value: Any) -> BoundaryModel:
@@ -36,17 +35,12 @@ _SAID = {"quiz": "the quiz alone decides", "draft": "one draft decides", "draws"
 @checked
 @dataclass(frozen=True)
 class BoundaryGate(NamedGate):
-    """Known where a boundary model says so (KBM, section 2.4).
+    """Known where a boundary model says so (KBM, section 3.1).
 
     What the model reads decides what a verdict costs: of ``quiz`` nothing is drawn, of ``draft`` one answer, which is
     then the answer of a known quiz, of ``draws`` all. Its draws are its own, and not those that other gates of a
     comparison share. They are made with the probabilities of their tokens; where the LM gives none the model judges by
     the texts, and a note says so. Where the model cannot judge, the quiz is unknown.
-
-    Attributes:
-        model: A boundary model, or its file.
-        of: Which of its two judgements counts.
-        threshold: What that is compared with.
     """
 
     method = "gate-boundary"

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated
 
-from keqa.data.quiz_references import plain
+from keqa.data.question import quiz_key
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match
 from keqa.metrics.utility import Correctness
 from keqa.programs.arguments import CORRECTNESS, GOLDS, Seed, Share, Word, checked
-from keqa.programs.draws import Draws
-from keqa.programs.gates.gate import LeaderGate, Verdict, reaches
+from keqa.programs.gate import Draws, LeaderGate, Verdict, reaches
 
 Golds = Mapping[str, Sequence[str]] | Callable[[str], Sequence[str] | None]
 """From the resolved text of a quiz to its gold answers."""
@@ -53,15 +52,11 @@ class NeverRetrieveGate(LeaderGate):
 @checked
 @dataclass(frozen=True)
 class RandomGate(LeaderGate):
-    """Retrieves for a share of the quizzes, whatever the draws say: the level that a gate has to beat.
+    """Retrieves for a share of the quizzes, its threshold, whatever the draws say: the level that a gate has to beat.
 
     Chance is a number of the quiz's text and the seed, so that a rerun gives the same verdicts, in any order. It is
     tossed for each text by itself, so that of few quizzes rather more or fewer are retrieved for. What random retrieval
     scores at exactly the ratio of another gate, tables say in expectation.
-
-    Attributes:
-        threshold: The share of quizzes to retrieve for; 0 and 1 are allowed.
-        seed: Another seed retrieves for others.
     """
 
     method = "gate-random"
@@ -96,12 +91,9 @@ class RandomGate(LeaderGate):
 @checked
 @dataclass(frozen=True)
 class OracleGate(LeaderGate):
-    """Known where the answer from memory is right: the ideal gate, which bounds what any gate can reach.
+    """Known where the answer from memory is right by its gold answers: the ideal, which bounds what any gate can reach.
 
-    Attributes:
-        golds: The gold answers of each quiz, by its resolved text (spaces and case do not matter in a mapping).
-        correctness: How right an answer is, such as `keqa.metrics.answers.exact_match` or ``f1``.
-        threshold: From which correctness on an answer is right.
+    Spaces and case do not matter to the quizzes of a mapping; an answer is right from a correctness of `threshold` on.
     """
 
     method = "gate-oracle"
@@ -117,16 +109,12 @@ class OracleGate(LeaderGate):
 
     def __post_init__(self) -> None:
         if isinstance(self.golds, Mapping):
-            object.__setattr__(self, "golds", {plain(quiz): answers for quiz, answers in self.golds.items()})
+            object.__setattr__(self, "golds", {quiz_key(quiz): answers for quiz, answers in self.golds.items()})
 
     def on_leader(self, draws: Draws) -> Verdict:
-        """By how right the leading answer is; without one it is not.
-
-        Raises:
-            ConfigurationError: There is no gold answer for the quiz.
-        """
+        """By how right the leading answer is; without one it is not."""
         known = self.golds
-        golds = known.get(plain(draws.quiz)) if isinstance(known, Mapping) else known(draws.quiz)
+        golds = known.get(quiz_key(draws.quiz)) if isinstance(known, Mapping) else known(draws.quiz)
         if not golds:
             raise ConfigurationError(f"the oracle gate has no gold answer for the quiz {draws.quiz!r}")
         measure = float(self.correctness(draws.leading, list(golds), draws.answer_type, draws.choices))

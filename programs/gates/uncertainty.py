@@ -1,17 +1,104 @@
-"""Gates that measure how uncertain a language model is of a quiz, by other means than KEQA's vote."""
+"""Gates that measure how uncertain a language model is of a quiz, by other means than a vote, and what they ask."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import dspy
+
+from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
 from keqa.metrics.samples import CERTAINTIES, CertaintyForm, SimilarityForm, answer_type_sizes, lexical_similarity
 from keqa.programs.arguments import Certainty, Share, Word, checked
-from keqa.programs.draws import Draws
-from keqa.programs.gates.gate import AllSamplesGate, LeaderGate, Verdict, reaches
-from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
+from keqa.programs.calls.ask import ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note
+from keqa.programs.calls.texts import text_of
+from keqa.programs.gate import AllSamplesGate, Draws, GateQuestion, LeaderGate, Verdict, reaches
+from keqa.signatures import DecideRetrieval, StateConfidence
+
+_NUMBER = re.compile(r"(?<![\w.])(-?(?:\d+(?:\.\d+)?|\.\d+))\s*(%|/\s*100?\b)?")
+
+
+async def wants_retrieval(decide: dspy.Predict, question: str, number: int | None = None) -> bool:
+    """Ask once, at temperature 0 or whatever the LM is set to; without a usable reply passages are wanted."""
+    try:
+        prediction = await ask(decide, "decide_retrieval", number, question=question)
+    except CallError as error:
+        note("decide_retrieval", error.cause, error.message, "retrieved", number)
+        return True
+    return bool(prediction.retrieve)
+
+
+class RetrievalDecision(GateQuestion):
+    """Asks whether a quiz calls for retrieval, before anything is drawn."""
+
+    attribute = "decision"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decide": DecideRetrieval}
+
+    async def run(self, quiz: str, *, number: int | None = None) -> bool:
+        """Whether passages are wanted."""
+        return await wants_retrieval(self.decide, quiz, number)
+
+
+def read_confidence(text: str) -> float | None:
+    """The confidence that a text states, from 0 to 1; None where there is no number, or one out of bounds.
+
+    The first number counts. One with a decimal point and at most 1 is a probability, any other a percentage, for that
+    is what is asked for: ``85``, ``85 %``, ``0.85`` and ``85 / 100`` are the same, ``8 / 10`` is 0.8, ``1`` is 0.01.
+    """
+    found = _NUMBER.search(text)
+    if found is None:
+        return None
+    number, unit = float(found[1]), found[2] or ""
+    probability = "." in found[1] and abs(number) <= 1 and not unit
+    confidence = number if probability else number / (10 if unit.endswith("10") else 100)
+    return confidence if 0 <= confidence <= 1 else None
+
+
+class StatedConfidence(GateQuestion):
+    """Asks for the confidence in an answer; one that cannot be had is 0, so that a failure never passes for knowing."""
+
+    attribute = "confidence"
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"state": StateConfidence}
+    before_samples = False
+
+    @staticmethod
+    def inputs(draws: Draws) -> dict[str, Any]:
+        """The quiz and its leading answer."""
+        asked = {"answer_type": draws.answer_type, "choices": draws.choices}
+        return {"quiz": draws.quiz, "answer": draws.leading, **asked}
+
+    async def run(
+        self,
+        quiz: str,
+        answer: str,
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        *,
+        number: int | None = None,
+    ) -> float:
+        """The confidence, from 0 to 1, asked for at temperature 0 or whatever the LM is set to."""
+        asked: dict[str, Any] = {"quiz": quiz, "answer_type": answer_type, "choices": list(choices)}
+        try:
+            said = await ask(self.state, "state_confidence", number, usable=_stated, **asked, proposed_answer=answer)
+        except CallError as error:
+            note("state_confidence", error.cause, error.message, "taken for no confidence", number)
+            return 0.0
+        return _stated(said)
+
+
+def _stated(prediction: dspy.Prediction) -> float:
+    """The confidence that a reply states."""
+    text = text_of(prediction.confidence)
+    confidence = read_confidence(text)
+    if confidence is None:
+        raise CallError("UnreadableConfidenceError", f"{text!r} states no confidence", unusable=True)
+    return confidence
 
 
 @checked
@@ -19,12 +106,9 @@ from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
 class CertaintyGate(AllSamplesGate):
     """Known where the certainty over the samples reaches a threshold (KBM, section 2.2).
 
-    An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is unknown.
-
-    Attributes:
-        threshold: What certainty is compared with.
-        form: One of `keqa.metrics.samples.CERTAINTIES`.
-        over: ``clusters`` of one meaning, or ``types``: answers equal after normalisation.
+    It is that of `form` (`keqa.metrics.samples.CERTAINTIES`), over clusters of one meaning or over types: answers equal
+    after normalisation. An abstention agrees with nothing, so each is a group of its own; without any answer a quiz is
+    unknown.
     """
 
     method = "gate-certainty"
@@ -59,12 +143,8 @@ class CertaintyGate(AllSamplesGate):
 class LexicalSimilarityGate(AllSamplesGate):
     """Known where the samples resemble each other in their words (Fomicheva et al., 2020).
 
-    `keqa.metrics.samples` has the measure. The gate needs no judge: of those that read samples it is the cheapest,
-    and a hard one to beat.
-
-    Attributes:
-        threshold: What the mean similarity over all pairs is compared with.
-        form: One of `keqa.metrics.samples.SIMILARITIES`.
+    The measure is the mean over all pairs, in one of `keqa.metrics.samples.SIMILARITIES`. The gate needs no judge: of
+    those that read samples it is the cheapest, and a hard one to beat.
     """
 
     method = "gate-lexical"
@@ -91,9 +171,6 @@ class ProbabilityGate(AllSamplesGate):
 
     The mean over the draws of each answer's probability, normalised by its length (the geometric mean over its tokens):
     Malinin and Gales (2021), in probabilities. An abstention or a failed draw counts as 0.
-
-    Attributes:
-        threshold: What the mean probability is compared with.
     """
 
     method = "gate-probability"
@@ -105,11 +182,7 @@ class ProbabilityGate(AllSamplesGate):
     name: Word = "token probability"
 
     def measure(self, draws: Draws) -> float:
-        """The mean probability.
-
-        Raises:
-            ConfigurationError: Draws were made without probabilities.
-        """
+        """The mean probability."""
         answered = [draw for draw in draws.made if draw.answer is not None]
         if answered and not draws.has_probabilities:
             raise ConfigurationError(f"the gate '{self.name}' needs draws that were made with their probabilities")
@@ -123,9 +196,6 @@ class ConfidenceGate(LeaderGate):
 
     Verbalised confidence in two stages (Verb. 2S of Tian et al., 2023, Just Ask for Calibration): first the answer,
     here the largest cluster's, then the probability that it is right, which is one further call to the LM.
-
-    Attributes:
-        threshold: What the stated confidence is compared with.
     """
 
     method = "gate-confidence"
@@ -137,11 +207,7 @@ class ConfidenceGate(LeaderGate):
     name: Word = "verbalised confidence"
 
     def on_leader(self, draws: Draws) -> Verdict:
-        """By the confidence in it; without an answer it is 0, and the quiz unknown.
-
-        Raises:
-            ConfigurationError: The LM was not asked.
-        """
+        """By the confidence in it; without an answer it is 0, and the quiz unknown."""
         if not draws.sizes:
             return Verdict(False, 0.0)
         if draws.reply is None:
@@ -168,11 +234,7 @@ class PromptGate(LeaderGate):
     threshold: None = None
 
     def at_once(self, draws: Draws) -> Verdict | None:
-        """Unknown where the LM says that it needs passages.
-
-        Raises:
-            ConfigurationError: The LM was not asked.
-        """
+        """Unknown where the LM says that it needs passages."""
         if draws.reply is None:
             raise ConfigurationError(f"the gate '{self.name}' needs an examination that asks whether to retrieve")
         return Verdict(False) if draws.reply else None

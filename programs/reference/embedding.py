@@ -14,7 +14,7 @@ import re
 import threading
 import unicodedata
 import zlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -62,7 +62,6 @@ class HashingEmbedder:
     """
 
     def __init__(self, dimension: int = _DIMENSION) -> None:
-        """Set up for vectors of a length from 1 to 16,384."""
         if type(dimension) is not int or not 1 <= dimension <= _MAX_DIMENSION:
             raise ConfigurationError(
                 f"hashed vectors have a length from 1 to {_MAX_DIMENSION:,}, not {dimension!r:.20}"
@@ -118,7 +117,7 @@ class Remembering:
 
     def __init__(self, embedder: Embedder, size: int = 2048) -> None:
         self.embedder, self.size = embedder, size
-        self._rows: OrderedDict[str, Vectors] = OrderedDict()
+        self._rows: dict[str, Vectors] = {}
         self._lock = threading.Lock()
 
     @property
@@ -128,35 +127,26 @@ class Remembering:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text; those not remembered are embedded in one batch."""
-        wanted = dict.fromkeys(texts)
         with self._lock:
-            rows = {text: self._rows[text] for text in wanted if text in self._rows}
-            for text in rows:
-                self._rows.move_to_end(text)
-        missing = [text for text in wanted if text not in rows]
+            rows = {text: self._rows.pop(text) for text in dict.fromkeys(texts) if text in self._rows}
+            self._rows |= rows
+        missing = [text for text in dict.fromkeys(texts) if text not in rows]
         if missing:
             made = dict(zip(missing, self.embedder.embed(missing), strict=True))
             rows |= made
             with self._lock:
                 self._rows |= made
-                while len(self._rows) > self.size:
-                    self._rows.popitem(last=False)
+                for text in list(self._rows)[: -self.size]:
+                    del self._rows[text]
         return np.stack([rows[text] for text in texts])
 
 
 def open_embedder(name: str) -> Embedder:
-    """Open the embedder of a name; see the table of this module.
-
-    Raises:
-        ConfigurationError: There is no such model.
-        MissingExtraError: A package is missing that the model needs.
-    """
+    """Open the embedder of a name; see the table of this module."""
     if name == HASHING:
         return HashingEmbedder()
     if sized := _SIZED.fullmatch(name):
-        if len(sized[1]) > len(str(_MAX_DIMENSION)) or sized[1].startswith("0"):
-            raise ConfigurationError(f"hashed vectors have a length from 1 to {_MAX_DIMENSION:,}, not {sized[1][:20]}")
-        return HashingEmbedder(int(sized[1]))
+        return HashingEmbedder(int(sized[1][:20]))
     try:
         return open_model(name)
     except ConfigurationError as error:
@@ -173,10 +163,6 @@ def open_built_in(name: Any) -> Embedder:
 
     A file may come from a stranger. A model of the hub would be fetched, with the user's token, and a folder opened,
     because the stranger says so: those are opened only where the user names them.
-
-    Raises:
-        ConfigurationError: It is another than the built-in ones.
-        MissingExtraError: A package is missing that the model needs.
     """
     if not is_built_in(name):
         raise ConfigurationError(

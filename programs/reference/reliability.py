@@ -8,10 +8,13 @@ say when theirs was last changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from keqa.programs.reference.index import UtilityEntry
+if TYPE_CHECKING:
+    from keqa.programs.reference.utility_reference import UtilityEntry
 
 # As corpora of several publications write it at the end of a passage.
 _NAMED = re.compile(r"\bSource:\s*([^\n.;|]{1,80}?)\s*\.?\s*\Z", re.IGNORECASE)
@@ -28,23 +31,19 @@ def source_of(passage: str) -> str | None:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """How many labelled passages of a source helped, and whether that is less than of the others beyond chance."""
+    """How many labelled passages of a source helped, and whether that is less than of the others beyond chance.
+
+    The same of the passages on one side of a date, which the name then says, and for which `of` is empty.
+    """
 
     name: str
     helped: int
     labelled: int
     unreliable: bool
+    of: str = " of its passages"
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.helped} of {self.labelled} of its passages helped"
-
-
-@dataclass(frozen=True)
-class AgeRecord(SourceRecord):
-    """The same of the passages on one side of a date; `name` is that side."""
-
-    def __str__(self) -> str:
-        return f"passages {self.name}: {self.helped} of {self.labelled} helped"
+        return f"{self.name}: {self.helped} of {self.labelled}{self.of} helped"
 
 
 class Reliability:
@@ -59,13 +58,14 @@ class Reliability:
         dates = sorted(date for entry in entries if (date := _day(entry.date)))
         # Where all have one date there is no older half.
         self._cut = dates[len(dates) // 2] if dates else ""
-        self._sources = _Counts(((entry, source_of(entry.passage)) for entry in entries), SourceRecord)
-        self._ages = _Counts(((entry, self._age(entry.date)) for entry in entries), AgeRecord)
+        self._sources = _Counts((entry, source_of(entry.passage)) for entry in entries)
+        self._ages = _Counts((entry, self._age(entry.date)) for entry in entries)
 
     def unreliable(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels, the least helpful first."""
-        found = [one for one in (*self._sources.all(), *self._ages.all()) if one.unreliable]
-        return sorted(found, key=lambda one: one.helped / one.labelled)
+        known = [self._sources.of(name) for name in self._sources.names]
+        known += [self._ages.of(name, of="") for name in self._ages.names]
+        return sorted((one for one in known if one and one.unreliable), key=lambda one: one.helped / one.labelled)
 
     def of(self, passage: str, without: Iterable[str] = ()) -> SourceRecord | None:
         """What is known of a passage's source, by other labels than those of some training questions.
@@ -76,53 +76,46 @@ class Reliability:
 
     def of_date(self, date: str, without: Iterable[str] = ()) -> SourceRecord | None:
         """What is known of passages as old as one, likewise."""
-        return self._ages.of(self._age(date), without)
+        return self._ages.of(self._age(date), without, of="")
 
     def _age(self, date: str) -> str | None:
         day = _day(date)
         if not day or not self._cut:
             return None
-        return f"dated before {self._cut}" if day < self._cut else f"dated {self._cut} or later"
+        return f"passages dated before {self._cut}" if day < self._cut else f"passages dated {self._cut} or later"
 
 
 class _Counts:
-    """How many labels of each name there are, and how many of them say that the passage helped."""
+    """How many labels of each name there are that say that the passage helped, and that it did not."""
 
-    def __init__(self, named: Iterable[tuple[UtilityEntry, str | None]], kind: type[SourceRecord]) -> None:
-        self._kind = kind
-        self._counts: dict[str, tuple[int, int]] = {}
-        self._of_roots: dict[str, dict[str, tuple[int, int]]] = {}
+    def __init__(self, named: Iterable[tuple[UtilityEntry, str | None]]) -> None:
+        self._all = Counter[tuple[str, bool]]()
+        self._of_root = defaultdict[str, Counter[tuple[str, bool]]](Counter)
         for entry, name in named:
-            if name is None:
-                continue
-            for counts in (self._counts, self._of_roots.setdefault(entry.root, {})):
-                helped, labelled = counts.get(name, (0, 0))
-                counts[name] = helped + entry.helpful, labelled + 1
+            if name is not None:
+                self._all[name, entry.helpful] += 1
+                self._of_root[entry.root][name, entry.helpful] += 1
+        self.names = list(dict.fromkeys(name for name, _ in self._all))
 
-    def all(self) -> list[SourceRecord]:
-        """What is known of each name."""
-        return [self._record(name, self._counts) for name in self._counts]
+    def of(self, name: str | None, without: Iterable[str] = (), **said: str) -> SourceRecord | None:
+        """What is known of a name; None where no label is left of it.
 
-    def of(self, name: str | None, without: Iterable[str]) -> SourceRecord | None:
-        """What is known of a name; None where no label is left of it."""
-        if name is None or name not in self._counts:
+        Unreliable helps three quarters as often as the others at most, and so seldom hardly by chance.
+        """
+        if name is None or name not in self.names:
             return None
-        counts = dict(self._counts)
-        for root in without:
-            for other, (helped, labelled) in self._of_roots.get(root, {}).items():
-                counts[other] = counts[other][0] - helped, counts[other][1] - labelled
-        return self._record(name, counts) if counts[name][1] else None
-
-    def _record(self, name: str, counts: Mapping[str, tuple[int, int]]) -> SourceRecord:
-        """Unreliable helps three quarters as often as the others at most, and so seldom hardly by chance."""
         from scipy.stats import binom
 
-        helped, labelled = counts[name]
-        others = [count for other, count in counts.items() if other != name]
-        seen = sum(labelled for _, labelled in others)
-        share = sum(helped for helped, _ in others) / seen if seen else 0.0
+        counts = Counter(self._all)
+        for root in without:
+            counts.subtract(self._of_root.get(root, ()))
+        helped, labelled = counts[name, True], counts[name, True] + counts[name, False]
+        if not labelled:
+            return None
+        others = counts.total() - labelled
+        share = (sum(count for (_, helpful), count in counts.items() if helpful) - helped) / others if others else 0.0
         seldom = helped <= _LOWEST * share * labelled and float(binom.cdf(helped, labelled, share)) < _CHANCE
-        return self._kind(name, helped, labelled, seldom)
+        return SourceRecord(name, helped, labelled, seldom, **said)
 
 
 def _day(date: str) -> str:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from heapq import nlargest
 from typing import Annotated, Any, Literal
 
 import dspy
+import numpy as np
 from dspy.predict.parameter import Parameter
 
 from keqa.errors import ConfigurationError
@@ -23,22 +28,190 @@ from keqa.programs.reference.embedding import (
     open_embedder,
     portable,
 )
-from keqa.programs.reference.index import (
-    Form,
-    ReferenceIndex,
-    UtilityEntry,
-    embedded_pairs,
-    entry_from,
-    entry_values,
-    texts_of,
-)
 from keqa.programs.reference.reliability import Reliability, SourceRecord
 
-__all__ = ["UtilityEntry", "UtilityReference", "Variant"]
-
+_FEW = 10_000
 _OPTIONAL = ("question", "date")
+_MOST_NUMBERS = 1 << 29
+"""2 GiB of vectors, which so few demonstrations do not reach."""
+
+Form = Literal["apart", "joint"]
+"""How a quiz and a passage are embedded: each by itself, so that a short quiz weighs as much as a long passage, or as
+one text, as the authors' code does."""
 
 Variant = Literal["similar", "random", "none"]
+
+Scored = tuple[float, int]
+"""A score, and the position of the demonstration that has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityEntry:
+    """A passage, as the judge reads it, whose utility to a quiz is known.
+
+    Attributes:
+        root: Id of the training question.
+        helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
+        question: The `keqa.data.question.question_digest` of the training question; may be empty.
+        date: When the passage's document was last changed, as it says itself; empty where it does not.
+    """
+
+    root: str
+    quiz: str
+    passage: str
+    helpful: bool
+    question: str = ""
+    date: str = ""
+
+
+def entry_values(entry: UtilityEntry) -> dict[str, Any]:
+    """An entry as JSON values, for `entry_from`."""
+    return {name: value for name, value in asdict(entry).items() if value != "" or name not in _OPTIONAL}
+
+
+def entry_from(value: Any, where: str) -> UtilityEntry:
+    """An entry from its JSON value, which may come from a stranger; a ConfigurationError says where it is none."""
+    names = UtilityEntry.__match_args__
+    if not isinstance(value, dict) or value.keys() | set(_OPTIONAL) != set(names):
+        raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(names)} only")
+    return UtilityEntry(**check(UtilityEntry, value, where))
+
+
+class ReferenceIndex:
+    """Entries and their embeddings. It never changes, so copies of a reference and threads share it.
+
+    What the entries show are the `demonstrations`, a quiz, a passage and a label, in the order of first appearance:
+    entries of several questions that show the same are one.
+    """
+
+    def __init__(
+        self, entries: Sequence[UtilityEntry], embedder: Embedder, vectors: Vectors | None = None, form: Form = "apart"
+    ) -> None:
+        """Embed and index; `vectors` are what the method of that name gave for the same entries, embedder and form."""
+        self.entries = tuple(entries)
+        roots: dict[tuple[str, str, bool], set[str]] = {}
+        self._of_question: dict[str, set[str]] = {}
+        for entry in entries:
+            if entry.question:
+                self._of_question.setdefault(entry.question, set()).add(entry.root)
+            roots.setdefault((entry.quiz, entry.passage, entry.helpful), set()).add(entry.root)
+        self.demonstrations = list(roots)
+        self._of_root: dict[str, set[int]] = {}
+        self._places: dict[bool, list[int]] = {True: [], False: []}
+        for position, ((_, _, helpful), of) in enumerate(roots.items()):
+            self._places[helpful].append(position)
+            for root in of:
+                self._of_root.setdefault(root, set()).add(position)
+        self._flat: dict[bool, Any] = {}
+        if self.demonstrations:
+            rows = _rows([one[:2] for one in self.demonstrations], embedder, form, vectors)
+            self._flat = {label: _flat(rows[places]) for label, places in self._places.items() if places}
+
+    @cached_property
+    def signature(self) -> str:
+        """What distinguishes the entries from others: a hash over all of them, in their order."""
+        digest = hashlib.sha256()
+        for entry in self.entries:
+            values = [entry.root, entry.quiz, entry.passage, entry.helpful]
+            digest.update(json.dumps([*values, entry.date] if entry.date else values).encode() + b"\n")
+        return digest.hexdigest()
+
+    @cached_property
+    def reliability(self) -> Reliability:
+        """What the labels say of sources and dates."""
+        return Reliability(self.entries)
+
+    def vectors(self) -> Vectors:
+        """The embeddings, a row for each demonstration."""
+        width = max((index.d for index in self._flat.values()), default=0)
+        rows = np.zeros((len(self.demonstrations), width), np.float32)
+        for label, index in self._flat.items():
+            rows[self._places[label]] = index.reconstruct_n(0, index.ntotal)
+        return rows
+
+    def own(self) -> AbstractSet[str]:
+        """The training questions whose labels are not shown: those left out, and the one that is asked again."""
+        return context().left_out | self._of_question.get(context().asked, set())
+
+    def out(self) -> set[int]:
+        """Where the demonstrations of these questions are, those included that others share."""
+        return set().union(*(self._of_root.get(root, ()) for root in self.own()))
+
+    def nearest(self, vector: Vectors, k: int) -> list[Scored]:
+        """The k nearest demonstrations of each label with their cosine."""
+        found: list[Scored] = []
+        out = self.out()
+        for label, index in self._flat.items():
+            places = self._places[label]
+            # So many more that k remain, whichever are left out.
+            scores, ranks = index.search(vector[None], min(len(places), k + len(out)))
+            ranked = [(float(score), places[rank]) for score, rank in zip(scores[0], ranks[0], strict=True)]
+            found += [one for one in ranked if one[1] not in out][:k]
+        return found
+
+    def random(self, seed: str, k: int) -> list[Scored]:
+        """Any k demonstrations of each label, with chance scores that do not depend on what is left out."""
+        chance, out = random.Random(seed), self.out()
+        drawn = [chance.random() for _ in self.demonstrations]
+        places = ([(drawn[p], p) for p in places if p not in out] for places in self._places.values())
+        return [one for scored in places for one in nlargest(k, scored)]
+
+    def best(self, scored: Sequence[Scored], k: int, least: int) -> list[tuple[str, str, bool]]:
+        """The best k, the best last, with at least so many of each label as far as there are that many."""
+        ranked = sorted(scored, key=lambda one: (-one[0], one[1]))
+        chosen: list[Scored] = []
+        for label in (True, False):
+            of_label = [one for one in ranked if self.demonstrations[one[1]][2] is label]
+            chosen += of_label[: min(least, k // 2)]
+        chosen += [one for one in ranked if one not in chosen][: k - len(chosen)]
+        return [self.demonstrations[p] for _, p in sorted(chosen, key=lambda one: (one[0], -one[1]))]
+
+
+def texts_of(pairs: Sequence[tuple[str, str]], form: Form) -> list[str]:
+    """What is embedded of pairs of a quiz and a passage, each text once."""
+    if form == "joint":
+        return list(dict.fromkeys(f"{quiz}\n{passage}" for quiz, passage in pairs))
+    return list(dict.fromkeys([*(quiz for quiz, _ in pairs), *(passage for _, passage in pairs)]))
+
+
+def embedded_pairs(pairs: Sequence[tuple[str, str]], embedder: Embedder, form: Form) -> Vectors:
+    """One row for each pair of a quiz and a passage; a text that many share is embedded once."""
+    texts = texts_of(pairs, form)
+    place = {text: position for position, text in enumerate(texts)}
+    rows = embedder.embed(texts)
+    if form == "joint":
+        return rows[[place[f"{quiz}\n{passage}"] for quiz, passage in pairs]]
+    sides = [rows[[place[quiz] for quiz, _ in pairs]], rows[[place[passage] for _, passage in pairs]]]
+    side_by_side: Vectors = np.concatenate(sides, axis=-1) * np.float32(0.5**0.5)
+    return side_by_side
+
+
+def _rows(pairs: Sequence[tuple[str, str]], embedder: Embedder, form: Form, vectors: Vectors | None) -> Vectors:
+    """The embeddings; of vectors that were made earlier one is made again to see that they belong here."""
+    first = embedded_pairs(pairs[:1], embedder, form) if vectors is not None or len(pairs) > _FEW else None
+    if first is not None and len(pairs) * first.shape[1] > _MOST_NUMBERS:
+        # Refused before it fills the memory.
+        raise ConfigurationError(
+            f"a utility reference of {len(pairs):,} demonstrations with vectors of {first.shape[1]:,} numbers is too "
+            f"large: at most {_MOST_NUMBERS // first.shape[1]:,} fit"
+        )
+    if vectors is None or first is None:
+        return embedded_pairs(pairs, embedder, form)
+    if vectors.shape != (len(pairs), first.shape[1]) or not np.allclose(vectors[:1], first, atol=1e-3):
+        raise ConfigurationError(
+            f"the vectors are not those of these entries and of the embedder {embedder.name!r}; without them they "
+            "are made again"
+        )
+    return vectors
+
+
+def _flat(rows: Vectors) -> Any:
+    """An exhaustive index, whose inner product is the cosine of rows of length 1."""
+    import faiss
+
+    index = faiss.IndexFlatIP(rows.shape[1])
+    index.add(np.ascontiguousarray(rows, np.float32))
+    return index
 
 
 @checked
@@ -65,18 +238,12 @@ class UtilityReference(Parameter):
         variant: Variant = "similar",
         form: Form = "apart",
     ) -> None:
-        """Set up an empty reference, with an embedder or the name of one for `open_embedder`.
-
-        Raises:
-            ConfigurationError: Settings that cannot work.
-            MissingExtraError: A package is missing that the embedder needs.
-        """
+        """Set up an empty reference, with an embedder or the name of one for `open_embedder`."""
         self.k, self.least, self.variant, self.form = k, least, variant, form
         self._embedder = Remembering(open_embedder(embedder) if isinstance(embedder, str) else embedder)
         self._index = ReferenceIndex((), self._embedder)
         # DSPy loads a state twice, at first into a copy; what the copy has built is found here the second time.
         self._built: dict[tuple[str, str], ReferenceIndex] = {}
-        self._reliability: tuple[ReferenceIndex, Reliability] | None = None
 
     @property
     def embedder(self) -> Embedder:
@@ -88,15 +255,16 @@ class UtilityReference(Parameter):
         """What it was fitted to."""
         return self._index.entries
 
+    @property
+    def signature_of_entries(self) -> str:
+        """What distinguishes the entries from others."""
+        return self._index.signature
+
     def fit(self, entries: Iterable[Any], vectors: Vectors | None = None) -> UtilityReference:
-        """Take entries in the place of all that were there.
+        """Take entries, of training questions only, in the place of all that were there.
 
-        Args:
-            entries: From training questions only; each has what an `UtilityEntry` has.
-            vectors: What `vectors` gave for the same entries and embedder, so that they need not be embedded again.
-
-        Raises:
-            ConfigurationError: The vectors belong to other entries or another embedder.
+        Each has what an `UtilityEntry` has. `vectors` are what the method of that name gave for the same entries and
+        embedder, so that they need not be embedded again.
         """
         taken = tuple(
             UtilityEntry(
@@ -116,62 +284,38 @@ class UtilityReference(Parameter):
         """The embeddings of what the entries show, for `fit`."""
         return self._index.vectors()
 
-    def counts(self) -> dict[bool, int]:
-        """How many entries say helpful, and how many not."""
-        helpful = sum(entry.helpful for entry in self.entries)
-        return {True: helpful, False: len(self.entries) - helpful}
-
-    def signature_of_entries(self) -> str:
-        """What distinguishes the entries from others: a hash over all of them, in their order."""
-        digest = hashlib.sha256()
-        for entry in self.entries:
-            values = [entry.root, entry.quiz, entry.passage, entry.helpful]
-            digest.update(json.dumps([*values, entry.date] if entry.date else values).encode() + b"\n")
-        return digest.hexdigest()
-
     def prepare(self, quiz: str, passages: Sequence[str]) -> None:
         """Embed the passages of a quiz in one batch; the lookups that follow find the embeddings made."""
         if self.variant == "similar" and self.entries and passages:
             self._embedder.embed(texts_of([(quiz, passage) for passage in passages], self.form))
 
     def __call__(self, quiz: str, passage: str) -> list[dspy.Example]:
-        """Find the demonstrations for judging a passage, as the judge reads it, for a resolved quiz.
-
-        Returns:
-            Examples with `passage`, `quiz` and `helpful`, the nearest last; none where there is nothing to show.
-        """
+        """Find the demonstrations for judging a passage, as the judge reads it, for a resolved quiz, the best last."""
         index = self._index
         if self.variant == "none" or not index.entries:
             return []
-        out = index.of_roots(_own(index))
         if self.variant == "similar":
             (vector,) = embedded_pairs([(quiz, passage)], self._embedder, self.form)
-            scored = index.nearest(vector, self.k, out)
+            scored = index.nearest(vector, self.k)
         else:
-            scored = index.random(f"{quiz}\n{passage}", self.k, out)
+            scored = index.random(f"{quiz}\n{passage}", self.k)
         shown = index.best(scored, self.k, self.least)
-        return [dspy.Example(passage=one.passage, quiz=one.quiz, helpful=one.helpful) for one in shown]
+        return [dspy.Example(passage=passage, quiz=quiz, helpful=helpful) for quiz, passage, helpful in shown]
 
     def source_of(self, passage: str) -> SourceRecord | None:
         """What the labels say of a passage's source; those of the question in work do not count.
 
         None where it names no source, or one of which nothing is known, and where nothing is shown of the labels.
         """
-        return None if self.variant == "none" else self._sources().of(passage, _own(self._index))
+        return None if self.variant == "none" else self._index.reliability.of(passage, self._index.own())
 
     def age_of(self, date: str) -> SourceRecord | None:
         """What the labels say of passages as old as one, likewise; None too where too few labels have a date."""
-        return None if self.variant == "none" or not date else self._sources().of_date(date, _own(self._index))
+        return None if self.variant == "none" else self._index.reliability.of_date(date, self._index.own())
 
     def unreliable_sources(self) -> list[SourceRecord]:
         """The sources, and the side of a date, that are unreliable by all labels; none where no label is shown."""
-        return [] if self.variant == "none" else self._sources().unreliable()
-
-    def _sources(self) -> Reliability:
-        """What the labels say of sources, counted once for the entries that there are."""
-        if self._reliability is None or self._reliability[0] is not self._index:
-            self._reliability = self._index, Reliability(self.entries)
-        return self._reliability[1]
+        return [] if self.variant == "none" else self._index.reliability.unreliable()
 
     def reset(self) -> None:
         """Stay as it is: an optimizer that starts afresh has not found the reference, so it does not lose it."""
@@ -184,33 +328,23 @@ class UtilityReference(Parameter):
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """Settings and entries. The vectors are left out, as they can be made again."""
-        return {
-            **self.settings(),
-            "embedder": self._embedder.name,
-            "entries": [entry_values(entry) for entry in self.entries],
-        }
+        entries = [entry_values(entry) for entry in self.entries]
+        return {**self.settings(), "embedder": self._embedder.name, "entries": entries}
 
     def load_state(self, state: Mapping[str, Any]) -> UtilityReference:
-        """Become what `dump_state` saved; the embedder that it names is a built-in one, or this reference's.
-
-        Raises:
-            ConfigurationError: It is not the state of a reference, or it names another embedder.
-            MissingExtraError: A package is missing that the embedder needs.
-        """
+        """Become what `dump_state` saved; the embedder that it names is a built-in one, or this reference's."""
         parts = ("embedder", "k", "least", "variant", "entries")
         known = isinstance(state, Mapping) and set(state) - {"form"} == set(parts)
         if not known or not isinstance(state["entries"], list):
             raise ConfigurationError(
                 f"this is not the state of a utility reference, which has {', '.join(parts)} and nothing else"
             )
-        name, found = state["embedder"], state["entries"]
         chosen = {part: state[part] for part in ("k", "least", "variant")} | {"form": state.get("form", "apart")}
         settings = check(type(self), chosen, "a utility reference")
-        entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(found, start=1)]
-        self.k, self.least = settings["k"], settings["least"]
-        self.variant, self.form = settings["variant"], settings["form"]
-        if name != self._embedder.name:
-            self._embedder = Remembering(_named(name))
+        entries = [entry_from(entry, f"entry {number}") for number, entry in enumerate(state["entries"], start=1)]
+        self.__dict__.update(settings)
+        if state["embedder"] != self._embedder.name:
+            self._embedder = Remembering(_named(state["embedder"]))
         return self.fit(entries)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UtilityReference:
@@ -218,11 +352,6 @@ class UtilityReference(Parameter):
         memo[id(self)] = new
         new.__dict__.update(self.__dict__)
         return new
-
-
-def _own(index: ReferenceIndex) -> AbstractSet[str]:
-    """The training questions whose labels are not shown: those left out, and the one that is asked again."""
-    return context().left_out | index.roots_of(context().asked)
 
 
 def _named(name: Any) -> Embedder:

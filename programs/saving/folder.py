@@ -32,11 +32,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.programs.arguments import check
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import LearnedQuestions, learned_from_json
-from keqa.programs.predictor import Prompts, checked_states, detached, drift, prompt_of, prompts_of
+from keqa.programs.predictor import (
+    LearnedQuestions,
+    Prompts,
+    checked_states,
+    detached,
+    drift,
+    learned_from_json,
+    prompt_of,
+    prompts_of,
+)
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
-from keqa.programs.reference.index import UtilityEntry, entry_from, entry_values
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference, entry_from, entry_values
 from keqa.programs.registry import arguments_of, class_of_saved, name_of
 from keqa.programs.saving.values import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within
@@ -377,7 +384,7 @@ def _reference_in(folder: Path, state: _ProgramFile, embedder: Embedder | str | 
     settings["embedder"] = _embedder(folder, state.reference.embedder, state.files, embedder)
     vectors = None
     if _VECTORS in state.files:
-        vectors = parse_npy(_checked(folder, _VECTORS, state.files), folder / _VECTORS, (None, None))
+        vectors = parse_npy(_checked(folder, _VECTORS, state.files), folder / _VECTORS)
     return UtilityReference(**settings).fit(entries, vectors)
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from keqa.errors import ConfigurationError
-from keqa.programs.arguments import check, fraction_text
-from keqa.programs.gates.registry import saved_gate
+from keqa.programs.arguments import check
+from keqa.programs.gates import saved_gate
+from keqa.programs.records import fraction_text
 from keqa.programs.reference.embedding import is_built_in, portable
 from keqa.programs.settings import Settings
 from keqa.programs.stages.selection import lexical_similarity

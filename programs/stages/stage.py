@@ -1,16 +1,22 @@
-"""What the stages of the program have in common."""
+"""What stages have in common, and those of one prompt: follow-up, quizzes, document from memory, answer, summary."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import dspy
 
-from keqa.programs.calls.session import CallLimiter, Session, context, run_blocking
+from keqa.data.question import AnswerType, Quiz, clean, numbered_quizzes
+from keqa.metrics.answers import normalize
+from keqa.programs.calls.ask import ANSWER, ask
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session, context, note, run_blocking
+from keqa.programs.calls.texts import Copies, text_of
 from keqa.programs.predictor import Predictor, checked_states, detached
+from keqa.signatures import AnswerWithKnowledge, DecomposeQuestion, GenerateDocument, RewriteFollowUp, Summarize
 
 
 class RoleLMs(Protocol):
@@ -32,11 +38,19 @@ class RoleLMs(Protocol):
 class Stage(dspy.Module):
     """A part of the program with a logic of its own, written once as the coroutine `run`."""
 
-    # By attribute name the role of each predictor, and the signature of each that it has whatever its settings; and the
-    # settings of a program that attributes of the same name have the values of.
+    # By attribute name the role of each predictor, and the signature of each that it has whatever its settings, whose
+    # role is the task's if nothing else is said; and the settings of a program that attributes of this name follow.
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.roles = {**dict.fromkeys(cls.signatures, "task"), **cls.roles}
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
         super().__init__()
@@ -79,9 +93,15 @@ class Stage(dspy.Module):
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Load a saved state, which may come from a stranger; the language models stay as they are bound."""
-        checked = checked_states(state, dict(self.named_parameters()), self.optional, type(self).__name__)
+        self.load_parts(state, dict(self.named_parameters()))
+
+    def load_parts(self, state: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+        """Load the states of some parts; an optional predictor that nothing is said about starts empty."""
+        empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
+        checked = checked_states({**empty, **state}, parts, self.optional, type(self).__name__)
         with keeping_lms(self):
-            super().load_state(checked)
+            for name, part in parts.items():
+                part.load_state(checked[name])
 
     def bind_lms(self, lms: RoleLMs | None) -> None:
         """Give each predictor the language model of its role; None leaves them to ``dspy.settings.lm``."""
@@ -98,3 +118,152 @@ def keeping_lms(module: dspy.Module) -> Iterator[None]:
     finally:
         for predictor, lm in bound:
             predictor.lm = lm
+
+
+class FollowUp(Stage):
+    """Rewrites a follow-up question to stand alone; where that fails, it is asked as it stands."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rewrite": RewriteFollowUp}
+
+    async def run(self, question: str, history: Sequence[str], max_chars: int) -> str:
+        """The question alone, in so many characters at most; earlier ones come in their order, each with its answer."""
+        as_it_stands = "asked the question as it stands"
+        try:
+            # No part of the program that optimizers know of, so that its calls are none of the traces that they read.
+            with dspy.context(trace=None):
+                found = await ask(self.rewrite, "rewrite", question=question, history=list(history))
+        except CallError as error:
+            note("rewrite", error.cause, error.message, as_it_stands)
+            return question
+        standalone = clean(text_of(found.standalone))
+        if standalone and len(standalone) <= max_chars:
+            return standalone
+        message = "no question was written" if not standalone else f"a question of {len(standalone):,} characters"
+        note("rewrite", "NoRephrasing", message, as_it_stands)
+        return question
+
+
+def is_the_question(quiz: str, question: str) -> bool:
+    """Whether a quiz is the question itself, as far as normalisation shows."""
+    return normalize(quiz) == normalize(question)
+
+
+class Decomposition(Stage):
+    """Breaks a question into the quizzes that settle it (KEQA, section 3.3, GenQ); further ones are left out."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
+    follows = ("max_quizzes",)
+
+    def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
+        super().__init__(bound)
+        self.max_quizzes = max_quizzes
+
+    async def run(self, question: str, *, own: bool = False) -> list[Quiz]:
+        """At least one quiz; where a question cannot be decomposed, it is its own.
+
+        One that is the question has no references: a "#1" in it is the user's own. With `own`, quizzes that were copied
+        from a demonstration are refused.
+        """
+        whole, single = [Quiz(1, question)], "took the question for the single quiz"
+        copies = Copies(self.decompose, [question], "quizzes") if own else None
+        try:
+            prediction = await ask(self.decompose, "decompose", copies=copies, question=question)
+        except CallError as error:
+            note("decompose", error.cause, error.message, single)
+            return whole
+        quizzes = numbered_quizzes([str(quiz) for quiz in prediction.quizzes or []])
+        if not quizzes:
+            note("decompose", "EmptyDecomposition", "no quiz was written", single)
+            return whole
+        if len(quizzes) > self.max_quizzes:
+            message = f"{len(quizzes)} quizzes, more than {self.max_quizzes}"
+            note("decompose", "TooManyQuizzes", message, f"kept the first {self.max_quizzes}")
+            quizzes = quizzes[: self.max_quizzes]
+        return whole if len(quizzes) == 1 and is_the_question(quizzes[0].text, question) else quizzes
+
+
+class Generation(Stage):
+    """Writes an evidence document from memory, in place of retrieved ones (GenRead; KS-LLM, section 4.1)."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"write": GenerateDocument}
+
+    async def run(self, question: str) -> tuple[str, str]:
+        """Its title, which may be empty, and its text; a CallError where there is none."""
+        from keqa.lms.adapter import adapter
+
+        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+            prediction = await ask(self.write, "document", draws=ANSWER, usable=_has_text, question=question)
+        return text_of(prediction.title), text_of(prediction.document)
+
+
+def _has_text(prediction: Any) -> None:
+    if not any(char.isalnum() for char in text_of(prediction.document)):
+        raise CallError("EmptyDocumentError", "the document was empty", unusable=True)
+
+
+class Answering(Stage):
+    """Answers from picked knowledge (KEQA, section 3.4, RAG; KS-LLM, section 3.3)."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"answer": AnswerWithKnowledge}
+
+    async def run(
+        self,
+        question: str,
+        passages: Sequence[str],
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+        *,
+        evidence: Sequence[str] = (),
+        triples: Sequence[str] = (),
+        number: int | None = None,
+        predictor: dspy.Predict | None = None,
+    ) -> str:
+        """Answer from passages as the language model reads them, best first, and selected sentences and triples.
+
+        Of too many passages the better half is read. The predictor is the stage's own where None.
+
+        Raises:
+            CallError: There is no answer.
+        """
+        # The papers' prompts are asked as their papers do.
+        copies = None if predictor is None else Copies(predictor, [question, *choices, *passages, *evidence, *triples])
+        prediction = await ask(
+            predictor or self.answer,
+            "answer",
+            number,
+            for_answer=True,
+            fitting=list(passages),
+            copies=copies,
+            question=question,
+            answer_type=answer_type,
+            choices=list(choices),
+            evidence=list(evidence),
+            triples=list(triples),
+        )
+        return text_of(prediction.answer)
+
+
+class Summarizing(Stage):
+    """Concludes from quizzes and their answers (KEQA, Algorithm 2, line 20)."""
+
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"summarize": Summarize}
+
+    async def run(
+        self,
+        question: str,
+        answered: Sequence[tuple[str, str]],
+        answer_type: AnswerType = "short",
+        choices: Sequence[str] = (),
+    ) -> tuple[str, str]:
+        """Explanation and answer, from resolved quizzes with their answers; a CallError where there is none."""
+        prediction = await ask(
+            self.summarize,
+            "summarize",
+            for_answer=True,
+            numbered=True,
+            question=question,
+            answered_quizzes=[f"{quiz} {answer}" for quiz, answer in answered],
+            answer_type=answer_type,
+            choices=list(choices),
+        )
+        return text_of(prediction.get("explanation")), text_of(prediction.answer)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 
 from keqa.signatures import (
     AnswerWithEvidence,
@@ -280,16 +279,14 @@ def rephrase(question: Composed) -> str:
     """The other wording of a question."""
     text, (*_, last) = question.text, question.facts
     if question.shape == "comparison":
-        for one, other in pairwise(("earlier", "first", "earlier")):
-            if f" {one}, " in text:
-                return text.replace(f" {one}, ", f" {other}, ")
-        one, other = ("later", "last") if " later, " in text else ("last", "later")
-        return text.replace(f" {one}, ", f" {other}, ")
+        others = {"earlier": "first", "first": "earlier", "later": "last", "last": "later"}
+        one = next(word for word in others if f" {word}, " in text)
+        return text.replace(f" {one}, ", f" {others[one]}, ")
     if question.shape == "yes/no":
         first, second = (fact.entity for fact in question.facts)
         return text.replace(f" {first} and {second} ", f" {second} and {first} ")
-    asks = RELATIONS[last.relation].asks
-    for ask, other in ((asks[0], asks[1]), (asks[1], asks[0])):
+    first, second = RELATIONS[last.relation].asks
+    for ask, other in ((first, second), (second, first)):
         before, after = ask.split("{e}")
         if text.startswith(before) and text.endswith(after):
             return other.format(e=text[len(before) : len(text) - len(after)])

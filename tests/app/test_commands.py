@@ -100,9 +100,9 @@ OPTIONS = {
 
 def leaves(command, words=()):
     """Every command that has none below it, by the words that name it."""
-    below = getattr(command, "commands", {})
-    if not below:
+    if not hasattr(command, "list_commands"):
         return {" ".join(words): command}
+    below = {word: command.get_command(None, word) for word in command.list_commands(None)}
     return {name: leaf for word, one in below.items() for name, leaf in leaves(one, (*words, word)).items()}
 
 

@@ -13,7 +13,8 @@ from servers.openai_server import markers
 import keqa
 from keqa.cli.compile import PriceOptions
 from keqa.errors import InputError
-from keqa.evaluation.reproduction.estimate import CostBounds, Estimate, Spent
+from keqa.evaluation.reproduction.estimate import CostBounds, Estimate
+from keqa.evaluation.reproduction.rehearsal import Spent
 from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.process

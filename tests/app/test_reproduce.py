@@ -11,10 +11,11 @@ from servers.openai_server import markers
 
 import keqa
 from keqa.cli import paper as preset
-from keqa.cli.options import LanguageModels, PaperOptions
+from keqa.cli.options import LanguageModels
+from keqa.cli.reproduce import PaperOptions
 from keqa.errors import ConfigurationError
 from keqa.evaluation.run_file import read_run
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers import Passage, build_index
 

@@ -33,14 +33,15 @@ def test_what_is_measured_of_a_question(context):
         near = {"Who governs Carmouth?": 0, "Carmouth mayor Ann Berg": 1, "Skarn sells fish": 2}
         return np.array([[float(near.get(one, 0) != place) for place in range(len(sentences))] for one in wanted])
 
-    found = ks_llm._measured(context, measure)
+    found = dict(ks_llm.selections(context, measure))
     two = ks_llm.KEPT.index(2)
-    assert found["question"]["supporting"][:2] == [0, 0.5]
-    assert found["question"]["answer"][0] is False
-    assert found["gold triples"]["selected"][two] == [1, 2]
-    assert (found["gold triples"]["supporting"][two], found["gold triples"]["answer"][two]) == (1, True)
-    assert found["gold triples, joined"]["selected"][two] == [0, 1]
-    assert (found["sentences"], found["answerable"]) == (3, True)
+    assert [found[name][two] for name in ("question", "gold triples", "gold triples, joined")] == [
+        [0, 1],
+        [1, 2],
+        [0, 1],
+    ]
+    assert ks_llm.scored(context, found["question"])[:6] == [0, 0.5, 1, 1, 1, 0]
+    assert ks_llm.scored(context, found["gold triples"])[two] == 1
 
 
 @pytest.mark.parametrize(("written", "selected"), [(["Carmouth | mayor | ?"], [1]), ([], [0])])

@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.data.question import MOST_TURNS, Question, turns
-from keqa.data.quiz_references import Quiz, check, parse, plain, references, resolvable, resolve
+from keqa.data.question import (
+    MOST_TURNS,
+    Question,
+    Quiz,
+    broken_references,
+    numbered_quizzes,
+    quiz_key,
+    references,
+    resolvable,
+    resolved_text,
+    turns,
+)
 from keqa.errors import InputError
 
 
@@ -65,15 +75,15 @@ def test_references_are_resolved_in_one_pass_and_only_where_there_is_an_answer()
     quiz = Quiz(11, "Is #10 older than #1?", references("Is #10 older than #1?"))
     assert quiz.depends_on == (10, 1)
     # An answer that looks like a reference stays what it is.
-    assert resolve(quiz, {1: "#2", 2: "Cy", 10: "Bo"}) == "Is Bo older than #2?"
-    assert resolve(Quiz(2, "When was #1 born?", (1,)), {1: None}) is None
-    assert resolve(Quiz(2, "When was #7 born?", (7,)), {}) is None
+    assert resolved_text(quiz, {1: "#2", 2: "Cy", 10: "Bo"}) == "Is Bo older than #2?"
+    assert resolved_text(Quiz(2, "When was #1 born?", (1,)), {1: None}) is None
+    assert resolved_text(Quiz(2, "When was #7 born?", (7,)), {}) is None
     assert references("＃1 的妻子是谁? # 2 of#3") == (1, 2, 3)
-    assert plain("  Who\n is  ANN? ") == plain("who is Ann?") == "who is ann?"
+    assert quiz_key("  Who\n is  ANN? ") == quiz_key("who is Ann?") == "who is ann?"
 
 
 def test_blank_quizzes_keep_their_number_and_labels_are_dropped():
-    quizzes = parse(["1. Who directed Up?", " ", "#3: When was #1 born?", "4.5 million of what?", "2) Who?"])
+    quizzes = numbered_quizzes(["1. Who directed Up?", " ", "#3: When was #1 born?", "4.5 million of what?", "2) Who?"])
     assert [(quiz.index, quiz.text) for quiz in quizzes] == [
         (1, "Who directed Up?"),
         (3, "When was #1 born?"),
@@ -97,11 +107,13 @@ def test_blank_quizzes_keep_their_number_and_labels_are_dropped():
     ],
 )
 def test_broken_references_are_named(texts, found):
-    assert [(problem.quiz, problem.cause, problem.fatal) for problem in check(parse(texts))] == found
+    assert [
+        (problem.quiz, problem.cause, problem.fatal) for problem in broken_references(numbered_quizzes(texts))
+    ] == found
 
 
 def test_what_leads_to_a_broken_reference_is_not_resolvable():
-    assert resolvable(parse(["Who?", "Who is #9?", "When was #2 born?", "Where is #1?"])) == {1, 4}
+    assert resolvable(numbered_quizzes(["Who?", "Who is #9?", "When was #2 born?", "Where is #1?"])) == {1, 4}
 
 
 @given(
@@ -111,18 +123,18 @@ def test_what_leads_to_a_broken_reference_is_not_resolvable():
     )
 )
 def test_what_is_resolved_holds_no_reference(texts):
-    quizzes = parse(texts)
+    quizzes = numbered_quizzes(texts)
     sound = resolvable(quizzes)
-    fatal = any(problem.fatal for problem in check(quizzes))
+    fatal = any(problem.fatal for problem in broken_references(quizzes))
     assert fatal == (len(sound) < len(quizzes))
     for quiz in quizzes:
-        text = resolve(quiz, dict.fromkeys(sound, "Ann"))
+        text = resolved_text(quiz, dict.fromkeys(sound, "Ann"))
         assert text is None or references(text) == ()
         if quiz.index in sound:
             assert text is not None
 
 
 def test_a_number_of_thousands_of_digits_refers_to_nothing():
-    [quiz] = parse([f"{'1' * 5000}. Where is #{'2' * 5000}?"])
-    assert [problem.cause for problem in check([quiz])] == ["MissingReference"]
-    assert resolve(quiz, {1: "Oslo"}) is None
+    [quiz] = numbered_quizzes([f"{'1' * 5000}. Where is #{'2' * 5000}?"])
+    assert [problem.cause for problem in broken_references([quiz])] == ["MissingReference"]
+    assert resolved_text(quiz, {1: "Oslo"}) is None

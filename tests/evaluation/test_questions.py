@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from keqa.data.own import read_examples
 from keqa.errors import InputError
 from keqa.evaluation.questions import of_name, of_testbed, of_training, without_learned
-from keqa.programs.learned import NOTHING
+from keqa.programs.predictor import NOTHING
 
 
 @pytest.fixture

@@ -6,28 +6,9 @@ from dspy.evaluate import answer_passage_match
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keqa.metrics.accuracy import accuracy, agrees, consistency_label, contains_answer, holds_answer, mastery
+from keqa.metrics.accuracy import agrees, consistency_label, contains_answer, holds_answer, mastery
 
 WORDS = st.lists(st.sampled_from(["oslo", "bergen", "new", "york"]), min_size=1, max_size=5).map(" ".join)
-
-
-@pytest.mark.parametrize(
-    ("prediction", "golds", "answer_type", "choices", "right"),
-    [
-        ("Yes.", ["yes"], "yes/no", (), 1.0),
-        ("true", ["yes"], "yes/no", (), 1.0),
-        ("No, they were not", ["no"], "yes/no", (), 1.0),
-        ("maybe", ["no"], "yes/no", (), 0.0),
-        (None, ["no"], "yes/no", (), 0.0),
-        ("(B)", ["Bergen"], "choice", ("Oslo", "Bergen"), 1.0),
-        ("Bergen", ["B"], "choice", ("Oslo", "Bergen"), 1.0),
-        ("A", ["Bergen"], "choice", ("Oslo", "Bergen"), 0.0),
-    ],
-)
-def test_accuracy(prediction, golds, answer_type, choices, right):
-    assert accuracy(prediction, golds, answer_type, choices) == right
-    with pytest.raises(ValueError, match="use EM or F1"):
-        accuracy(prediction, golds, "short")
 
 
 @pytest.mark.parametrize(
@@ -49,24 +30,24 @@ def test_contains_answer(prediction, golds, contains):
     assert contains_answer(prediction, golds) is contains
 
 
-def test_a_sentence_contains_no_option():
-    assert not contains_answer("A good question, the answer is no", ["A"], "choice", ("Oslo", "Bergen"))
-    assert not contains_answer("Oslo or Bergen", ["Oslo"], "choice", ("Oslo", "Bergen"))
-    assert contains_answer("(a)", ["Oslo"], "choice", ("Oslo", "Bergen"))
-    assert not contains_answer("Both say no", ["no"], "yes/no")
-    assert contains_answer("No, they do not", ["no"], "yes/no")
+@pytest.mark.parametrize(
+    ("prediction", "gold", "answer_type", "contains"),
+    [
+        ("A good question, the answer is no", "A", "choice", False),
+        ("Oslo or Bergen", "Oslo", "choice", False),
+        ("(a)", "Oslo", "choice", True),
+        ("Both say no", "no", "yes/no", False),
+        ("No, they do not", "no", "yes/no", True),
+    ],
+)
+def test_a_sentence_contains_no_option(prediction, gold, answer_type, contains):
+    assert contains_answer(prediction, [gold], answer_type, ("Oslo", "Bergen")) is contains
 
 
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
 def test_containing_is_what_dspy_calls_a_passage_match(prediction, golds):
     match = answer_passage_match(dspy.Example(answer=golds), dspy.Prediction(context=[prediction]))
     assert contains_answer(prediction, golds) is match
-
-
-@given(WORDS, WORDS, WORDS)
-def test_what_stands_in_a_text_is_contained(before, answer, after):
-    assert contains_answer(f"{before} {answer} {after}", [answer])
-    assert contains_answer(answer, [answer])
 
 
 def test_mastery_is_exact():
@@ -115,11 +96,6 @@ def test_other_types_agree_where_they_are_equal():
         agrees("Oslo", [])
 
 
-@given(st.text(), st.text(min_size=1))
-def test_agreement_needs_a_word_in_common(text, gold):
-    assert not agrees(text, [gold]) or set(text.lower()) & set(gold.lower()) or not text.isascii() or not gold.isascii()
-
-
 @pytest.mark.parametrize(
     ("first", "second", "answer_type", "label"),
     [
@@ -143,11 +119,6 @@ def test_what_gold_answers_say_of_two_answers(first, second, answer_type, label)
     golds = {"short": ["Hugo Sorley"], "yes/no": ["yes"], "choice": ["Unknown"]}[answer_type]
     assert consistency_label(first, second, golds, answer_type, choices) is label
     assert consistency_label(second, first, golds, answer_type, choices) is label
-
-
-@given(WORDS, WORDS, st.lists(WORDS, min_size=1, max_size=3))
-def test_the_order_of_two_answers_does_not_matter(first, second, golds):
-    assert consistency_label(first, second, golds) is consistency_label(second, first, golds)
 
 
 @pytest.mark.parametrize(

@@ -11,23 +11,12 @@ from hypothesis import strategies as st
 
 from keqa.metrics.answers import exact_match, f1, is_abstention, normalize, same_answer, tokens
 
-ORDINARY = [
-    "The,  Eiffel  Tower!",
-    "Beyoncé's",
-    "U.S.A.",
-    "June 10, 1982",
-    "a rose by the name",
-    "1,000 men",
-    "don't",
-    "10-20",
-    "COVID-19",
-    "São Paulo (city)",
-]
 
-
-@pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_strings_are_normalised_as_squad_does(text):
-    assert normalize(text) == normalize_text(text)
+def test_ordinary_strings_are_normalised_as_squad_does():
+    for text in ("The,  Eiffel  Tower!", "Beyoncé's", "U.S.A.", "June 10, 1982", "a rose by the name", "1,000 men"):
+        assert normalize(text) == normalize_text(text)
+    for text in ("don't", "10-20", "COVID-19", "São Paulo (city)"):
+        assert normalize(text) == normalize_text(text)
 
 
 words = st.lists(st.sampled_from(["the", "Eiffel", "Tower", "a", "Paris,", "x-ray", "1982", "yes", "no"]), min_size=2)
@@ -79,26 +68,9 @@ def test_what_is_not_the_same(first, second):
 )
 def test_choices_are_named_by_letter_or_text(prediction, gold, same):
     assert exact_match(prediction, [gold], "choice", ["A. Paris", "B. London"]) is same
-
-
-def test_a_choice_without_its_options_is_compared_by_letter():
+    # Without options by letter.
     assert exact_match("(B)", ["B"], "choice")
     assert not exact_match("A", ["B"], "choice")
-
-
-@pytest.mark.parametrize(
-    ("text", "polar"),
-    [
-        ("Yes.", "yes"),
-        ("True", "yes"),
-        ("no, she did not", "no"),
-        ("不是", "no"),
-        ("是的。", "yes"),
-        ("maybe", "maybe"),
-    ],
-)
-def test_yes_and_no_have_several_spellings(text, polar):
-    assert normalize(text, "yes/no") == polar
 
 
 EXPLAINED = {
@@ -109,7 +81,9 @@ EXPLAINED = {
         "Yes Paris is in France.",
         "Yes, no one disputes it.",
         "True, they met twice",
+        "True",
         "是的，他们都是。",
+        "是的。",
     ],
     "no": [
         "No. They were born in different cities",
@@ -122,6 +96,7 @@ EXPLAINED = {
         "False",
         "Incorrect: he was born later",
         "不，他不是",
+        "不是",
     ],
 }
 
@@ -177,11 +152,12 @@ def test_both_verdicts_are_none(yes, no, joint, end):
         assert normalize(text, "yes/no") not in ("yes", "no")
 
 
-def test_yes_shares_nothing_with_a_longer_answer():
+def test_words():
     assert f1("yes", ["yes it is"]) == 0.0
-
-
-def test_chinese_is_scored_by_character():
+    assert f1("June 10", ["1982", "June 10, 1982"]) == pytest.approx(0.8)
+    assert tokens("Yes, it is", "yes/no") == ["yes"]
+    assert tokens("b", "choice", ("Oslo town", "Oslo city")) == ["oslo", "city"]
+    # Chinese is scored by character.
     assert tokens("北京市 City") == ["北", "京", "市", "city"]
     assert f1("北京", ["北京市"]) == pytest.approx(0.8)
     assert exact_match("北京。", ["北京"])
@@ -203,40 +179,16 @@ def test_f1_of_other_types_is_exact_match(prediction, gold, answer_type, choices
     assert same_answer(prediction, gold, answer_type, choices) == (score == 1)
 
 
-def test_words_of_other_types_are_those_of_their_normal_form():
-    assert tokens("Yes, it is", "yes/no") == ["yes"]
-    assert tokens("b", "choice", ("Oslo town", "Oslo city")) == ["oslo", "city"]
-
-
-def test_the_best_gold_counts():
-    assert f1("June 10", ["1982", "June 10, 1982"]) == pytest.approx(0.8)
-
-
 def test_no_answer_is_never_right():
     assert (exact_match(None, ["x"]), f1(None, ["x"])) == (False, 0.0)
     assert (exact_match("", ["x"]), f1("", ["x"])) == (False, 0.0)
 
 
+@pytest.mark.parametrize("score", [exact_match, f1])
 @pytest.mark.parametrize("golds", [[], "Paris"])
-def test_golds_are_a_list(golds):
+def test_golds_are_a_list(golds, score):
     with pytest.raises(ValueError, match="gold"):
-        exact_match("Paris", golds)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "...", "Unknown", "unknown.", "I don't know.", "I don’t know", "N/A", "不知道。", "I'm not sure who"]
-)
-def test_abstentions(text):
-    assert is_abstention(text)
-
-
-@pytest.mark.parametrize("text", ["Paris", "No", "None", "The Unknown Soldier", "知道"])
-def test_answers_are_no_abstentions(text):
-    assert not is_abstention(text)
-
-
-def test_an_option_is_never_an_abstention():
-    assert not is_abstention("Unknown", ["Known", "Unknown"])
+        score("Paris", golds)
 
 
 @pytest.mark.parametrize("text", ["option" + " " * 80_000 + "!", "no" + "'" * 80_000 + "x", " " * 80_000 + "x y"])
@@ -276,9 +228,7 @@ def test_an_option_of_signs_is_an_answer():
     assert normalize("**", "choice", HARD[1]) == "**"
     assert normalize("**", "choice", ["+", "-"]) == ""
     assert not is_abstention("**", HARD[1])
-
-
-def test_options_that_differ_are_compared_as_other_answers_are():
+    # Options that differ are compared as other answers are.
     choices = ["The Thames.", "the  SEINE", "6或－4", "6或4"]
     assert normalize("thames", "choice", choices) == normalize("a", "choice", choices) == "thames"
     assert exact_match("Seine!", ["B"], "choice", choices)
@@ -290,9 +240,7 @@ def test_what_could_be_either_is_neither():
     assert [exact_match("tT", [gold], "choice", HARD[6]) for gold in HARD[6]] == [False] * 4
     # A label before it says which.
     assert exact_match("(B) 6或+4", ["6或－4"], "choice", choices)
-
-
-def test_case_and_spaces_matter_only_where_they_have_to():
+    # Case and spaces matter only where they have to.
     choices = ["A  <  B", "a > b"]
     assert exact_match("a < b", ["A"], "choice", choices)
     assert exact_match("A. a > B", ["B"], "choice", choices)
@@ -302,9 +250,7 @@ def test_a_letter_is_a_text_only_where_an_option_is_written_so():
     choices = ["Error", "abc", "cba", "c"]
     assert [normalize(text, "choice", choices) for text in ("C", "(c)", "c")] == ["cba", "cba", "c"]
     assert normalize("c", "choice", ["A. c", "B. d", "C. e"]) == "c"
-
-
-def test_the_same_text_twice_is_one_option():
+    # The same text twice is one option.
     choices = ["0.015 joule.", "0.15 joule.", "0.015 joule.", "1.15 joule."]
     assert [exact_match(letter, ["0.015 joule"], "choice", choices) for letter in "ABCD"] == [True, False, True, False]
 

@@ -20,7 +20,12 @@ LISTS = yaml.safe_load((ROOT / "benchmarks" / "refusals.yaml").read_text("utf-8"
 @pytest.mark.parametrize(
     "text",
     [
+        "",
+        "...",
         "UNKNOWN",
+        "I don’t know",
+        "不知道。",
+        "I'm not sure who",
         "N/A",
         "Unbekannt",
         "Das weiß ich nicht.",
@@ -44,6 +49,9 @@ def test_what_says_that_there_is_no_answer_is_a_refusal(text):
     "text",
     [
         "Na",
+        "Paris",
+        "知道",
+        "The Unknown Soldier",
         "None",
         "No",
         "Nothing",

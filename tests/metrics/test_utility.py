@@ -3,37 +3,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.metrics.answers import f1
-from keqa.metrics.utility import Correctness, gain, utility
+from keqa.metrics.utility import gain, utility
 
 SCORES = st.floats(0, 1)
 
 
 @pytest.mark.parametrize(
-    ("with_candidate", "without", "settings", "label"),
-    [
-        (1.0, 0.0, {}, 1),
-        (0.5, 0.25, {}, 1),
-        (0.5, 0.5, {}, 0),
-        (0.4, 0.8, {}, -1),
-        # Rounding is no utility, and a wider tolerance asks for a larger gain.
-        (0.1 + 0.2, 0.3, {}, 0),
-        (0.55, 0.5, {}, 1),
-        (0.55, 0.5, {"tolerance": 0.1}, 0),
-        (0.2, 0.5, {"tolerance": 0.1}, -1),
-    ],
+    ("with_candidate", "without", "label"),
+    # Rounding is no utility.
+    [(1.0, 0.0, 1), (0.5, 0.25, 1), (0.5, 0.5, 0), (0.4, 0.8, -1), (0.1 + 0.2, 0.3, 0), (0.55, 0.5, 1)],
 )
-def test_the_three_cases_of_the_equation(with_candidate, without, settings, label):
-    assert utility(with_candidate, without, **settings) == label
+def test_the_three_cases_of_the_equation(with_candidate, without, label):
+    assert utility(with_candidate, without) == label
 
 
 def test_the_paper_example():
     # Figure 2: the first passage turns a right answer wrong, the second makes it right.
-    cor: Correctness = f1
     golds = ("Maurice Koechlin",)
-    without = cor("Maurice Guy", golds, "short", ())
+    without = f1("Maurice Guy", golds)
     assert without == 0.5
-    assert utility(cor("Gustave Eiffel", golds, "short", ()), without) == -1
-    assert utility(cor("Maurice Koechlin", golds, "short", ()), without) == 1
+    assert utility(f1("Gustave Eiffel", golds), without) == -1
+    assert utility(f1("Maurice Koechlin", golds), without) == 1
 
 
 @given(SCORES, SCORES)
@@ -49,5 +39,3 @@ def test_what_is_no_number_is_refused(bad):
     for asked in (lambda: utility(bad, 0.0), lambda: gain(0.0, bad)):
         with pytest.raises(ValueError, match="finite"):
             asked()
-    with pytest.raises(ValueError, match="tolerance"):
-        utility(1.0, 0.0, tolerance=min(-abs(bad), -0.1) if bad == bad else bad)

@@ -61,21 +61,13 @@ class Killed(BaseException):
 
 @dataclass
 class Town:
-    """The world; attributes say what its language model does.
+    """The world; attributes say what its language model does."""
 
-    Attributes:
-        fails: The signature whose replies cannot be used.
-        refuses: The signature for which every request is refused.
-        spoilt: Whether demonstrations make it worse.
-        killed_after: The call after which the process is killed.
-        advised: An instruction that does as much as demonstrations.
-    """
-
-    fails: str = ""
-    refuses: str = ""
-    spoilt: bool = False
-    killed_after: int | None = None
-    advised: str | None = None
+    fails: str = ""  # the signature whose replies cannot be used
+    refuses: str = ""  # the signature for which every request is refused
+    spoilt: bool = False  # whether demonstrations make it worse
+    killed_after: int | None = None  # the call after which the process is killed
+    advised: str | None = None  # an instruction that does as much as demonstrations
     count: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, name: str, inputs: dict[str, str], config: Any) -> Any:
@@ -128,6 +120,12 @@ class Town:
         return {"explanation": "It follows.", "answer": inputs["answered_quizzes"].rstrip('"]').split("? ")[-1]}
 
 
+def over(engine: ScriptedEngine) -> dict[str, Any]:
+    """How a language model over an engine is made."""
+    both = {"engine": engine, "async_engine": AsyncScriptedEngine(engine)}
+    return {**both, "cache": False, "temperature": 0.0, "max_tokens": 256, "num_retries": 0}
+
+
 @dataclass
 class Setting:
     """A program over the world."""
@@ -140,11 +138,7 @@ class Setting:
     val: list[Example]
 
     def fail(self, error: Exception, where: Callable[[str, str], bool] = lambda name, inputs: True) -> Reply:
-        """Let requests fail from now on, all or those of whose signature and inputs something holds.
-
-        Returns:
-            The reply function as it was, which `engine.reply` may be set to again.
-        """
+        """Let requests fail from now on, where something holds of signature and inputs; returns the old replies."""
         reply = self.engine.reply
 
         def failing(name, inputs, config):
@@ -165,13 +159,11 @@ def journal(tmp_path):
 
 @pytest.fixture
 def killed():
-    """What ends the process."""
     return Killed
 
 
 @pytest.fixture
 def town():
-    """Makes a world."""
     return Town
 
 
@@ -182,15 +174,7 @@ def setting():
     def make(town: Town | None = None, train: int = 6, val: int = 4, **settings: Any) -> Setting:
         town = town or Town()
         engine = WatchingEngine(town)
-        lm = dspy.LM(
-            "scripted/town",
-            engine=engine,
-            async_engine=AsyncScriptedEngine(engine),
-            cache=False,
-            temperature=0.0,
-            max_tokens=256,
-            num_retries=0,
-        )
+        lm = dspy.LM("scripted/town", **over(engine))
         examples = [example(number) for number in range(train + val)]
         known = {"top_k": 2, "tries": 3, "threshold": "2/3", "demonstrations": False}
         program = KEQA(TownRetriever(train + val), **known | settings)
@@ -256,11 +240,7 @@ class TownRetriever(ScriptedRetriever):
 
 
 class Training(TrainingJob):
-    """A training that reports each of some states, or raises one, before it has ended.
-
-    Attributes:
-        stopped: Whether it was told to end.
-    """
+    """A training that reports each of some states, or raises one, before it has ended."""
 
     def __init__(self, outcome: Any, states: Sequence[Any]) -> None:
         super().__init__()
@@ -285,28 +265,12 @@ class Training(TrainingJob):
 
 
 class TrainableLM(dspy.LM):
-    """Is trained on nothing, and becomes another language model as soon as it shall be.
-
-    Attributes:
-        becomes: What comes out of a training: a language model or an error.
-        states: What a training reports before its end.
-        trained: What it was trained on and how, for each training.
-        jobs: The trainings.
-    """
+    """Is trained on nothing, and becomes another language model, or an error, as soon as it shall be."""
 
     def __init__(
         self, engine: ScriptedEngine, becomes: Any, states: Sequence[Any], provider: Any, **names: str
     ) -> None:
-        super().__init__(
-            names.get("model", "scripted/town"),
-            engine=engine,
-            async_engine=AsyncScriptedEngine(engine),
-            provider=provider,
-            cache=False,
-            temperature=0.0,
-            max_tokens=256,
-            num_retries=0,
-        )
+        super().__init__(names.get("model", "scripted/town"), provider=provider, **over(engine))
         self.becomes, self.states = becomes, states
         self.trained: list[dict[str, Any]] = []
         self.jobs: list[Training] = []
@@ -342,16 +306,10 @@ def as_dspy():
     """Turns examples into those of DSPy, as a user would write them, with further fields."""
 
     def make(examples, **more):
-        return [
-            dspy.Example(
-                id=one.id,
-                question=one.question,
-                answer=one.answers[0],
-                quizzes=list(one.quizzes),
-                quiz_answers=list(one.quiz_answers),
-                **more,
-            ).with_inputs("question")
-            for one in examples
-        ]
+        def written(one):
+            parts = {"quizzes": list(one.quizzes), "quiz_answers": list(one.quiz_answers)}
+            return dspy.Example(id=one.id, question=one.question, answer=one.answers[0], **parts, **more)
+
+        return [written(one).with_inputs("question") for one in examples]
 
     return make

@@ -5,7 +5,7 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.metrics.confidence import risk_p_value
-from keqa.optimize.abstention import Outcome, UnheldRiskError, _learn, calibrate
+from keqa.optimize.abstention import CalibrationAnswer, UnheldRiskError, _learn, calibrate
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 
@@ -13,7 +13,7 @@ def outcome(number, firm, right, answer="Ann"):
     """A question from memory, held as firmly as is said."""
     quiz = QuizRecord(index=1, text="Who governs Oslo?", consistency=firm, answer=answer, source="memory")
     record = QuestionRecord(question="Who governs Oslo?", quizzes=[quiz], answer=answer, answer_source="memory")
-    return Outcome(f"q{number}", record, right)
+    return CalibrationAnswer(f"q{number}", record, right)
 
 
 def outcomes(count, seed=0, good=0.97, bad=0.3):

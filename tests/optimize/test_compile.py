@@ -19,9 +19,9 @@ from keqa.optimize.compile import compile_program
 from keqa.optimize.tuning import BOUNDARY, GRID
 from keqa.programs import KEQA
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, ClosedBook, IRCoT, ReAct
-from keqa.programs.boundary.model import root_digest
+from keqa.programs.boundary.light import root_digest
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.learned import NOTHING, demonstration_digest
+from keqa.programs.predictor import NOTHING, demonstration_digest
 
 SMALL = {name: () for name in GRID if name != BOUNDARY} | {"threshold": ("1",), "top_k": (1,)}
 BASELINES = {
@@ -209,23 +209,6 @@ def test_questions_without_an_answer_score_nothing_and_end_nothing(setting, town
     assert (first, second["kept"]) == ({"name": "the program as it is", "score": 0.0, "kept": True}, False)
 
 
-@pytest.mark.slow
-def test_demonstrations_that_make_it_worse_are_not_kept(setting, town, compiled):
-    found = compiled(setting(town(spoilt=True)))
-    assert learned(found.program)["answering.answer"] == []
-    assert found.report.trials[1].score <= found.report.trials[0].score
-
-
-@pytest.mark.slow
-def test_passages_without_a_label_are_told_by_cause_and_question(setting, compiled):
-    world = setting(train=7)
-    refused = InvalidRequestError("no such thing")
-    world.fail(refused, lambda name, inputs: name == "ReasonWithKnowledge" and "sail" in inputs)
-    (problem,) = [one for one in compiled(world, tuning=False).report.problems if "no label" in one]
-    told = "7 passages have no label, since a call failed with LMInvalidRequestError: of training questions "
-    assert problem == f"{told}t0, t1, t2, t3, t4 and 2 more"
-
-
 # Which questions, programs and options.
 
 
@@ -244,42 +227,6 @@ def test_compiling_over_documents_of_ones_own(setting, compiled, tmp_path):
         {"answer": "UNKNOWN"} if name.startswith("AnswerWith") else world.town(name, inputs, config)
     )
     assert program(question=world.val[0].question).unanswered.kind == "nothing supports an answer"
-
-
-@pytest.mark.slow
-def test_one_hop_questions_learn_without_decomposition(setting):
-    examples = [Example(f"o{n}", f"To whom is Bo Mayor{n} married?", (f"Ann Spouse{n}",)) for n in range(8)]
-    found = compile_program(setting(decompose=False).program, examples[:6], examples[6:], sets=1, tuning=False)
-    assert len(learned(found.program)["answering.answer"]) == 4
-    assert learned(found.program)["decomposition.decompose"] == []
-    assert found.report.after == (1.0, 1.0)
-
-
-def test_what_cannot_be_used_is_named(setting, compiled):
-    world = setting()
-    world.train += [
-        {"question": "", "answer": "x"},
-        {"question": "Who is it?"},
-        {"question": world.train[0].question, "answer": "again"},
-        world.val[0],
-    ]
-    problems = compiled(world, sets=0, tuning=False, reference=False).report.problems
-    assert "train: example 7: the question is empty" in problems
-    assert "train: example 8: there is no answer, found question" in problems
-    assert "train: example 9: the question of example 1 again" in problems
-    assert any("is a training question as well" in problem for problem in problems)
-
-
-def test_without_validation_questions_some_are_held_out_and_too_few_choose_as_well(setting, world):
-    held = setting(train=8, val=0)
-    report = compile_program(held.program, held.train, sets=1, tuning=False, reference=False).report
-    assert (report.trained_on, report.validated_on) == (6, 2)
-    made = world("rag")
-    few = compile_program(made.program, made.train, sets=0, in_flight=1).report
-    assert (few.trained_on, few.validated_on) == (6, 6)
-    assert "too few to hold some out" in few.problems[0]
-    # No question is asked twice of one program.
-    assert made.engine.count == {"AnswerWithKnowledge": 6}
 
 
 class Table(list):
@@ -399,35 +346,6 @@ def test_no_key_and_no_address_is_in_the_finished_work(setting, compiled, tmp_pa
         assert secret not in written["calls.journal"] + problems
 
 
-@pytest.mark.process
-def test_no_label_is_made_with_a_demonstration_of_the_same_question(setting, town, compiled):
-    class Reworded(town):
-        """Asks for mayors in other words than the gold quizzes do."""
-
-        def DecomposeQuestion(self, inputs, config, shown):
-            quizzes = super().DecomposeQuestion(inputs, config, shown)["quizzes"]
-            return {"quizzes": quizzes.replace("Who governs", "Who now governs")}
-
-    world = setting(Reworded())
-    assert compiled(world, tuning=False).report.reference
-    labelled = [
-        (prompt, inputs["quiz"].removeprefix("Who governs "))
-        for (name, inputs, _), prompt in zip(world.engine.calls, world.engine.prompts, strict=True)
-        if name == "AnswerQuiz" and inputs["quiz"].startswith("Who governs Town")
-    ]
-    assert any("Who now governs" in prompt for prompt, _ in labelled)
-    assert not any(f"Who now governs {town}" in prompt for prompt, town in labelled)
-
-
-@pytest.mark.slow
-def test_a_gate_of_ones_own_is_compiled_with_and_resumed_with(setting, compiled, plain_gate):
-    first = compiled(setting(gate=plain_gate("1/2")), reference=False)
-    assert any("the threshold of the gate 'plain' was left alone" in problem for problem in first.report.problems)
-    world = setting(gate=plain_gate("1/2"))
-    assert compiled(world, reference=False).report.trials == first.report.trials
-    assert world.engine.calls == []
-
-
 def test_the_program_keeps_what_it_learned_from(setting, compiled):
     world = setting()
     how = {"reference": False, "tuning": False}
@@ -472,7 +390,7 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     model = found.program.examination.gate.model
     assert set(model.roots) <= {root_digest(one.id) for one in world.train}
     found.save(tmp_path / "program")
-    loaded = keqa.load(tmp_path / "program", world.program.given_retriever)
+    loaded = keqa.load(tmp_path / "program", world.program.retriever)
     loaded.set_lm(world.lm)
     assert loaded.examination.gate == found.program.examination.gate
     assert program_fingerprint(loaded) == program_fingerprint(found.program)
@@ -485,20 +403,11 @@ def test_a_boundary_model_is_learned_kept_saved_and_loaded(setting, compiled, tm
     assert (again.program.examination.gate, again.report.curve) == (found.program.examination.gate, report.curve)
 
 
-class Kept(dict):
-    """Keeps draws in memory."""
-
-    put = dict.__setitem__
-
-
-ONCE = {"tries": 5, "in_flight": 1, "progress": lambda done, total: None}
-
-
-def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(setting):
+def test_quizzes_of_validation_questions_and_of_the_prompt_are_not_learned_from(setting, journal):
     world = bounded(setting)
     world.program.examination.quiz.demos = [dspy.Example(quiz="Who governs Town3?", answer="Bo Mayor3")]
     shared = replace(world.train[5], id="v", question="Another?")
-    found = learn(world.program, world.train, [shared], store=Kept(), **ONCE)
+    found = learn(world.program, world.train, [shared], Asking(journal, f1, in_flight=1), 5)
     asked = {inputs["quiz"] for name, inputs, _ in world.engine.calls if name == "AnswerQuiz"}
     assert not asked & {"Who governs Town3?", "Who governs Town5?", "To whom is Bo Mayor5 married?"}
     assert found.held_out.quizzes == len(asked) == 16 * 2 - 3
@@ -521,8 +430,8 @@ def few(questions, quizzes):
         (None, "the training questions choose as well"),
     ],
 )
-def test_what_no_boundary_model_can_learn_from_is_told_before_any_call(setting, train, told):
+def test_what_no_boundary_model_can_learn_from_is_told_before_any_call(setting, journal, train, told):
     world = bounded(setting)
     with pytest.raises(InputError, match=told):
-        learn(world.program, train or [*world.train, world.val[0]], world.val, store=Kept(), **ONCE)
+        learn(world.program, train or [*world.train, world.val[0]], world.val, Asking(journal, f1), 5)
     assert world.engine.calls == []

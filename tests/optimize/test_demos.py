@@ -11,8 +11,7 @@ from keqa.data.example import Example
 from keqa.errors import RetrievalError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking, Trace
-from keqa.optimize.bootstrap import bootstrap
-from keqa.optimize.demos import Candidate, choose, from_calls, from_records, judges, kind_of
+from keqa.optimize.demos import Candidate, bootstrap, choose, from_calls, from_records, judges, kind_of
 from keqa.optimize.failures import Failed, Failures
 from keqa.optimize.options import Options
 from keqa.programs.baselines import FLARE, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
@@ -183,14 +182,6 @@ def test_what_was_not_tried_is_asked_for(without, count):
     how = {"closed_book": lambda one: (asked.append(one.quiz.text), without)[1], "decompose": False}
     found = shown(story(WHICH, "B", **READ), **how)
     assert (len(found["answering.answer"]), asked) == (count, [WHICH.question])
-
-
-def test_verdicts_on_options_are_those_of_options():
-    trace = story(WHICH, "B", answer="B", source="memory", **tried("A", "unknown", "Known", "B"))
-    found = candidates(trace, decompose=False)["examination.same"]
-    assert [(one.demo["first_answer"], one.demo["second_answer"], one.kind, one.root) for one in found] == [
-        ("unknown", "A", "False", "c")
-    ]
 
 
 PARTY = {"quizzes": ("Which party governs Marton?", "Who leads #1?"), "quiz_answers": ("The Reds", "Robert Torman")}
@@ -366,33 +357,6 @@ def test_the_answer_from_memory_that_passages_repaired_is_not_shown():
     assert pools["rephrasing.rephrase"] == [{**rewrite[0], **rewrite[1]}]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same", "kept"),
-    [
-        ("Ada Elquist", "Torman", False, True),
-        ("Ada Elquist", "Torman", True, False),
-        ("Robert Torman", "Torman", True, True),
-        ("Ada Elquist", "Bo Isvik", False, False),
-    ],
-)
-def test_verdicts_on_two_answers_follow_rule_9(first, second, same, kept):
-    pair = {"quiz": LEADS.question, "first_answer": first, "second_answer": second}
-    program = Rowen(None, reason=False)
-    assert found(program, calls(("same", pair, {"same": same})))["same"] == [{**pair, "same": same}] * kept
-    unknown = {**pair, "quiz": "Who else leads Marton?"}
-    assert found(program, calls(("same", unknown, {"same": same})))["same"] == []
-
-
-def test_of_answers_from_single_passages_the_right_ones_are_shown():
-    other = {**FROM_PASSAGES, "passages": ["Ada Elquist sails."]}
-    steps = [("read", other, {"answer": "Ada Elquist"}), ("read", FROM_PASSAGES, {"answer": "Robert Torman"})]
-    rated = {"question": LEADS.question, "answer": "Ada Elquist"}
-    pools = found(SelfRAG(None, reason=False), calls(*steps, ("reflection.usefulness", rated, {"usefulness": 1})))
-    assert [demo["passages"] for demo in pools["read"]] == [["Torman leads the Reds."]]
-    # What is judged may be wrong; the judgement is what is shown.
-    assert pools["reflection.usefulness"] == [{**rated, "usefulness": 1}]
-
-
 @pytest.mark.parametrize(("party", "kept"), [("Reds", ["The Reds"]), ("The Blues", []), (None, ["yes"])])
 def test_answers_to_queries_are_checked_where_a_gold_quiz_asks_the_same(party, kept):
     texts = [("Which party governs Marton?", party), ("Is Marton large?", "yes")]
@@ -492,14 +456,6 @@ def test_kinds_come_in_turn_and_new_questions_first(seed):
     assert len(drawn(pool, 5, seed)) == 5
     assert sorted(str(one) for one in drawn(pool, 9, seed)) == sorted(map(str, pool))
     assert len(drawn([Candidate({"n": n}, "a", "r") for n in range(3)], 2, seed)) == 2
-
-
-def test_draws_differ_in_choice_and_order():
-    pool = [Candidate({"n": n}, "ab"[n % 2], f"r{n}") for n in range(6)]
-    orders = {tuple(one.demo["n"] for one in drawn(pool, 6, seed)) for seed in range(12)}
-    assert len(orders) > 6
-    # Mixed once more at the end: kinds do not alternate.
-    assert any([n % 2 for n in order] not in ([0, 1] * 3, [1, 0] * 3) for order in orders)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from keqa.optimize.alignment import Settled, gold_answers, gold_quizzes, settled
 from keqa.optimize.judged import judged, teaching
 from keqa.optimize.scoring import example_for_metrics, feedback_metric
 from keqa.programs.keqa import KEQA
-from keqa.programs.records import Degradation, Failure, QuestionRecord, QuizRecord
+from keqa.programs.records import Failure, QuestionRecord, QuizRecord
 
 PREDICTORS = dict(KEQA(None).named_predictors())
 
@@ -86,17 +86,6 @@ def test_feedback_tells_what_the_call_should_have_given(name, inputs, said, told
     assert bool(told) == bool(found)
 
 
-def test_a_summary_that_does_not_follow_is_told_the_facts():
-    quizzes = [RECORD.quizzes[0], RECORD.quizzes[1].model_copy(update={"answer": "1926"})]
-    right = RECORD.model_copy(update={"quizzes": quizzes})
-    form = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1926"})
-    assert "must be written '1 September 1926'" in form
-    told = feedback_on("summarizing.summarize", MARTON, right, {}, {"answer": "1915"})
-    assert told.endswith(
-        "The facts are: Who governs Marton? Robert Torman; When was Robert Torman born? 1 September 1926."
-    )
-
-
 def test_a_yes_from_wrong_answers_is_not_praised():
     parts = ("Where is A?", "Where is B?"), ("Oslo", "Oslo")
     example = Example("y", "Are A and B of one town?", ("yes",), "yes/no", (), *parts)
@@ -130,13 +119,6 @@ def test_nothing_is_said_of_a_passage_that_need_not_hold_the_answer(gold, answer
     assert told == f"'wrong' is wrong, the answer is {gold!r}."
 
 
-def test_broken_references_are_told_to_the_decomposition():
-    broken = Degradation(stage="references", cause="x", message="refers to #4, which is not there", action="blocked")
-    blocked = RECORD.model_copy(update={"degradations": [broken]})
-    told = feedback_on("decomposition.decompose", MARTON, blocked, {}, {"quizzes": list(MARTON.quizzes)})
-    assert told.startswith("Refers to #4, which is not there.")
-
-
 def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about_and_a_failure_says_why():
     metric = feedback_metric(f1)
     gold = example_for_metrics(MARTON)
@@ -154,41 +136,6 @@ def test_the_score_is_that_of_the_answer_whichever_predictor_is_asked_about_and_
     )
     told = feedback_metric(f1)(example_for_metrics(MARTON), SimpleNamespace(answer=None, record=failed))
     assert (told.score, told.feedback) == (0.0, "The question has no answer, since summarize failed: no reply")
-
-
-def test_a_decomposition_is_told_of_quizzes_without_an_answer_and_how_many_there_are():
-    quizzes = [
-        RECORD.quizzes[0].model_copy(update={"answer": None}),
-        RECORD.quizzes[1].model_copy(update={"abstained": True, "resolved": None}),
-        RECORD.quizzes[0],
-    ]
-    record = RECORD.model_copy(update={"quizzes": quizzes})
-    one = Example("o", "Who governs Marton?", ("Torman",), quizzes=("Who governs Marton?",), quiz_answers=("Torman",))
-    assert feedback_on("decomposition.decompose", one, record, {}, {"quizzes": ["a", "b"]}) == (
-        "This question takes 1 quiz, not 2. A good decomposition is: 1. Who governs Marton? "
-        "These quizzes could not be answered: Who governs Marton?; When was #1 born?"
-    )
-    ungiven = Example("u", "Who governs Marton?", ("Torman",))
-    assert feedback_on("decomposition.decompose", ungiven, RECORD, {}, {"quizzes": ["a", "b"]}) == ""
-
-
-def test_a_summary_of_a_choice_is_compared_as_a_choice():
-    example, record = one_quiz("Rome", "choice", ("Oslo", "Rome"))
-    assert feedback_on("summarizing.summarize", example, record, {}, {"answer": "B"}) == (
-        "'B' is right by luck: it was concluded from wrong answers to quizzes: Which is it? wrong (it is Rome)"
-    )
-    unanswered = record.model_copy(update={"quizzes": [record.quizzes[0].model_copy(update={"answer": None})]})
-    assert feedback_on("summarizing.summarize", example, unanswered, {}, {"answer": "B"}) == "'B' is right."
-    for answer in ("A", ""):
-        told = feedback_on("summarizing.summarize", example, unanswered, {}, {"answer": answer} if answer else {})
-        assert told == f"{answer!r} does not follow: the answer is 'Rome'."
-
-
-def test_an_option_that_reads_like_an_abstention_is_an_answer():
-    example, record = one_quiz("Unknown", "choice", ("Known", "Unknown"))
-    assert feedback_on("examination.quiz", example, record, {"quiz": "Which is it?"}, {"answer": "unknown"}) == (
-        "'unknown' is right."
-    )
 
 
 def bootstrapped(program, trainset, metric):
@@ -306,13 +253,11 @@ def test_a_call_teaches_unless_gold_answers_show_that_it_is_wrong(call, name, in
         assert (predictor, given, dict(said)) == (step[0], step[1], outputs)
 
 
-def test_a_reply_that_lacks_a_field_is_a_wrong_one_of_its_predictor(call):
+def test_what_is_not_known_to_be_wrong(call):
+    # A reply that lacks a field is a wrong one of its predictor; without gold quizzes no number of them is wrong.
     unknown = call("quiz", {"quiz": "Who sails?"}, answer="Cy")
     assert sound_calls([unknown], TOWN) == [unknown]
     assert sound_calls([unknown, call("quiz", ASKED)], TOWN) == []
-
-
-def test_a_question_without_gold_quizzes_has_no_wrong_number_of_them(call):
     step = call("decompose", {"question": TOWN.question}, quizzes=["Who?"])
     assert sound_calls([step], Example("u", TOWN.question, TOWN.answers)) == [step]
 
@@ -347,112 +292,38 @@ def test_scores_and_feedback(setting, as_dspy):
 
 QUESTION = "What is the birth date of the mayor of Marton?"
 EXAMPLE = replace(MARTON, question=QUESTION, answers=("1 September 1926", "1926-09-01"))
+GOVERNS, BORN = "Who governs Marton?", "When was Torman born?"
+KNOWN = ("Robert Torman",), ("1 September 1926",)
 
 
-def record(*quizzes: tuple[str, str, str | None, list[int]], question: str = EXAMPLE.question) -> QuestionRecord:
-    return QuestionRecord(
-        question=question,
-        quizzes=[
-            QuizRecord(index=number, text=text, resolved=resolved, answer=answer, depends_on=depends_on)
-            for number, (text, resolved, answer, depends_on) in enumerate(quizzes, start=1)
-        ],
-    )
-
-
-def test_the_closest_alias_is_the_form_to_learn():
-    assert Settled.whole(EXAMPLE).in_form("1926-09-01") == "1926-09-01"
-    assert Settled.whole(EXAMPLE).in_form("September 1926") == "1 September 1926"
-    assert Settled.whole(EXAMPLE).in_form("nonsense") == "1 September 1926"
-
-
-def test_gold_quizzes_are_resolved_by_gold_answers():
-    assert gold_quizzes(EXAMPLE) == [
-        ("Who governs Marton?", "Robert Torman"),
-        ("When was Robert Torman born?", "1 September 1926"),
+def record(*quizzes):
+    """A record of quizzes, each as its resolved text, its answer and what it refers to."""
+    rows = [
+        QuizRecord(index=number, text=text or "Blocked", resolved=text, answer=answer, depends_on=depends_on)
+        for number, (text, answer, *depends_on) in enumerate(quizzes, start=1)
     ]
-    assert gold_quizzes(EXAMPLE, {1: "Torman"})[1][0] == "When was Torman born?"
-    assert gold_quizzes(Example("e", "Who?", ("x",), quizzes=("Who?",))) == []
-
-
-def test_quizzes_in_other_words_and_forms_are_settled():
-    told = record(
-        ("Who is the mayor who governs Marton?", "Who is the mayor who governs Marton?", "Torman", []),
-        ("When was #1 born?", "When was Torman born?", None, [1]),
-    )
-    settled = settled_quizzes(EXAMPLE, told)
-    assert [(one.quiz.index, one.golds) for one in settled] == [(1, ("Robert Torman",)), (2, ("1 September 1926",))]
-    assert settled[1].agrees("1926")
-
-
-def test_a_quiz_that_refers_to_a_wrong_answer_asks_about_something_else():
-    told = record(
-        ("Who governs Marton?", "Who governs Marton?", "Ada Elquist", []),
-        ("When was #1 born?", "When was Ada Elquist born?", "1926", [1]),
-    )
-    assert [one.quiz.index for one in settled_quizzes(EXAMPLE, told)] == [1]
-
-
-def test_a_quiz_about_another_name_has_no_gold_answer():
-    told = record(("Who governs Marmouth?", "Who governs Marmouth?", "Torman", []), ("Blocked #9", None, None, [9]))
-    assert settled_quizzes(EXAMPLE, told) == []
-
-
-def test_a_quiz_that_is_the_question_has_its_answers():
-    told = record((EXAMPLE.question, EXAMPLE.question, "1926", []))
-    (one,) = settled_quizzes(EXAMPLE, told)
-    assert one.golds == EXAMPLE.answers
+    return QuestionRecord(question=QUESTION, quizzes=rows)
 
 
 @pytest.mark.parametrize(
-    ("quiz", "golds"),
+    ("quizzes", "known"),
     [
-        ("Who governs Marton?", ("Robert Torman",)),
-        ("Who is the mayor who governs Marton?", ("Robert Torman",)),
-        ("When was the mayor Robert Torman born?", ("1 September 1926",)),
-        ("what is the birth date of the mayor of marton", EXAMPLE.answers),
-        ("When was Ada Elquist born?", None),
-        ("Who governs Marmouth?", None),
+        # In other words, and referring to a right answer in another form.
+        ([("Who is the mayor who governs Marton?", "Torman"), (BORN, None, 1)], {1: KNOWN[0], 2: KNOWN[1]}),
+        # What refers to a wrong answer, or to none, asks about something else.
+        ([(GOVERNS, "Ada Elquist"), ("When was Ada Elquist born?", "1926", 1)], {1: KNOWN[0]}),
+        ([(GOVERNS, None), ("When was Robert Torman born?", "1926", 1)], {1: KNOWN[0]}),
+        ([("Who governs Marmouth?", "Torman"), (None, None, 9)], {}),
+        ([(None, None), (GOVERNS, "Torman")], {2: KNOWN[0]}),
+        # The question itself, a gold quiz that is asked twice, and two in another order.
+        ([(QUESTION, "1926")], {1: EXAMPLE.answers}),
+        ([(GOVERNS, "x"), (GOVERNS, "y")], {1: KNOWN[0]}),
+        ([("When was Robert Torman born?", "1926"), (GOVERNS, "Torman")], {1: KNOWN[1], 2: KNOWN[0]}),
     ],
 )
-def test_the_gold_answers_of_one_quiz_by_itself(quiz, golds):
-    assert gold_answers(quiz, EXAMPLE) == golds
-    assert gold_answers(quiz, Example("e", "Who?", ("x",))) is None
-
-
-def test_a_gold_quiz_settles_one_quiz_only():
-    told = record(("Who governs Marton?", "Who governs Marton?", "x", []), ("Who governs Marton?",) * 2 + ("y", []))
-    assert [one.quiz.index for one in settled_quizzes(EXAMPLE, told)] == [1]
-
-
-@pytest.mark.parametrize(
-    ("quiz", "gold", "same"),
-    [
-        # Every name and number of the gold quiz, in words that are alike in part.
-        ("Marton Kelford", "Is Marton Kelford?", True),
-        ("Who won at Marton in 1926?", "Who won in 1926?", True),
-        ("Who won in 1930?", "Who won in 1926?", False),
-        ("Who governs marton?", "Who governs Marton?", True),
-        ("Name every mayor known of old Marton since its very founding", "Who governs Marton?", False),
-        ("Who sails to Marton?", "Who governs Marton?", True),
-        # Without a name nearly every word: one of seven may differ, one of six may not.
-        ("Who made most of their old films", "Who made most of their old songs", True),
-        ("Who made most of old films", "Who made most of old songs", False),
-    ],
-)
-def test_what_asks_the_same(quiz, gold, same):
-    example = Example("e", "What of it?", ("x",), quizzes=(gold,), quiz_answers=("y",))
-    assert gold_answers(quiz, example) == (("y",) if same else None)
-
-
-def test_of_several_gold_quizzes_the_closest_is_meant():
-    quizzes = ("Who sails to Marton?", "Who governs Marton?", "Who lives at Marton?")
-    example = Example("e", "What of it?", ("x",), quizzes=quizzes, quiz_answers=("a", "b", "c"))
-    assert [gold_answers(quiz, example) for quiz in quizzes] == [("a",), ("b",), ("c",)]
-
-
-def test_gold_quizzes_that_do_not_hold_together_are_none():
-    assert gold_quizzes(replace(EXAMPLE, quiz_answers=("x",))) == []
-    assert gold_quizzes(replace(EXAMPLE, quizzes=("Who governs Marton?", "When was #3 born?"))) == []
+def test_which_quizzes_have_a_gold_answer(quizzes, known):
+    settled = settled_quizzes(EXAMPLE, record(*quizzes))
+    assert {one.quiz.index: one.golds for one in settled} == known
 
 
 def test_a_choice_that_is_the_question_is_settled_as_one():
@@ -467,22 +338,65 @@ def test_a_choice_that_is_the_question_is_settled_as_one():
     assert settled_quizzes(example, twice) == []
 
 
-def test_the_form_of_another_type_is_compared_as_its_type():
-    assert Settled(None, ("Oslo", "Rome"), "choice", ("Oslo", "Rome")).in_form("b") == "Rome"
-    assert Settled(None, ("yes", "no"), "yes/no").in_form("No, never") == "no"
+@pytest.mark.parametrize(
+    ("settled", "answer", "form"),
+    [
+        (Settled.whole(EXAMPLE), "1926-09-01", "1926-09-01"),
+        (Settled.whole(EXAMPLE), "September 1926", "1 September 1926"),
+        (Settled.whole(EXAMPLE), "nonsense", "1 September 1926"),
+        (Settled(None, ("Oslo", "Rome"), "choice", ("Oslo", "Rome")), "b", "Rome"),
+        (Settled(None, ("yes", "no"), "yes/no"), "No, never", "no"),
+    ],
+)
+def test_the_closest_alias_is_the_form_to_learn(settled, answer, form):
+    assert settled.in_form(answer) == form
 
 
-def test_what_was_not_asked_or_not_answered_settles_nothing_further():
-    told = record(
-        ("Who governs Marton?", "Who governs Marton?", None, []),
-        ("When was #1 born?", "When was Robert Torman born?", "1926", [1]),
-    )
-    assert [one.quiz.index for one in settled_quizzes(EXAMPLE, told)] == [1]
-    blocked = record(("Gone", None, None, []), ("Who governs Marton?", "Who governs Marton?", "Torman", []))
-    assert [one.quiz.index for one in settled_quizzes(EXAMPLE, blocked)] == [2]
-    # An answer that refers to the second gold quiz takes the place of that one.
-    swapped = record(
-        ("When was Robert Torman born?", "When was Robert Torman born?", "1926", []),
-        ("Who governs Marton?", "Who governs Marton?", "Torman", []),
-    )
-    assert [one.golds for one in settled_quizzes(EXAMPLE, swapped)] == [("1 September 1926",), ("Robert Torman",)]
+def test_gold_quizzes_are_resolved_by_gold_answers():
+    assert gold_quizzes(EXAMPLE) == [(GOVERNS, "Robert Torman"), ("When was Robert Torman born?", "1 September 1926")]
+    assert gold_quizzes(EXAMPLE, {1: "Torman"})[1][0] == BORN
+    # Those that do not hold together are none.
+    assert gold_quizzes(Example("e", "Who?", ("x",), quizzes=("Who?",))) == []
+    assert gold_quizzes(replace(EXAMPLE, quizzes=(GOVERNS, "When was #3 born?"))) == []
+
+
+@pytest.mark.parametrize(
+    ("quiz", "golds"),
+    [
+        (GOVERNS, ("Robert Torman",)),
+        ("Who is the mayor who governs Marton?", ("Robert Torman",)),
+        ("When was the mayor Robert Torman born?", ("1 September 1926",)),
+        ("what is the birth date of the mayor of marton", EXAMPLE.answers),
+        ("When was Ada Elquist born?", None),
+        ("Who governs Marmouth?", None),
+    ],
+)
+def test_the_gold_answers_of_one_quiz_by_itself(quiz, golds):
+    assert gold_answers(quiz, EXAMPLE) == golds
+    assert gold_answers(quiz, Example("e", "Who?", ("x",))) is None
+
+
+@pytest.mark.parametrize(
+    ("quiz", "gold", "same"),
+    [
+        # Every name and number of the gold quiz, in words that are alike in part.
+        ("Marton Kelford", "Is Marton Kelford?", True),
+        ("Who won at Marton in 1926?", "Who won in 1926?", True),
+        ("Who won in 1930?", "Who won in 1926?", False),
+        ("Who governs marton?", GOVERNS, True),
+        ("Name every mayor known of old Marton since its very founding", GOVERNS, False),
+        ("Who sails to Marton?", GOVERNS, True),
+        # Without a name nearly every word: one of seven may differ, one of six may not.
+        ("Who made most of their old films", "Who made most of their old songs", True),
+        ("Who made most of old films", "Who made most of old songs", False),
+    ],
+)
+def test_what_asks_the_same(quiz, gold, same):
+    example = Example("e", "What of it?", ("x",), quizzes=(gold,), quiz_answers=("y",))
+    assert gold_answers(quiz, example) == (("y",) if same else None)
+
+
+def test_of_several_gold_quizzes_the_closest_is_meant():
+    quizzes = ("Who sails to Marton?", GOVERNS, "Who lives at Marton?")
+    example = Example("e", "What of it?", ("x",), quizzes=quizzes, quiz_answers=("a", "b", "c"))
+    assert [gold_answers(quiz, example) for quiz in quizzes] == [("a",), ("b",), ("c",)]

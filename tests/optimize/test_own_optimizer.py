@@ -13,9 +13,8 @@ import keqa
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.dspy_optimizers import run_optimizer
-from keqa.optimize.student import Student
-from keqa.programs.calls.outside import Guarded
+from keqa.optimize.dspy_optimizers import Student, run_optimizer
+from keqa.programs.calls.texts import Guarded
 from keqa.storage.journal import Journal
 
 
@@ -160,7 +159,7 @@ def test_instructions_of_gepa_are_written_on_guard(student, kind):
     lm = student[0].get_lm()
     gepa = dspy.GEPA(keqa.optimizer_metric(), reflection_lm=lm, max_metric_calls=1, instruction_proposer=proposer)
     whole = Noting(optimizers={"g": gepa})
-    run_optimizer(whole, *student, metric, threads=1)
+    run_optimizer(whole, *student, metric, 1, {})
     ran = whole.seen["own"].optimizers["g"].custom_instruction_proposer
     # What the user made stays as it is.
     assert gepa.custom_instruction_proposer is proposer
@@ -179,4 +178,4 @@ def test_what_is_no_program_is_refused(student):
 
     made, train, val = student
     with pytest.raises(ConfigurationError, match="Odd returned a Predict, not the program with other prompts"):
-        run_optimizer(Odd(), made, train, val, metric, threads=1)
+        run_optimizer(Odd(), made, train, val, metric, 1, {})

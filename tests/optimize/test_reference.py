@@ -19,8 +19,8 @@ from keqa.optimize.asking import Asking
 from keqa.optimize.failures import Failures
 from keqa.optimize.reference import Labeller
 from keqa.programs import KEQA
-from keqa.programs.learned import demonstration_digest
-from keqa.programs.reference.index import UtilityEntry
+from keqa.programs.predictor import demonstration_digest
+from keqa.programs.reference.utility_reference import UtilityEntry
 
 
 class Patient(Failures):

@@ -10,21 +10,18 @@ import pytest
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import exact_match, f1
 from keqa.optimize.asking import Trial
-from keqa.optimize.compile import sources_of
+from keqa.optimize.compile import empty_reference, sources_of
 from keqa.optimize.failures import Failed
-from keqa.optimize.options import Options
+from keqa.optimize.options import Options, Split
 from keqa.optimize.report import (
     Change,
     PredictorChange,
     Report,
 )
-from keqa.optimize.split import Split
-from keqa.optimize.steps import empty_reference
 from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 
 REPORT = Report(
     optimizer="gepa",
@@ -47,7 +44,7 @@ REPORT = Report(
 
 def test_a_report_as_json():
     def interval(value):
-        return {"mean": value, "low": value, "high": value, "level": 0.95}
+        return {"mean": value, "low": value, "high": value}
 
     assert REPORT.about() == {
         "optimizer": "gepa",

@@ -11,8 +11,8 @@ import pytest
 from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError
 from keqa.metrics.answers import exact_match, f1
+from keqa.optimize.options import split
 from keqa.optimize.scoring import DspyMetric, as_metric, metric_fingerprint, score_of
-from keqa.optimize.split import split
 from keqa.programs.prediction import AnswerPrediction
 
 GIVEN = dspy.Example(question="Who?", answer="Ann Lee", weight=0.5).with_inputs("question")

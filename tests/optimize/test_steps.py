@@ -19,7 +19,8 @@ from keqa.lms import build_roles
 from keqa.lms.local.provider import LocalProvider
 from keqa.lms.local.weights import is_adapter
 from keqa.metrics.answers import f1
-from keqa.optimize import finetuning, steps
+from keqa.optimize import compile as compiling
+from keqa.optimize import finetuning
 from keqa.optimize.asking import Asking, Trace
 from keqa.optimize.compile import compile_program
 from keqa.optimize.finetuning import check_finetunable, finetune, right_calls, save_lms
@@ -28,8 +29,7 @@ from keqa.optimize.reference import Labels, UtilityEntries
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.testbed.index import open_encyclopedia
 
 HOW: dict[str, Any] = {"optimizer": "finetune", "tuning": False, "in_flight": 1}
@@ -96,14 +96,6 @@ def test_a_fine_tuned_language_model_that_is_worse_beyond_chance_is_left_out(
     assert {predictor.lm for predictor in found.program.predictors()} == {lm.becomes if kept else lm}
 
 
-def test_what_is_trained_without_a_folder_lies_where_dspy_keeps_it(setting, trainable):
-    world, lm = setting(train=2, val=1), trainable(provider=LocalProvider("keqa/tiny"))
-    world.program.set_lm(lm)
-    found = compiled(world, training={"epochs": 2})
-    assert lm.trained[0]["train_kwargs"] == {"epochs": 2}
-    assert (found.lm_folders, found.folder) == ({}, None)
-
-
 class Around(dspy.Module):
     """A module with a program in it."""
 
@@ -132,7 +124,7 @@ def test_fine_tuned_language_models_are_saved_beside_the_program(setting, traina
 def test_what_keeps_a_reference_small_is_told(setting, monkeypatch, count, named):
     lost = {f"t{number}": Labels(lost=Counter({"LMServerError": 2})) for number in range(count)}
     few = {"t9": Labels(problems=["no passage was found", "nor any other"])}
-    monkeypatch.setattr(steps, "build_reference", lambda *_: UtilityEntries(lost | few))
+    monkeypatch.setattr(compiling, "build_reference", lambda *_: UtilityEntries(lost | few))
     found = compiled(setting(train=2, val=1), optimizer="none")
     assert found.report.problems == [
         "training question t9: no passage was found; nor any other",
@@ -150,7 +142,7 @@ def test_a_reference_that_is_worse_beyond_chance_is_left_out(setting, town, monk
             return {"helpful": "married" in inputs["passage"] and not (shown and misled)}
 
     entries = [UtilityEntry("t0", "To whom is Mayor0 married?", text, text != "b") for text in "abc"]
-    monkeypatch.setattr(steps, "build_reference", lambda *_: UtilityEntries({"t0": Labels(entries)}))
+    monkeypatch.setattr(compiling, "build_reference", lambda *_: UtilityEntries({"t0": Labels(entries)}))
     world = setting(Misled(), train=2, val=val)
     found = compiled(world, optimizer="none")
     report, reference = found.report, found.program.picking.reference

@@ -19,8 +19,7 @@ from keqa.programs import AlwaysRetrieveGate, CertaintyGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
 BOTH = (False, True)
@@ -62,18 +61,6 @@ def test_the_draws_of_a_quiz_are_made_once_for_all_alphas_and_all_n(setting, tun
     assert world.engine.count["Summarize"] == 2 * 2
 
 
-def test_each_point_is_what_the_program_itself_does_with_these_settings(setting, tuned):
-    world = setting(val=3)
-    found = tuned(world, grid=only(threshold=("1",), tries=(5,), top_k=(1,)))
-    for point in found.curve:
-        settings = point.settings
-        again = setting(
-            val=3, tries=settings["tries"], threshold=settings["threshold"], top_k=settings["top_k"]
-        ).program.answer_many([example.question for example in world.val])
-        records = [outcome.record for outcome in again]
-        assert point.retrievals == sum(record.cost.retrievals for record in records) / 3
-
-
 @pytest.mark.slow
 def test_lambda_decides_whether_to_retrieve(setting, tuned):
     def chosen(cost):
@@ -94,48 +81,11 @@ def test_among_equals_the_programs_own_settings_stay(setting, tuned):
     assert type(found.program.examination) is type(world.program.examination)
 
 
-@pytest.mark.slow
-def test_a_second_run_makes_no_call(setting, tuned):
-    world = setting(val=1)
-    first = tuned(world)
-    calls = len(world.engine.calls)
-    assert tuned(world).curve == first.curve
-    assert len(world.engine.calls) == calls
-
-
-@pytest.mark.slow
-def test_settings_that_a_program_does_not_use_are_left_alone(setting, tuned):
-    always = setting(val=1, gate=AlwaysRetrieveGate())
-    assert {point.settings["threshold"] for point in tuned(always).curve} == {None}
-    without = setting(val=1, examine=False)
-    assert {(p.settings["tries"], p.settings["threshold"]) for p in tuned(without).curve} == {(3, "2/3")}
-    memory = setting(val=1)
-    memory.program._retriever.value = None
-    assert {point.settings["top_k"] for point in tuned(memory).curve} == {2}
-
-
-@dataclass(frozen=True)
-class Strict(VoteGate):
-    """A gate that takes no threshold but its own."""
-
-    def __post_init__(self):
-        if self.threshold != Fraction(4, 5):
-            raise ValueError("it is 4/5")
-
-
 def test_the_threshold_of_a_gate_that_cannot_be_made_again_is_left_alone(setting, tuned, plain_gate):
     world = setting(gate=plain_gate("4/5"))
     found = tuned(world, grid=only(threshold=("0.5",), tries=(5,)))
     assert [(point.settings["threshold"], point.settings["tries"]) for point in found.curve] == [(None, 3), (None, 5)]
     assert found.program.examination.gate is world.program.examination.gate
-
-
-def test_a_threshold_that_a_gate_does_not_take_is_refused_before_any_call(setting, tuned):
-    world = setting(gate=Strict())
-    with pytest.raises(ConfigurationError, match=r"the gate 'votes' cannot be given the threshold 1/2 \(it is 4/5\)"):
-        tuned(world, grid=only(threshold=("0.5",)))
-    assert world.engine.calls == []
-    assert tuned(world, grid=NOTHING).best.settings["threshold"] == "4/5"
 
 
 ALPHAS = only(threshold=("1/4", "1/2"), tries=(5,))
@@ -173,22 +123,6 @@ def test_a_gate_by_probability_is_tuned_on_draws_that_have_them(setting, journal
     calls = len(world.engine.calls)
     assert tuned(world, grid=ALPHAS).curve == found.curve
     assert len(world.engine.calls) == calls
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"grid": only(threshold=("2",))},
-        {"grid": only(tries=(0,))},
-        {"grid": only(temperature=(0.0,))},
-        {"grid": only(top_p=(1.5,))},
-    ],
-)
-def test_values_that_cannot_work_are_refused_before_any_call(setting, tuned, options):
-    world = setting()
-    with pytest.raises(ConfigurationError):
-        tuned(world, **options)
-    assert world.engine.calls == []
 
 
 def test_tuning_stops_where_the_server_is_down(setting, tuned):

@@ -28,7 +28,7 @@ from keqa.programs.fingerprint import (
 )
 from keqa.programs.gates import CertaintyGate, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import LearnedQuestions
+from keqa.programs.predictor import LearnedQuestions
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity
 from keqa.retrievers import (

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from keqa.data.example import Example
-from keqa.evaluation.configuration import describe
-from keqa.evaluation.evaluate import ask
+from keqa.evaluation.evaluate import ask, describe
 from keqa.lms import build_lm
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
 from keqa.programs import KEQA
-from keqa.programs.boundary.model import BoundaryError
+from keqa.programs.boundary.light import BoundaryError
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.saving.folder import save
 from keqa.storage.journal import Journal

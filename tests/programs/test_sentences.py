@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import keqa
 from keqa.programs.keqa import KEQA
+from keqa.programs.prediction import disagreements_of
 from keqa.programs.sentences import contradictions, differing_value, newer, supporting_sentences
-from keqa.programs.sources import disagreements_of
 from keqa.retrievers.base import Passage, Place
 
 # By language: what is asked, what an older and a newer file say, and what a file says of something else.

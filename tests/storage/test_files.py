@@ -34,33 +34,13 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def modes_below(folder):
-    """Modes of a folder and of all that others can reach in it."""
-    found = {folder.name: mode(folder)}
-    if mode(folder) & 0o077:
-        for entry in folder.iterdir():
-            found |= modes_below(entry) if entry.is_dir() else {entry.name: mode(entry)}
-    return found
-
-
-def header(*ids):
-    return RunHeader(
-        method="m", label="m", dataset="", split="", seed=0, ids=list(ids), configuration={}, fingerprint="f"
-    )
-
-
-def line(name):
-    return RunLine(id=name, question="q", answers=["a"], answer_type="short", answer="a", scores={}, seconds=0.0)
-
-
 def test_a_run_file_is_private(tmp_path, umask):
     path = tmp_path / "runs" / "m.jsonl"
-    lines = [line("a"), line("b")]
-    asked = {one.id: one.content for one in lines}
-    with RunFile.open(path, header("a", "b"), asked) as file:
+    line = RunLine(id="a", question="q", answers=["a"], answer_type="short", answer="a", scores={}, seconds=0.0)
+    named = {"method": "m", "label": "m", "dataset": "", "split": "", "configuration": {}, "fingerprint": "f"}
+    with RunFile.open(path, RunHeader(**named, seed=0, ids=["a"]), {"a": line.content}) as file:
         assert (mode(path.parent), mode(path)) == (0o700, 0o600)
-        file.add(lines[1])
-        file.add(lines[0])
+        file.add(line)
     assert [mode(one) for one in path.parent.iterdir()] == [0o600]
 
 
@@ -98,9 +78,8 @@ def test_an_index_is_private_in_a_folder_of_its_own_and_in_one_that_is_shared(tm
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o755)
     build_index([Passage("a", "secret", "secret")], tmp_path / "shared")
-    found = modes_below(tmp_path / "shared")
-    assert found.pop("shared") == 0o755
-    assert set(found.values()) == {0o600, 0o700}
+    assert mode(tmp_path / "shared") == 0o755
+    assert {mode(one) for one in (tmp_path / "shared").iterdir()} == {0o600, 0o700}
 
 
 def test_no_link_is_followed_under_a_name_that_others_know(tmp_path):
@@ -141,18 +120,12 @@ def test_a_second_process_is_refused_with_advice_until_the_first_is_killed(tmp_p
     open_locked(path, "another run", "name another label").close()
 
 
-def test_a_file_that_is_there_for_its_lock_is_private_and_its_kind_of_error_is_raised(tmp_path):
+def test_a_file_that_is_there_for_its_lock_is_private_and_its_kind_of_error_is_raised(tmp_path, umask):
     path = tmp_path / "lock"
-    before = os.umask(0)
-    try:
-        with (
-            open_locked(path, "another process", "end it", lock_only=True),
-            pytest.raises(RetrievalError, match="in use by another process; wait for its end, or end it"),
-        ):
-            open_locked(path, "another process", "end it", lock_only=True, error=RetrievalError)
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    held = open_locked(path, "another process", "end it", lock_only=True)
+    with held, pytest.raises(RetrievalError, match="in use by another process; wait for its end, or end it"):
+        open_locked(path, "another process", "end it", lock_only=True, error=RetrievalError)
+    assert mode(path) == 0o600
 
 
 @pytest.mark.parametrize("lock_only", [False, True])

@@ -31,17 +31,11 @@ def test_what_was_put_is_there_when_opened_again(tmp_path_factory, work):
         assert journal.get("\ud7ff never put") is None
     with Journal.open(path, PRINT) as journal:
         assert {key: journal.get(key) for key in journal} == work
-        assert (len(journal), all(key in journal for key in work)) == (len(work), True)
 
 
 def test_a_killed_process_leaves_what_it_finished(path):
-    script = (
-        "import os, signal, sys\n"
-        "from keqa.storage.journal import Journal\n"
-        f"journal = Journal.open({str(path)!r}, {PRINT!r})\n"
-        "journal.put('a', {'n': 1})\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
+    script = "import os; from keqa.storage.journal import Journal; "
+    script += f"Journal.open({str(path)!r}, {PRINT!r}).put('a', {{'n': 1}}); os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
     with Journal.open(path, PRINT) as journal:
         assert journal.get("a") == {"n": 1}
@@ -73,7 +67,9 @@ def test_a_fingerprint_is_compared_as_json(path):
 def test_what_is_no_journal_is_left_alone(tmp_path, made):
     path = tmp_path / "notes"
     path.mkdir() if made is None else path.write_text(made)
-    with pytest.raises(InputError, match=r"cannot be used as a journal of a compilation.*name another, or delete"):
+    with pytest.raises(
+        InputError, match=r"notes cannot be used as a journal of a compilation.*name another, or delete"
+    ):
         Journal.open(path, PRINT)
     assert path.is_dir() if made is None else path.read_text() == made
 
@@ -111,7 +107,7 @@ def test_a_full_disk_is_an_error_with_a_type_and_what_was_kept_stays(path):
         journal._file.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StorageError, match=r"cannot be written: database or disk is full"):
             journal.put("b", {"text": "x" * 100_000})
-        assert "b" not in journal
+        assert journal.get("b") is None
         journal.put("c", {})
     with Journal.open(path, PRINT) as journal:
         assert sorted(journal) == ["a", "c"]
@@ -122,7 +118,7 @@ def test_what_is_not_json_is_refused_and_not_written(path, value):
     with Journal.open(path, PRINT) as journal:
         with pytest.raises((ValueError, TypeError)):
             journal.put("a", value)
-        assert len(journal) == 0
+        assert list(journal) == []
 
 
 def test_what_is_kept_outlasts_the_process(tmp_path):
@@ -130,19 +126,10 @@ def test_what_is_kept_outlasts_the_process(tmp_path):
     with SqliteStore(path, "things", "a cache of things") as file:
         assert file.get("a") is None
         file.put("a", {"text": "ö\ud800", "score": 0.1})
-        file.put("b", [])
         file.put("b", None)
     with SqliteStore(path, "things", "a cache of things") as file:
         assert file.get("a") == {"text": "ö\ud800", "score": 0.1}
         assert file.get("b") is None
-
-
-def test_another_file_is_refused(tmp_path):
-    (tmp_path / "notes.txt").write_text("no database, though it may look like one from afar")
-    with pytest.raises(InputError, match=r"notes\.txt cannot be used as a cache of things.*name another, or delete"):
-        SqliteStore(tmp_path / "notes.txt", "things", "a cache of things")
-    with pytest.raises(InputError, match="cannot be used"):
-        SqliteStore(tmp_path, "things", "a cache of things")
 
 
 def test_a_link_leaves_what_it_leads_to_as_it_is(tmp_path):

@@ -67,12 +67,8 @@ def test_a_pipe_a_device_a_socket_and_a_folder_are_refused_at_once(folder):
             bound.bind("socket")
         finally:
             os.chdir(here)
-        for name, kind in {
-            "pipe": "a pipe",
-            "zero": "a symbolic link",
-            "socket": "a socket",
-            "sub": "a folder",
-        }.items():
+        kinds = {"pipe": "a pipe", "zero": "a symbolic link", "socket": "a socket", "sub": "a folder"}
+        for name, kind in kinds.items():
             with pytest.raises(ConfigurationError, match=kind):
                 read_file(folder, name, LIMIT)
     with pytest.raises(ConfigurationError, match="a device"):
@@ -83,12 +79,11 @@ def test_a_pipe_a_device_a_socket_and_a_folder_are_refused_at_once(folder):
 
 def test_a_file_beyond_the_bound_is_not_read(folder):
     (folder / "large").write_bytes(b"x" * (LIMIT + 1))
-    with pytest.raises(ConfigurationError, match="more than 1,000 bytes"):
-        read_file(folder, "large", LIMIT)
     with (folder / "sparse").open("wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(ConfigurationError, match="more than 1,000 bytes"):
-        read_file(folder, "sparse", LIMIT)
+    for name in ("large", "sparse"):
+        with pytest.raises(ConfigurationError, match="more than 1,000 bytes"):
+            read_file(folder, name, LIMIT)
     (folder / "exact").write_bytes(b"x" * LIMIT)
     assert len(read_file(folder, "exact", LIMIT)) == LIMIT
 
@@ -133,8 +128,8 @@ def test_json_lines_name_their_line():
     assert list(parse_jsonl('{"a": "\u2028"}\r\n\n[2]\n'.encode(), "x")) == [(1, {"a": "\u2028"}), (3, [2])]
     with pytest.raises(ConfigurationError, match="x, line 2, cannot be read: NaN"):
         list(parse_jsonl(b"1\nNaN\n", "x"))
-    with pytest.raises(ConfigurationError, match="x, line 2, has more than 3 bytes"):
-        list(parse_jsonl(b"1\n1234\n", "x", max_line=3))
+    with pytest.raises(ConfigurationError, match="x, line 2, has more than 16,777,216 bytes"):
+        list(parse_jsonl(b"1\n" + b"1" * (1 << 24) + b"\n", "x"))
 
 
 def array(rows: np.ndarray) -> bytes:
@@ -154,7 +149,6 @@ def header(text: str, rest: bytes = b"") -> bytes:
     [
         array(np.zeros((2, 3), np.float64)),
         array(np.asfortranarray(np.ones((2, 3), np.float32))),
-        array(np.zeros((3, 2), np.float32)),
         array(np.zeros(6, np.float32)),
         array(np.array([[object()] * 3] * 2)),
         array(np.full((2, 3), np.nan, np.float32)),
@@ -172,7 +166,7 @@ def header(text: str, rest: bytes = b"") -> bytes:
 )
 def test_what_arrays_are_refused(content):
     with pytest.raises(ConfigurationError, match="x "):
-        parse_npy(content, "x", (2, None))
+        parse_npy(content, "x")
 
 
 @pytest.mark.filterwarnings("ignore:Reading")
@@ -181,10 +175,10 @@ def test_what_arrays_are_refused(content):
 def test_no_array_file_raises_anything_else(insert, place, cut):
     content = array(np.zeros((2, 3), np.float32))
     try:
-        rows = parse_npy(content[:place] + insert + content[place + cut :], "x", (2, None))
+        rows = parse_npy(content[:place] + insert + content[place + cut :], "x")
     except ConfigurationError:
         return
-    assert rows.shape[0] == 2
+    assert rows.ndim == 2
 
 
 JSON = st.recursive(
@@ -194,13 +188,10 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=200)
 @given(JSON)
 def test_every_value_comes_back(value):
     text = json.dumps(value)
-    numbers = re.findall(r"-?[0-9.e+-]{65,}", text)
-    if not numbers:
+    if not re.search(r"-?[0-9.e+-]{65,}", text):
         assert parse_json(text, "x") == value
 
 

@@ -1,7 +1,7 @@
 import dspy
 import pytest
 
-from keqa.testbed.rendering import CHAT_TEMPLATE, END, TURN, contents, conversation, fixed_pieces
+from keqa.testbed.rendering import CHAT_TEMPLATE, contents, conversation
 from keqa.testbed.sampling import Stream
 from keqa.testbed.skills import SKILLS
 from keqa.testbed.testbed import Testbed
@@ -42,10 +42,3 @@ def test_the_chat_template_renders_what_training_renders(tokenizer):
 @pytest.mark.parametrize("text", ["Alma Torwick", "déjà vu 日本 🙂", "a\nb\tc", "#1 #10 [x] «y»"])
 def test_any_text_survives(tokenizer, text):
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
-
-
-@pytest.mark.parametrize("name", sorted(SKILLS))
-def test_no_fixed_piece_reaches_across_the_start_of_the_turn(name):
-    for piece in fixed_pieces(SKILLS[name].signature):
-        assert TURN not in piece or piece.endswith(TURN)
-        assert END not in piece or piece == END

@@ -146,7 +146,7 @@ def test_what_is_no_setting(keqa_command, folder, text, why):
     ],
 )
 def test_what_a_strangers_file_sets_is_not_used(keqa_command, folder, monkeypatch, text):
-    monkeypatch.setattr("keqa.cli.opening.open_retriever", lambda *_: pytest.fail("it opens something"))
+    monkeypatch.setattr("keqa.cli.options.open_retriever", lambda *_: pytest.fail("it opens something"))
     (folder / "link").symlink_to("/etc")
     (folder / "keqa.toml").write_text(text)
     ended = keqa_command("ask", "Who?")

@@ -16,10 +16,10 @@ from keqa.cli.options import (
     KeqaOptions,
     LanguageModels,
     MethodOptions,
-    PaperOptions,
     QuestionOptions,
     RunOptions,
 )
+from keqa.cli.reproduce import PaperOptions
 
 app = typer.Typer()
 runner = CliRunner()

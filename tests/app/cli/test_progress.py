@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 
-from keqa.cli.progress import Bars
+from keqa.cli.console import Bars
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 

@@ -3,7 +3,8 @@
 import pytest
 
 from keqa.data.example import as_examples
-from keqa.evaluation.reproduction.estimate import CostBounds, Estimate, Spent, counter, estimate, estimates, price
+from keqa.evaluation.reproduction.estimate import CostBounds, Estimate, counter, estimate, estimates, price
+from keqa.evaluation.reproduction.rehearsal import Spent
 from keqa.programs.build import Parts
 from keqa.programs.registry import METHODS, parse_spec
 

@@ -21,11 +21,11 @@ from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary import train as training
 from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels
-from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, read_model
+from keqa.programs.boundary import BoundaryError, FinetunedModel, read_model
 from keqa.programs.boundary import asked as judging_by_weights
-from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel, balanced
-from keqa.programs.boundary.model import root_digest
-from keqa.programs.draws import Draws
+from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel
+from keqa.programs.boundary.light import root_digest
+from keqa.programs.gate import Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.keqa import KEQA
 from keqa.signatures.boundary import assessment_prompt
@@ -100,22 +100,6 @@ def test_a_prompted_model_shows_examples_of_both_kinds():
         train_prompted([towns(split="test")], lm)
 
 
-def test_the_nearest_examples_are_shown_and_never_the_quiz_itself():
-    _, lm = judging()
-    model = train_prompted([towns()], lm, show="nearest", k=3).model
-    assert isinstance(model, PromptedModel)
-    quiz = next(one.quiz for one in model.examples if one.mastery)
-    shown = model.shown_to(quiz)
-    assert quiz not in {one.quiz for one in shown}
-    assert [one.mastery for one in shown] == [True] * 3
-
-
-def test_balanced_examples_are_as_many_of_each_kind():
-    some = [KnownQuiz(quiz=f"{n}", mastery=n == 0, certainty=True, root="0" * 16) for n in range(9)]
-    assert [one.quiz for one in balanced(some, 8)] == ["0", "1"]
-    assert balanced(some, 1) == []
-
-
 def test_a_reply_that_is_no_judgement_is_unknown():
     _, lm = judging(reply="who knows")
     model = PromptedModel()
@@ -138,32 +122,6 @@ def test_gepa_writes_the_instruction():
         assert model.instruction is not None
         assert JudgeModule(model)(quiz="Who governs Town1?").mastery is True
     assert engine.prompts
-
-
-def test_probabilities_of_verdicts_say_how_sure_they_are(scripted):
-    lm, engine = scripted(lambda *asked: {"mastery": "False", "certainty": "True"})
-    with dspy.context(lm=lm):
-        assert PromptedModel().judge("Who?", Draws()) == Judgement(0.0, 1.0)
-        engine.probability = 0.75
-        found = PromptedModel().judge("Who governs Marton?", Draws(answer_type="yes/no"), "He sails.")
-    assert (found.mastery, found.certainty) == (pytest.approx(0.25), pytest.approx(0.75))
-    *_, (name, inputs, _) = engine.calls
-    assert name == "JudgeKnowledge"
-    assert (inputs["quiz"], inputs["answer_type"], inputs["choices"]) == ("Who governs Marton?", "yes/no", "[]")
-    assert "He sails." in inputs["reference"]
-
-
-def test_the_language_model_of_the_boundary_is_asked_and_counted():
-    _, task = judging(reply="[[ ## answer ## ]]\nBo\n\n[[ ## completed ## ]]")
-    engine, boundary = judging()
-    lms = build_roles(task, boundary_lm=boundary)
-    program = KEQA(lambda query: [], lms=lms, gate=BoundaryGate(PromptedModel(k=0)), decompose=False)
-    record = program(question="Who governs Marton?").record
-    assert record.quizzes[0].known is True
-    cost = record.cost.by_role["boundary"]
-    assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (1, 7, 3)
-    assert len(engine.prompts) == 1
-    assert record.cost.by_role["task"].calls >= 1
 
 
 @pytest.fixture
@@ -293,29 +251,11 @@ def test_a_fine_tuned_model_is_kbms(tmp_path):
     judged = model.judge("Who governs Town1?", Draws())
     assert 0 <= judged.mastery <= 1
     assert 0 <= judged.certainty <= 1
-
     file = tmp_path / "boundary.json"
     file.write_text(json.dumps({**model.written(), "lm": "boundary.json.lm"}))
-    loaded = read_model(file)
-    assert loaded == model
-    assert loaded.judge("Who governs Town1?", Draws()) == judged
-    file.write_text(json.dumps({**model.written(), "lm": "../boundary.json.lm"}))
-    with pytest.raises(ConfigurationError, match="no folder beside it"):
-        read_model(file)
-
-    saved = BoundaryGate({**model.written()}).model
-    with pytest.raises(ConfigurationError, match="name it with --boundary-lm"):
-        saved.judge("Who?", Draws())
-    with pytest.raises(ConfigurationError, match="names a language model"):
-        BoundaryGate({**model.written(), "lm": "anywhere"})
-
+    assert read_model(file).judge("Who governs Town1?", Draws()) == judged
     own = build_lm(f"transformers/{tmp_path / 'boundary.json.lm'}", cache=False)
-    tiny = build_lm("keqa/tiny", cache=False)
-    for boundary, wrong in ((own, False), (tiny, True)):
-        program = KEQA(lambda query: [], lms=build_roles(tiny, boundary_lm=boundary), gate=BoundaryGate(saved))
-        if wrong:
-            with pytest.raises(ConfigurationError, match="is not the one that the boundary model was trained as"):
-                program(question="Who governs Marton?")
-        else:
-            record = program(question="Who governs Marton?").record
-            assert record.cost.by_role["boundary"].calls >= len(record.quizzes)
+    lms = build_roles("keqa/tiny", boundary_lm=own)
+    program = KEQA(lambda query: [], lms=lms, gate=BoundaryGate({**model.written()}))
+    record = program(question="Who governs Marton?").record
+    assert record.cost.by_role["boundary"].calls >= len(record.quizzes)

@@ -13,8 +13,8 @@ from keqa.errors import InputError, MissingExtraError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model
 from keqa.optimize.boundary.check import DRAWS, draw_reliability, figures_of, readings
 from keqa.programs.boundary import BoundaryError, Judgement
-from keqa.programs.boundary.model import root_digest
-from keqa.programs.draws import Draws
+from keqa.programs.boundary.light import root_digest
+from keqa.programs.gate import Draws
 
 
 def quiz_of(number: int, right: str, texts: str = "") -> CollectedQuiz:

@@ -8,7 +8,7 @@ import pytest
 from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError
-from keqa.programs.baselines.kbm import KBM
+from keqa.programs.baselines.deciding import KBM
 from keqa.programs.boundary import BoundaryError, Judgement
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.values import read_values

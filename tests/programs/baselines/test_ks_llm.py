@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keqa.programs import UnansweredError
-from keqa.programs.baselines.ks_llm import KSLLM, DocumentReader
+from keqa.programs.baselines.reading import KSLLM, DocumentReader
 from keqa.programs.registry import METHODS, load_class
 
 QUESTION = "Who governs Carmouth?"
@@ -142,15 +142,6 @@ def test_where_nothing_is_found_the_triples_are_answered_from(scripted, retrieve
         record, engine = asked(scripted, KSLLM(found))
         assert shown(engine) == (TRIPLES, [])
         assert (record.answer_source, record.quizzes[0].retrieved) == ("closed_book", found is not None)
-
-
-def test_a_search_that_fails_fails_the_question(scripted, retriever):
-    found = retriever(*PASSAGES)
-    found.error = OSError("away")
-    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\): away") as caught:
-        asked(scripted, KSLLM(found))
-    (note,) = caught.value.record.degradations
-    assert (note.action, note.touches, found.queries) == ("searched again", False, ["Who governs Carmouth?"] * 2)
 
 
 @pytest.mark.parametrize(("reason", "prompt"), [(False, "AnswerWithKnowledge"), (True, "ReasonWithKnowledge")])

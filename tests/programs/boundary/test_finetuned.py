@@ -17,7 +17,7 @@ from keqa.programs.boundary import BoundaryError, FinetunedModel, Judgement, rea
 from keqa.programs.boundary import asked as module
 from keqa.programs.boundary.asked import MASTERY, _probability
 from keqa.programs.calls.session import CallLimiter, Session, within
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 
 CERTAIN_IF_TRUE = '{"mastery": "True", "certainty": "'
 CERTAIN_IF_FALSE = '{"mastery": "False", "certainty": "'
@@ -103,7 +103,7 @@ def test_a_quiz_is_judged_once_a_question_and_counted_with_it(model: Any) -> Non
         asked.judge("Who?", Draws(), "He sails.")
     assert found == [close(0.9, 0.7), close(0.9, 0.7), close(0.1, 0.2)]
     assert len(engine.requests) == 3
-    cost = session.ledger.cost().by_role["boundary"]
+    cost = session.cost().by_role["boundary"]
     assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (3, 21, 9)
 
 

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
-from keqa.programs.boundary import BoundaryError, read_model
-from keqa.programs.boundary.files import model_from
+from keqa.programs.boundary import BoundaryError, model_from, read_model
 from keqa.programs.boundary.light import (
     LightModel,
     Regression,
@@ -22,10 +21,10 @@ from keqa.programs.boundary.light import (
     certainty,
     consistency,
     masked,
+    root_digest,
     signal_values,
 )
-from keqa.programs.boundary.model import root_digest
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 
 FOUR = Draws.of(("Oslo", "oslo.", "Bergen", None), (0.8, 0.4, 0.2, None), (0.9, None, 0.2, None))
 

@@ -11,11 +11,10 @@ from dspy.lm15 import ServerError
 
 from keqa.errors import ConfigurationError
 from keqa.lms import Roles
-from keqa.programs.boundary import BoundaryError, Judgement
+from keqa.programs.boundary import BoundaryError, Judgement, model_from
 from keqa.programs.boundary.asked import KnownQuiz, PromptedModel, _share, balanced
-from keqa.programs.boundary.files import model_from
 from keqa.programs.calls.session import CallLimiter, Session, within
-from keqa.programs.draws import Draws
+from keqa.programs.gate import Draws
 
 
 def known(quiz: str, mastery: bool = True, **more: Any) -> KnownQuiz:

@@ -10,12 +10,12 @@ from fixtures.boundary import make_model
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.configuration import describe
+from keqa.evaluation.evaluate import describe
 from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.boundary import Judgement
 from keqa.programs.build import Parts, make
-from keqa.programs.draws import Draw, Draws
+from keqa.programs.gate import Draw, Draws
 from keqa.programs.gates import BoundaryGate
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.values import read_values, settings_of

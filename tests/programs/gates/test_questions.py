@@ -13,7 +13,7 @@ import keqa
 from keqa.programs import KEQA
 from keqa.programs.calls.session import Session
 from keqa.programs.gates import ConfidenceGate, NeverRetrieveGate, PromptGate
-from keqa.programs.gates.question import RetrievalDecision, StatedConfidence, read_confidence
+from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence, read_confidence
 from keqa.programs.shared_draws import SharedDraws
 
 QUIZ = "Capital of Norway?"

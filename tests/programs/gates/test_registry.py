@@ -8,9 +8,8 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.gates import ConfidenceGate, PromptGate, VoteGate
-from keqa.programs.gates.question import RetrievalDecision, StatedConfidence
-from keqa.programs.gates.registry import GATES, questions, saved_gate
+from keqa.programs.gates import GATES, ConfidenceGate, PromptGate, VoteGate, questions, saved_gate
+from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
 from keqa.programs.registry import METHODS, Method, register_gate, register_method
 
 
@@ -50,7 +49,7 @@ def test_a_gate_may_be_no_method():
         (type("Bare", (), {}), "Bare has to be a NamedGate with a kind and, as a method, with a title"),
         (made(title=""), "OtherGate has to be a NamedGate with a kind and, as a method, with a title"),
         (made(decide=None), "OtherGate has no method decide; see keqa.programs.gates.Gate"),
-        (made("VoteGate"), "there is a gate VoteGate already, in keqa.programs.gates.gate"),
+        (made("VoteGate"), "there is a gate VoteGate already, in keqa.programs.gate"),
         (made(method="gate-votes"), "there is a method 'gate-votes' already: KEQA's vote"),
         (made(asks="politely"), "a gate asks 'probabilities' or a GateQuestion class, not 'politely'"),
         (made(method="Gate!"), "a method is named in small letters, digits and hyphens, not 'Gate!'"),

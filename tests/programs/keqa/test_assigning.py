@@ -14,10 +14,8 @@ from keqa.errors import ConfigurationError
 from keqa.lms import Roles
 from keqa.programs import KEQA, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.baselines.kbm import KBM
-from keqa.programs.baselines.self_rag import SelfRAG
-from keqa.programs.gates.question import RetrievalDecision
-from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate
+from keqa.programs.baselines.deciding import KBM, SelfRAG
+from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate, RetrievalDecision
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import name_of
 from keqa.programs.saving.values import settings_of
@@ -115,7 +113,7 @@ def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_re
     other = retriever("Cars is a film.")
     program.retriever = other
     program.lms = Roles(task=lm, consistency=lm, utility=lm)
-    assert program.given_retriever is other
+    assert program.retriever is other
     assert program.get_lm() is lm
     with pytest.raises(AttributeError, match="given to the constructor"):
         program.workers = 3

@@ -100,7 +100,7 @@ def test_remembering_holds_in_many_threads():
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["hashing-0", "hashing-016", "hashing-16385", "hashing-99999999999999999999"])
+@pytest.mark.parametrize("name", ["hashing-0", "hashing-16385", "hashing-99999999999999999999"])
 def test_a_length_that_no_vector_has_is_refused(name):
     with pytest.raises(ConfigurationError, match="hashed vectors have a length from 1 to 16,384"):
         open_embedder(name)

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.programs.keqa import KEQA
-from keqa.programs.learned import leaving_out
-from keqa.programs.reference.index import UtilityEntry
-from keqa.programs.reference.reliability import AgeRecord, Reliability, SourceRecord, source_of
-from keqa.programs.reference.utility_reference import UtilityReference
+from keqa.programs.predictor import leaving_out
+from keqa.programs.reference.reliability import Reliability, SourceRecord, source_of
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.retrievers.base import Passage, Place
 
 
@@ -82,9 +81,11 @@ AGES = [*dated("2015-03-01", 2, 40), *dated("2021-06-30T08:15", 30, 41)]
 
 def test_old_passages_that_help_less_often_than_new_ones_are_unreliable():
     found = Reliability(AGES)
-    assert found.of_date("1999") == AgeRecord("dated before 2021-06-30", 2, 40, unreliable=True)
+    assert found.of_date("1999") == SourceRecord("passages dated before 2021-06-30", 2, 40, unreliable=True, of="")
     assert str(found.of_date("2015-03-01")) == "passages dated before 2021-06-30: 2 of 40 helped"
-    assert found.of_date("2024-01-01") == AgeRecord("dated 2021-06-30 or later", 30, 41, unreliable=False)
+    assert found.of_date("2024-01-01") == SourceRecord(
+        "passages dated 2021-06-30 or later", 30, 41, unreliable=False, of=""
+    )
     assert [str(one) for one in found.unreliable()] == ["passages dated before 2021-06-30: 2 of 40 helped"]
     assert found.of_date("") is found.of_date("last week") is None
 

@@ -59,7 +59,7 @@ def test_a_loaded_program_is_the_one_that_was_saved(compiled, retriever, tmp_pat
     loaded = KEQA(found)
     loaded.load(tmp_path / "program.json")
     check_same(loaded, compiled)
-    assert loaded.given_retriever is found
+    assert loaded.retriever is found
 
 
 def test_a_nested_program_is_the_one_that_was_saved(compiled, retriever, tmp_path):
@@ -69,7 +69,7 @@ def test_a_nested_program_is_the_one_that_was_saved(compiled, retriever, tmp_pat
     predictor = loaded.qa.summarizing.summarize
     loaded.load(tmp_path / "parent.json")
     check_same(loaded.qa, compiled)
-    assert loaded.qa.given_retriever is found
+    assert loaded.qa.retriever is found
     assert loaded.qa.summarizing.summarize is predictor
 
 
@@ -124,15 +124,6 @@ def test_what_is_code_of_the_users_has_to_be_there():
     program.load_state(state)
     assert program.tries == 3
     assert isinstance(program.examination.gate, OwnGate)
-
-
-def test_cutting_of_passages_follows_the_settings(retriever):
-    found = retriever("text")
-    program = KEQA(found)
-    program.load_state(KEQA(None, extract_sentences=1).dump_state())
-    assert (program.extract_sentences, program.given_retriever) == (1, found)
-    program.load_state(KEQA(None).dump_state())
-    assert (program.extract_sentences, program.given_retriever) == (None, found)
 
 
 def test_the_number_of_workers_is_the_machines():

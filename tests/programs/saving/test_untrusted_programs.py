@@ -24,11 +24,11 @@ from servers.openai_server import OpenAIServer, markers
 import keqa
 from keqa.errors import ConfigurationError, KeqaError
 from keqa.programs import KEQA
-from keqa.programs.baselines.ks_llm import KSLLM
+from keqa.programs.baselines.reading import KSLLM
 from keqa.programs.reference.embedding import HashingEmbedder, open_embedder
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 from keqa.programs.saving.folder import about
-from keqa.programs.stages.answering import Decomposition
+from keqa.programs.stages.stage import Decomposition
 from keqa.retrievers import Passage, build_index
 
 HUB = "stranger/embedder"

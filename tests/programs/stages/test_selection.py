@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import ConfigurationError
 from keqa.programs import KEQA
-from keqa.programs.baselines.ks_llm import as_text, subject_of
+from keqa.programs.baselines.reading import as_text, subject_of
 from keqa.programs.reference import embedding
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference

@@ -1,7 +1,6 @@
-"""KS-LLM and what its paper compares it with: an evidence document, read or selected from (Zheng et al., 2024)."""
+"""Methods that answer at once: from memory, from all that is found, or from an evidence document, as KS-LLM does."""
 
-from __future__ import annotations
-
+# Annotations are evaluated here, as in `keqa.programs.baselines.base`.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
@@ -12,45 +11,90 @@ from keqa.data.question import Question
 from keqa.lms.local.tokenizing import cut_to_tokens
 from keqa.programs.arguments import Count, Word, whole
 from keqa.programs.baselines.base import (
+    Baseline,
     Reply,
     SearchingBaseline,
+    answer_from,
     asked_inputs,
     conclude,
     examined,
+    from_memory,
     from_passages,
     unanswered,
     verdicts,
 )
-from keqa.programs.baselines.one_call import ClosedBook
 from keqa.programs.calls.ask import ANSWER, ask
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import NoCopy, in_thread, note
+from keqa.programs.calls.session import NoCopy, in_thread, noted
 from keqa.programs.predictor import Predictor
 from keqa.programs.program import RecordBuilder
-from keqa.programs.records import EvidenceSentence, PassageVerdict
+from keqa.programs.records import EvidenceSentence
+from keqa.programs.stages.picking import unjudged, verdict_on
 from keqa.programs.stages.selection import Distance, DistanceMeter, nearest
 from keqa.retrievers.base import Hit
 from keqa.retrievers.embedding import Pooling
 from keqa.retrievers.splitting import stripped_sentences
-from keqa.signatures import AnswerWithEvidence, AnswerWithKnowledge, ExpandSubject, ReasonWithKnowledge
-
-Form = Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"]
-"""The method and the baselines that take a part of it away (section 4.1)."""
+from keqa.signatures import (
+    AnswerQuestion,
+    AnswerWithEvidence,
+    AnswerWithKnowledge,
+    ExpandSubject,
+    ReasonFromMemory,
+    ReasonWithKnowledge,
+)
 
 _DIGITS = 6
 """Of a distance in a record: beyond them machines differ."""
 
-DocumentTokens = Annotated[int, whole(1, 100_000)]
-"""The length of a document."""
+
+class OneCallBaseline(Baseline):
+    """A method that answers in one call, at once or, with `reason`, after a chain of thought: each has its prompt."""
+
+    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
+    asks: ClassVar[tuple[type[dspy.Signature], type[dspy.Signature]]] = (AnswerWithKnowledge, ReasonWithKnowledge)
+
+    class Settings(Baseline.Settings):
+        reason: bool = False
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        self.answer = Predictor(self.asks[self.reason])
+
+
+class ClosedBook(OneCallBaseline):
+    """Answers from memory."""
+
+    method: ClassVar[str] = "closed book"
+    asks = (AnswerQuestion, ReasonFromMemory)
+
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
+        """Answer in one call; see `Program.solve`."""
+        with unanswered("answer"):
+            reply = await from_memory(self.answer, asked)
+        conclude(story, reply, "closed_book")
 
 
 class Standard(ClosedBook):
-    """Answers from memory: the baseline without a document, which is `ClosedBook` under the paper's name."""
+    """Answers from memory: KS-LLM's baseline without a document, which is `ClosedBook` under the paper's name."""
 
     method: ClassVar[str] = "standard"
 
 
-class DocumentReader(SearchingBaseline):
+class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
+    """Searches with the question and answers from all that was found, whatever the LM knows (Lewis et al., 2020)."""
+
+    method: ClassVar[str] = "always retrieve"
+
+    class Settings(OneCallBaseline.Settings, SearchingBaseline.Settings):
+        """Those that it adds."""
+
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
+        """Search once and answer; see `Program.solve`."""
+        hits = await self.search(asked.question, 0)
+        await answer_from(self.answer, asked, hits, story)
+
+
+class DocumentReader(OneCallBaseline, SearchingBaseline):
     """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
 
     The document is what is found for the question: one document where the index is one of documents, or else the
@@ -59,17 +103,9 @@ class DocumentReader(SearchingBaseline):
     """
 
     method: ClassVar[str] = "standard-doc"
-    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
 
-    class Settings(SearchingBaseline.Settings):
-        """Those that it adds."""
-
-        document_tokens: DocumentTokens = 300
-        reason: bool = False
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.answer = Predictor(ReasonWithKnowledge if self.reason else AnswerWithKnowledge)
+    class Settings(OneCallBaseline.Settings, SearchingBaseline.Settings):
+        document_tokens: Annotated[int, whole(1, 100_000)] = 300
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Search once, cut and answer; see `Program.solve`."""
@@ -78,18 +114,12 @@ class DocumentReader(SearchingBaseline):
         read = await in_thread(lambda: beginning(hits, lm, self.document_tokens))
         with unanswered("answer"):
             reply = await from_passages(self.answer, asked, read)
-        why = f"beyond the first {self.document_tokens:,} tokens of the document"
-        unread = [one.model_copy(update={"kept": False, "why": why}) for one in verdicts(hits[len(read) :])]
-        story.passages = [*self._read(hits, read, reply.read), *unread]
-        conclude(story, reply, "passages" if hits else "closed_book")
-
-    def _read(self, hits: Sequence[Hit], read: Sequence[Hit], count: int) -> list[PassageVerdict]:
-        """Every passage that was read, with what was read of it."""
-        found = verdicts(read, count)
+        found = verdicts(read, reply.read)
+        first = f"the first {self.document_tokens:,} tokens of the document"
         if read and read[-1].passage.text != hits[len(read) - 1].passage.text:
-            why = f"{found[-1].why}: the first {self.document_tokens:,} tokens of the document end in it"
-            found[-1] = found[-1].model_copy(update={"why": why})
-        return found
+            found[-1] = found[-1].model_copy(update={"why": f"{found[-1].why}: {first} end in it"})
+        story.passages = found + unjudged(hits[len(read) :], f"beyond {first}", kept=False)
+        conclude(story, reply, "passages" if hits else "closed_book")
 
 
 def beginning(hits: Sequence[Hit], lm: object, tokens: int) -> list[Hit]:
@@ -114,31 +144,24 @@ class KSLLM(SearchingBaseline):
     The defaults are the paper's, but for the embeddings, which need a model.
 
     Where the language model gives no triple, which is a degradation, the question selects. Without a retriever there is
-    no document.
-
-    Attributes:
-        evidence_sentences: How many sentences to select, the paper's k.
-        similarity: The embedding model by which they are compared; see `DistanceMeter` for it, distance and pooling.
-        form: ``KS-LLM``; ``KS-Q`` selects sentences by the question and writes no triples; ``KS-S`` answers from the
-            sentences alone; ``KS-T`` from the triples alone, and searches for nothing.
+    no document. `evidence_sentences` is the paper's k; for similarity, distance and pooling see `DistanceMeter`. Of the
+    forms of section 4.1 ``KS-Q`` selects sentences by the question and writes no triples, ``KS-S`` answers from the
+    sentences alone, and ``KS-T`` from the triples alone, and searches for nothing.
     """
 
     method: ClassVar[str] = "ks-llm"
     roles: ClassVar[Mapping[str, str]] = {"expand": "task", "answer": "task"}
 
     class Settings(SearchingBaseline.Settings):
-        """Those that it adds."""
-
         evidence_sentences: Count = 2
         similarity: Word | None = None
         distance: Distance = "euclidean"
         pooling: Pooling | None = None
-        form: Form = "KS-LLM"
+        form: Literal["KS-LLM", "KS-Q", "KS-T", "KS-S"] = "KS-LLM"
 
     def set_up(self) -> None:
         """See `Baseline.set_up`; the embedding model is opened."""
-        self.expand = Predictor(ExpandSubject)
-        self.answer = Predictor(AnswerWithEvidence)
+        self.expand, self.answer = Predictor(ExpandSubject), Predictor(AnswerWithEvidence)
         self._meter = NoCopy(DistanceMeter(self.similarity, self.distance, self.pooling))
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
@@ -153,10 +176,10 @@ class KSLLM(SearchingBaseline):
         knowledge = {"triples": shown, "evidence": evidence, **asked_inputs(asked)}
         with unanswered("answer"):
             found = await ask(self.answer, "answer", for_answer=True, numbered=bool(shown or evidence), **knowledge)
-        reply = Reply.of(found)
-        conclude(story, reply, "passages" if selected else "closed_book")
+        conclude(story, Reply.of(found), "passages" if selected else "closed_book")
+        why = ("no sentence of it was selected", "evidence sentences are of it")
         read = {one.passage_id for one in selected}
-        passages = [_of_document(one, kept=one.passage_id in read) for one in verdicts(hits)]
+        passages = [verdict_on(hit, "unjudged", kept := hit.passage.id in read, why[kept]) for hit in hits]
         told = {"evidence": evidence, "selected": selected, "triples": triples, "answer": story.answer}
         told |= {"retrieved": searches, "passages": passages, "source": story.answer_source}
         story.quizzes = [examined(asked, **told)]
@@ -165,19 +188,11 @@ class KSLLM(SearchingBaseline):
         """The triples (equation 1); none where the language model gives none and the question can select instead.
 
         They are asked for as often as an answer is, so that no row of a comparison is better mended than another.
-
-        Raises:
-            UnansweredError: There is none, and no document to select from.
+        Where no document was found to select from, nothing replaces them.
         """
-        try:
-            prediction = await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question)
-        except CallError as error:
-            if not found:
-                with unanswered("expand"):
-                    raise
-            note("expand", error.cause, error.message, "selected by the question, without triples", 1)
-            return []
-        return _triples(prediction)
+        with noted("expand", "selected by the question, without triples", 1) if found else unanswered("expand"):
+            return _triples(await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question))
+        return []
 
     def _selected(self, wanted: Sequence[str], hits: Sequence[Hit]) -> list[EvidenceSentence]:
         """The evidence sentences, in the order of the document (equations 2 and 3)."""
@@ -220,8 +235,3 @@ def _triples(prediction: dspy.Prediction) -> list[str]:
 def _has_triples(prediction: dspy.Prediction) -> None:
     if not _triples(prediction):
         raise CallError("EmptyTriplesError", "the reply holds no triple", unusable=True)
-
-
-def _of_document(verdict: PassageVerdict, *, kept: bool) -> PassageVerdict:
-    why = "evidence sentences are of it" if kept else "no sentence of it was selected"
-    return verdict.model_copy(update={"kept": kept, "why": why})

@@ -1,0 +1,428 @@
+"""Methods that reason and search step by step: IRCoT and FLARE, sentence by sentence, ReAct and SearChain."""
+
+# Annotations are evaluated here, as in `keqa.programs.baselines.base`.
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import dspy
+
+from keqa.data.question import Question
+from keqa.metrics.answers import is_abstention, normalize
+from keqa.programs.arguments import Count, Probability, Steps, TopK
+from keqa.programs.baselines.base import (
+    Gathered,
+    Reply,
+    SearchingBaseline,
+    answer_from,
+    asked_inputs,
+    conclude,
+    search_record,
+    unanswered,
+    verdicts,
+)
+from keqa.programs.calls.ask import ask, searched
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import note, noted
+from keqa.programs.calls.texts import says_nothing, text_of
+from keqa.programs.examination import means_the_same
+from keqa.programs.predictor import Predictor
+from keqa.programs.program import RecordBuilder, UnansweredError
+from keqa.programs.records import QuizRecord
+from keqa.programs.stages.probabilities import LOGPROBS, output_tokens, tokens_of, word_probabilities
+from keqa.programs.stages.stage import Answering, Summarizing
+from keqa.retrievers.base import Hit
+from keqa.retrievers.splitting import sentences
+from keqa.signatures import (
+    AnswerFromTrajectory,
+    ChooseAction,
+    ExtendReasoning,
+    JudgeConsistency,
+    PlanQueryChain,
+    ReasonWithKnowledge,
+)
+from keqa.signatures.baselines import UNSOLVED
+from keqa.signatures.react import Turn, written_trajectory
+
+_CONCLUSION = re.compile(r"\banswer is\b:?\s*(?P<answer>.*)", re.IGNORECASE | re.DOTALL)
+_FORMULA = re.compile(r"^\W*+(?:(?:so|thus|therefore)\W*+)?(?:the\s+)?(?:final\s+)?answer\s+is\b:?", re.IGNORECASE)
+_LEFT_OUT = 2
+"""Turns that one call of ReAct may leave out, as in DSPy."""
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a reply that may hold more of them; it ends with its line, but not with an abbreviation."""
+    first_line = text.strip().partition("\n")[0]
+    return next(sentences(first_line), "").strip()
+
+
+def concluded(thought: str) -> str | None:
+    """What a thought such as ``So the answer is Oslo.`` says that the answer is; None where it is another thought."""
+    match = _CONCLUSION.search(thought)
+    return None if match is None else match["answer"].strip().removesuffix(".").strip()
+
+
+@contextmanager
+def _ended(stage: str, found: Gathered, action: str, number: int | None = None) -> Iterator[None]:
+    """Within it a call that fails ends the steps; where they found nothing so far there is no answer."""
+    try:
+        yield
+    except CallError as error:
+        if not found.hits:
+            raise UnansweredError.at(stage, error) from error
+        note(stage, error.cause, error.message, action, number)
+
+
+class ChainBaseline(SearchingBaseline):
+    """A method that reasons in `max_steps` sentences at most, and has a reader with a chain of thought of its own."""
+
+    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
+
+    class Settings(SearchingBaseline.Settings):
+        max_steps: Steps = 8
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
+
+    async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
+        """The next sentence, from passages, in a step of a number."""
+        inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
+        fitting = [hit.passage.rendered for hit in hits]
+        said = await ask(self.extend, "reason", number, fitting=fitting, **inputs)
+        return first_sentence(text_of(said.thought))
+
+
+class IRCoT(ChainBaseline):
+    """Alternates a sentence of reasoning with a search for that sentence, then reads all that was collected.
+
+    "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step Questions" (Trivedi et
+    al., 2023): the chain guides the searches only, and a reader with a chain of thought of its own answers from the
+    collected passages (section 3.2); the limits are those of section 4. How many passages to search for with each
+    sentence the paper chooses among 2, 4, 6 and 8 on its dev sets.
+    """
+
+    method: ClassVar[str] = "ircot"
+
+    class Settings(ChainBaseline.Settings):
+        top_k: TopK = 4
+        max_passages: Count = 15
+
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
+        """Collect passages, then answer from them; see `Program.solve`."""
+        found, thoughts, query = Gathered(self.max_passages), list[str](), asked.question
+        for number in range(1, self.max_steps + 1):
+            hits = await self.search(query, number)
+            found.add(hits)
+            thought = ""
+            with _ended("reason", found, "answered from the passages found so far", number):
+                thought = await self.thought(asked, thoughts, found.hits, number)
+            story.quizzes.append(search_record(number, query, hits, thought or None))
+            # A sentence said before would search for the same again.
+            if not thought or thought in thoughts or concluded(thought) is not None:
+                break
+            thoughts.append(thought)
+            query = thought
+        await answer_from(self.answer, asked, found.hits, story)
+
+
+def masked(sentence: str, probabilities: Sequence[float], beta: float) -> str:
+    """The query that a sentence makes without its words less likely than beta (implicit query of section 3.2.2).
+
+    The words ``So the answer is`` are left out as well, for no passage holds them. Maybe no word is left.
+    """
+    kept = [word for word, probability in zip(sentence.split(), probabilities, strict=True) if probability >= beta]
+    query = _FORMULA.sub("", " ".join(kept)).strip()
+    return query if re.search(r"\w", query) else ""
+
+
+class FLARE(ChainBaseline):
+    """Writes the reasoning sentence by sentence from memory; an unsure sentence is written again from passages.
+
+    The direct variant of "Active Retrieval Augmented Generation" (Jiang et al., 2023): the first search is for the
+    question, and the first sentence is written from what it finds (section 3.1). From then on a tentative sentence with
+    a token less likely than θ becomes a query, and what is found replaces what was found before (section 3.2). Defaults
+    are the paper's for questions of several hops. The answer is the one that the last sentence states, and where none
+    does, a prompt of its own answers from all that was found. The LM of the task has to give probabilities. At a θ
+    of 0 nothing more is retrieved; the words of tokens less likely than β are left out of the query.
+    """
+
+    method: ClassVar[str] = "flare"
+
+    class Settings(ChainBaseline.Settings):
+        theta: Probability = 0.8
+        beta: Probability = 0.4
+        top_k: TopK = 2
+        first_retrieval: bool = True
+
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
+        """Reason until an answer is stated; see `Program.solve`."""
+        found, thoughts, answer = Gathered(), list[str](), None
+        while answer is None and len(thoughts) < self.max_steps:
+            thought = ""
+            with _ended("reason", found, "ended the reasoning"):
+                thought = await self._next(asked, thoughts, story, found)
+            if not thought or thought in thoughts:
+                break
+            thoughts.append(thought)
+            answer = concluded(thought)
+        story.explanation = " ".join(thoughts)
+        if answer is None or says_nothing(answer, numbered=True):
+            note("reason", "NoAnswerStated", "the reasoning states no answer", "answered from what was found")
+            await answer_from(self.answer, asked, found.hits, story)
+        else:
+            story.answer, story.passages = answer, verdicts(found.hits)
+            story.answer_source = "passages" if found.hits else "closed_book"
+
+    async def _next(self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Gathered) -> str:
+        """The next sentence: as it came from memory where every token is likely, else from passages."""
+        if self.first_retrieval and not story.quizzes and not thoughts:
+            first = await self._read(asked, thoughts, story, found, asked.question)
+            if first:
+                return first
+        sentence, probabilities = await self._tentative(asked, thoughts)
+        if all(probability >= self.theta for probability in probabilities):
+            return sentence
+        query = masked(sentence, probabilities, self.beta) or asked.question
+        return await self._read(asked, thoughts, story, found, query) or sentence
+
+    async def _read(
+        self, asked: Question, thoughts: list[str], story: RecordBuilder, found: Gathered, query: str
+    ) -> str:
+        """The next sentence from what a search finds; empty where it finds nothing."""
+        number = len(story.quizzes) + 1
+        hits = await self.search(query, number)
+        found.add(hits)
+        sentence = await self.thought(asked, thoughts, hits, number) if hits else ""
+        story.quizzes.append(search_record(number, query, hits, sentence or None))
+        return sentence
+
+    async def _tentative(self, asked: Question, thoughts: list[str]) -> tuple[str, list[float]]:
+        """The next sentence from memory, with the probability of each word."""
+        inputs = asked_inputs(asked) | {"thoughts": list(thoughts)}
+        prediction = await ask(self.extend, "reason", fitting=[], config=dict(LOGPROBS), **inputs)
+        model = str(getattr(self.extend.lm or dspy.settings.lm, "model", "the language model"))
+        (tokens,) = tokens_of(prediction, 1, model, "FLARE", "another method, such as IRCoT")
+        sentence = first_sentence(text_of(prediction.thought))
+        return sentence, word_probabilities(sentence, output_tokens(tokens, "thought"))
+
+
+@dataclass
+class _Trail:
+    """What ReAct did so far; `first` is the number of the first turn that is shown.
+
+    `pending` are query and passages of a search from which nothing was concluded so far, `failed` is the last search
+    that failed.
+    """
+
+    turns: list[Turn] = field(default_factory=list)
+    first: int = 0
+    found: Gathered = field(default_factory=Gathered)
+    searches: list[QuizRecord] = field(default_factory=list)
+    pending: tuple[str, list[Hit]] | None = None
+    failed: CallError | None = None
+
+
+class ReAct(SearchingBaseline):
+    """Chooses at each turn a search or to finish, then answers from the whole trajectory by a prompt of its own.
+
+    "ReAct" (Yao et al., 2023) with the prompts and the loop of `dspy.ReAct`: thoughts and actions by turns, with a few
+    written trajectories in the prompt (section 3.2), which are the fixed demonstrations here; like DSPy's, it also
+    works without. Searches find passages instead of opening a page. In the paper it has 7 turns for several hops.
+    """
+
+    method: ClassVar[str] = "react"
+    roles: ClassVar[Mapping[str, str]] = {"act": "task", "answer": "task"}
+
+    class Settings(SearchingBaseline.Settings):
+        top_k: TopK = 3
+        max_steps: Steps = 7
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        self.act, self.answer = Predictor(ChooseAction), Predictor(AnswerFromTrajectory)
+
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
+        """Act until finished or out of steps, then answer; see `Program.solve`."""
+        trail = _Trail()
+        story.quizzes = trail.searches
+        for _ in range(self.max_steps):
+            said: dspy.Prediction | None = None
+            with _ended("act", trail.found, "ended the trajectory"):
+                said = await self._ask(self.act, "act", asked, trail)
+            if said is None or await self._finished(said, trail):
+                break
+        else:
+            note("act", "StepLimit", f"not finished after {self.max_steps} turns", "answered from the turns")
+        story.passages = verdicts(trail.found.hits)
+        if trail.failed is not None and not trail.found.hits:
+            raise UnansweredError.at("retrieve", trail.failed) from trail.failed
+        with unanswered("answer"):
+            prediction = await self._ask(self.answer, "answer", asked, trail, for_answer=True)
+        conclude(story, Reply.of(prediction), "passages" if trail.found.hits else "closed_book")
+
+    async def _finished(self, said: dspy.Prediction, trail: _Trail) -> bool:
+        """Take a turn; whether it was the last."""
+        thought, tool = text_of(said.next_thought), str(said.next_tool_name)
+        if trail.pending is not None:
+            trail.searches[-1] = search_record(len(trail.searches), *trail.pending, thought or None)
+            trail.pending = None
+        finished = tool == "finish"
+        observed = "Completed." if finished else await self._search(said.next_tool_args, trail)
+        trail.turns.append((thought, tool, said.next_tool_args, observed))
+        return finished
+
+    @staticmethod
+    async def _ask(
+        predictor: dspy.Predict, stage: str, asked: Question, trail: _Trail, *, for_answer: bool = False
+    ) -> dspy.Prediction:
+        """Ask with the trajectory; where it exceeds the context window its oldest turns are left out, as in DSPy."""
+        most = trail.first + _LEFT_OUT
+
+        def written() -> dict[str, str]:
+            return {"trajectory": written_trajectory(trail.turns, trail.first)}
+
+        def shorter(error: CallError) -> dict[str, str] | None:
+            if len(trail.turns) < 2 or trail.first == most:
+                return None
+            note("act", error.cause, error.message, "left out the oldest turn", harmless=True)
+            del trail.turns[0]
+            trail.first += 1
+            return written()
+
+        inputs: dict[str, Any] = asked_inputs(asked) | written()
+        return await ask(predictor, stage, for_answer=for_answer, shorter=shorter, **inputs)
+
+    async def _search(self, arguments: Mapping[str, Any], trail: _Trail) -> str:
+        """The passages that a search shows, or what was wrong with it."""
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip() or len(arguments) > 1:
+            return 'Execution error in search: it takes one argument, {"query": "..."}'
+        query, number = query.strip(), len(trail.searches) + 1
+        try:
+            hits = await searched(self._retriever.value, query, self.top_k, number)
+        except CallError as error:
+            trail.failed = error
+            note("retrieve", error.cause, error.message, "told the language model", number)
+            return f"Execution error in search: {error.message}"
+        trail.found.add(hits)
+        trail.pending = (query, hits)
+        trail.searches.append(search_record(number, query, hits, None))
+        return json.dumps([hit.passage.rendered for hit in hits], ensure_ascii=False)
+
+
+@dataclass
+class _Chain:
+    """The queries so far: all in normal form, and those with answers that passages confirmed or gave."""
+
+    verified: list[tuple[str, str]] = field(default_factory=list)
+    tried: set[str] = field(default_factory=set)
+    records: list[QuizRecord] = field(default_factory=list)
+
+
+class SearChain(SearchingBaseline):
+    """Plans the queries that lead to an answer, each with its own; retrieval corrects and completes them.
+
+    A round plans what is left of the chain (section 3.1 of Xu et al., 2024, Chain-of-Query) and goes through it node by
+    node: an unsolved query is completed from passages, an answer that the passages contradict is corrected (section
+    3.2), and the language model then plans again from there, which grows another branch of the tree (section 3.3). A
+    plan that stands as it is ends the search. The task LM reads, and plans from memory; a judge, the consistency LM,
+    compares the two answers. The answer is concluded from the chain by KEQA's summary. The rounds are the paper's r; of
+    one plan `max_queries` are gone through at most.
+    """
+
+    method: ClassVar[str] = "searchain"
+    roles: ClassVar[Mapping[str, str]] = {"plan": "task", "same": "consistency", "answer": "task"}
+
+    class Settings(SearchingBaseline.Settings):
+        top_k: TopK = 3
+        max_rounds: Steps = 5
+        max_queries: Steps = 8
+
+    def set_up(self) -> None:
+        """See `Baseline.set_up`."""
+        self.plan, self.same = Predictor(PlanQueryChain), Predictor(JudgeConsistency)
+        self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
+        self.answer = Predictor(ReasonWithKnowledge)
+
+    async def solve(self, asked: Question, story: RecordBuilder) -> None:
+        """Plan and verify round by round, then answer from the chain; see `Program.solve`."""
+        chain = _Chain()
+        story.quizzes = chain.records
+        for _ in range(self.max_rounds):
+            planned: list[tuple[str, str | None]] = []
+            with noted("plan", "answered from the chain so far"):
+                planned = await self._plan(asked, chain)
+            if await self._stands(chain, planned):
+                break
+        if not chain.verified:
+            note("plan", "EmptyChainError", "no query was answered", "answered the question with retrieval")
+            hits = await self.search(asked.question, 0)
+            await answer_from(self.answer, asked, Gathered().add(hits), story)
+            story.answer_source = "fallback"
+            return
+        with unanswered("summarize"):
+            story.explanation, story.answer = await self.summarizing.acall(
+                asked.question, chain.verified, asked.answer_type, asked.choices
+            )
+        story.answer_source = "summary"
+
+    async def _plan(self, asked: Question, chain: _Chain) -> list[tuple[str, str | None]]:
+        """The further queries that were not tried before, with the answers that the LM gives itself."""
+        verified = [f"{query} {answer}" for query, answer in chain.verified]
+        prediction = await ask(self.plan, "plan", question=asked.question, verified=verified)
+        queries = [str(query).strip() for query in prediction.queries or []]
+        answers: list[str | None] = [str(answer).strip() for answer in prediction.answers or []]
+        answers += [None] * (len(queries) - len(answers))
+        planned: dict[str, tuple[str, str | None]] = {}
+        for query, answer in zip(queries, answers, strict=False):
+            key = normalize(query)
+            if key and key not in chain.tried:
+                planned.setdefault(key, (query, answer if _solved(answer) else None))
+        return list(planned.values())[: self.max_queries]
+
+    async def _stands(self, chain: _Chain, planned: list[tuple[str, str | None]]) -> bool:
+        """Go through a plan; whether nothing in it had to be corrected or completed."""
+        stands = True
+        for query, own in planned:
+            number = len(chain.records) + 1
+            chain.tried.add(normalize(query))
+            hits = await self.search(query, number)
+            read = await self._read(query, hits, number)
+            confirmed = own is not None and (read is None or await self._agree(query, own, read, number))
+            answer = own if confirmed else read
+            record = search_record(number, query, hits, answer)
+            chain.records.append(record.model_copy(update={"source": "memory"}) if confirmed else record)
+            if answer is not None:
+                chain.verified.append((query, answer))
+            if own is None:
+                stands = stands and answer is None
+            elif not confirmed:
+                # What follows was planned with the wrong answer.
+                return False
+        return stands
+
+    async def _read(self, query: str, hits: list[Hit], number: int) -> str | None:
+        """The answer that the passages give; None where they give none.
+
+        Where they cannot be read the LM's own answer is neither confirmed nor corrected, and there is none.
+        """
+        if not hits:
+            return None
+        passages = [hit.passage.rendered for hit in hits]
+        with unanswered("verify"):
+            answer = await self.answering.acall(query, passages, number=number)
+        return None if is_abstention(answer) else str(answer)
+
+    async def _agree(self, query: str, own: str, read: str, number: int) -> bool:
+        """Whether the LM's answer means what the passages say; a judge that fails lets them prevail."""
+        with noted("judge_consistency", "taken for different answers", number):
+            return await means_the_same(self.same, query, own, read, number=number)
+        return False
+
+
+def _solved(answer: str | None) -> bool:
+    return bool(answer) and UNSOLVED not in str(answer).casefold() and not is_abstention(str(answer))
