@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from fractions import Fraction
+from types import CodeType
 from typing import Any
 
 import dspy
@@ -256,12 +257,19 @@ def _plain(value: Any, left_out: re.Pattern[str] | None = None) -> Any:
 
 
 def _source(function: Any) -> Any:
-    """What a function does: its source, and of a lambda, of which several may stand on one line, where it is in it."""
+    """What a function does, as far as it is Python."""
     code = getattr(function, "__code__", None)
-    if code is None:
-        return None
+    return None if code is None else _text(code)
+
+
+@functools.cache
+def _text(code: CodeType) -> Any:
+    """The source of code, and of a lambda, of which several may stand on one line, where it is in it.
+
+    It is read once: what becomes of the file while a program runs does not change what runs.
+    """
     try:
-        source = inspect.getsource(function)
+        source = inspect.getsource(code)
     except OSError:
         # Nobody keeps the source of what was typed into a plain interpreter.
         return [code.co_code.hex(), list(code.co_names), _plain(code.co_consts)]
