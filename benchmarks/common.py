@@ -141,8 +141,7 @@ def _alone(function: Callable[..., dict[str, Any]], arguments: Sequence[Any]) ->
 
 def remove_indexes(address: str, pattern: str) -> None:
     """Remove the indexes of a cluster that a pattern names."""
-    from keqa.retrievers.elasticsearch.address import parse_address
-    from keqa.retrievers.elasticsearch.client import connect
+    from keqa.retrievers.elasticsearch.client import connect, parse_address
 
     with connect(parse_address(address)) as client:
         for index in client.indices.get(index=pattern):

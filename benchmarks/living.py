@@ -211,8 +211,7 @@ def _cluster_seconds(url: str | None) -> float:
     if url is None:
         return 0.0
     from keqa.retrievers.elasticsearch import index_address
-    from keqa.retrievers.elasticsearch.address import parse_address
-    from keqa.retrievers.elasticsearch.client import connect
+    from keqa.retrievers.elasticsearch.client import connect, parse_address
 
     time.sleep(_COUNTED)
     with connect(parse_address(index_address(url, "any"))) as client:

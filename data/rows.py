@@ -18,6 +18,7 @@ from keqa.retrievers.readers.common import (
     csv_delimiter,
     csv_rows,
     malformed,
+    not_utf8,
     open_binary,
     read_lines,
     read_whole,
@@ -77,14 +78,10 @@ def json_document(path: Path) -> Any:
     try:
         return json.loads(read_whole(path, _LARGEST).removeprefix(codecs.BOM_UTF8))
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from error
+        raise InputError(f"{path}: {not_utf8(error)}") from error
     except (RecursionError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError(f"{path}{line}: {malformed(error)}") from error
-
-
-def _not_utf8(path: Path, error: UnicodeDecodeError) -> InputError:
-    return InputError(f"{path}: not UTF-8 ({error.reason}); convert the file to UTF-8 first")
 
 
 def elements(path: Path, chunk: int = _CHUNK) -> Iterator[Any]:
@@ -120,7 +117,7 @@ class _Json:
         try:
             found = self.text.read(max(self.chunk, len(self.buffer)))
         except UnicodeDecodeError as error:
-            raise _not_utf8(self.path, error) from error
+            raise InputError(f"{self.path}: {not_utf8(error)}") from error
         except READ_ERRORS as error:
             raise InputError(f"{self.path} cannot be read: {error}") from error
         self.buffer, self.ended = self.buffer + found, not found

@@ -11,10 +11,9 @@ from keqa.data.example import as_example
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.evaluate import AskingOptions, evaluate
 from keqa.evaluation.gold_quizzes import golds_of
-from keqa.evaluation.overlap import learned_from, refuse_overlap
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.run_file import forget_unasked
-from keqa.evaluation.tally import Tally
+from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
 from keqa.programs.build import Parts, given, make, merged, served_by
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.gates import asks

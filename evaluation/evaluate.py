@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.example import Example, as_example
 from keqa.data.question import refuse_table
-from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
-from keqa.evaluation.configuration import demonstrations_of, describe, fingerprint_of
+from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError, TooManyFailuresError
 from keqa.evaluation.gold_quizzes import golds_within, oracle_log, with_golds
-from keqa.evaluation.overlap import learned_from, refuse_overlap
 from keqa.evaluation.records import RunHeader, RunLine, RunSettings, content_of
 from keqa.evaluation.run_file import RunFile
-from keqa.evaluation.tally import Tally
+from keqa.evaluation.tally import Tally, learned_from, refuse_overlap
 from keqa.metrics import hotpotqa
 from keqa.metrics.accuracy import contains_answer
 from keqa.metrics.answers import exact_match, f1
-from keqa.optimize.failures import FailureMonitor
 from keqa.programs.abstention import abstained
 from keqa.programs.calls.batch import ask as ask_program
 from keqa.programs.calls.batch import in_parallel
 from keqa.programs.calls.call_cache import CallCache, bypass_cache, dspys_own
 from keqa.programs.calls.errors import is_transient
+from keqa.programs.fingerprint import digest, models_of, program_spec, retriever_spec
+from keqa.programs.keqa import KEQA
+from keqa.programs.predictor import demos_of
 from keqa.programs.program import Program
 from keqa.programs.records import Failure, QuestionRecord, record_without_secrets
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.wrapper import ModuleWrapper, program_within
 from keqa.storage.redaction import without_secrets
 
@@ -38,6 +40,7 @@ STOP_AFTER_OUTAGES = 10
 """So many questions in succession that fail for a reason that may pass end a run, unless another number is given."""
 
 _HISTORY = 64
+_Asked = TypeVar("_Asked")
 
 
 class AskingOptions(TypedDict, total=False):
@@ -93,7 +96,7 @@ def evaluate(
         dataset: Name of the data set.
         split: Part of it.
         seed: Of the sample.
-        configuration: What the answers depend on beyond `keqa.evaluation.configuration.describe`, as JSON.
+        configuration: What the answers depend on beyond `keqa.evaluation.evaluate.describe`, as JSON.
         command: How to run it again, without secrets and addresses.
         compiled: The method whose compiled program the program was made from, for the header.
         left_out: How many questions of the data are not among the examples, by reason, for the header.
@@ -136,10 +139,12 @@ def evaluate(
         del asked
         outages = _Outages(stop_after_outages, tally)
         waiting = outages.until(_waiting(items, file, before_first))
-        with _asking(cache):
+        # DSPy's trace and history would hold the last ten thousand calls.
+        forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
+        with dspys_own() if cache is None else cache.installed(), forgetful:
             for line in in_parallel(partial(_answer, program, file), waiting, in_flight):
                 file.add(with_golds(line, dataset))
-                outages.add_line(line)
+                outages.count(line.error)
                 tally.add(line)
                 tally.asked += 1
                 progress(tally)
@@ -148,12 +153,35 @@ def evaluate(
     return tally
 
 
+def describe(program: Program) -> dict[str, Any]:
+    """Its class, settings, prompts, language models, index and utility reference, as JSON without address and key."""
+    retriever = getattr(getattr(program, "_retriever", None), "value", None)
+    described = {
+        "keqa": version("keqa"),
+        **program_spec(program),
+        "models": dict(sorted(models_of(program).items())),
+        "index": retriever_spec(retriever),
+    }
+    cleaned: dict[str, Any] = without_secrets(described, program.lms_asked())
+    return cleaned
+
+
+def demonstrations_of(program: Program) -> dict[str, int]:
+    """How many demonstrations each predictor of a program is shown, by its name."""
+    found = {name: len(demos_of(predictor)) for name, predictor in program.named_predictors()}
+    reference = program.picking.reference if isinstance(program, KEQA) else None
+    if isinstance(reference, UtilityReference) and reference.entries and reference.variant != "none":
+        found["picking.judge"] = min(reference.k, len(reference.entries))
+    return found
+
+
 def _header(program: Program, configuration: Mapping[str, Any], **about: Any) -> RunHeader:
     configured = {**describe(program), **configuration}
-    mixed = {name: about[name] for name in ("method", "dataset", "split", "seed")}
+    mixed = [about[name] for name in ("method", "dataset", "split", "seed")]
     return RunHeader(
         configuration=RunSettings.model_validate(configured),
-        fingerprint=fingerprint_of(**mixed, configuration=configured),
+        # Of everything that a run file may not mix.
+        fingerprint=digest([*mixed, configured]),
         demonstrations=demonstrations_of(program),
         learned_unknown=not program.learned.complete,
         **about,
@@ -174,42 +202,37 @@ def _answer(program: Program, file: RunFile, question: tuple[Example, str]) -> R
         return ask(program, *question)
 
 
-@contextmanager
-def _asking(cache: CallCache | None) -> Iterator[None]:
-    """A cache answers, and DSPy, whose trace and history hold the last ten thousand calls, remembers few of them."""
-    forgetful = dspy.context(trace=None, max_history_size=_HISTORY)
-    with dspys_own() if cache is None else cache.installed(), forgetful:
-        yield
-
-
-class _Outages(FailureMonitor):
+class _Outages:
     """Ends a run by so many questions in succession that fail for a reason that may pass; by none where that is 0."""
 
     def __init__(self, most: int, tally: Tally) -> None:
         if most < 0:
             raise InputError(f"stop_after_outages must be at least 0, not {most}")
-        super().__init__("asking", tally.questions)
         self._most, self._tally = most, tally
+        self._in_succession, self._reason = 0, ""
 
-    def add_line(self, line: RunLine) -> None:
+    def until(self, questions: Iterable[_Asked]) -> Iterator[_Asked]:
+        """The questions, until too many failed."""
+        for question in questions:
+            if self._reason:
+                return
+            yield question
+
+    def count(self, error: Failure | None) -> None:
         """Count a question that has ended."""
-        cause = None if line.error is None else line.error.cause
-        passing = None if line.error is None else f"{cause}: {line.error.message}"
-        self.count(cause, passing if cause is not None and is_transient(cause) else None)
-
-    def _too_many(self) -> bool:
-        return 0 < self._most <= self._in_succession
+        passing = error is not None and is_transient(error.cause)
+        self._in_succession = self._in_succession + 1 if passing else 0
+        if error is not None and 0 < self._most <= self._in_succession:
+            self._reason = f"{error.cause}: {error.message}"
 
     def refuse(self) -> None:
-        if self._tally.done < self._tally.questions:
-            super().refuse()
-
-    def _message(self, reason: str) -> str:
-        return (
-            f"stopped, for {self._most} questions in succession failed for a reason that may pass ({reason}). "
-            f"{self._tally.done} of {self._tally.questions} questions were asked, and what was answered is kept: once "
-            "the cause is gone, run the same command with --retry-failed"
-        )
+        """End the run where too many failed and questions are left."""
+        if self._reason and self._tally.done < self._tally.questions:
+            raise TooManyFailuresError(
+                f"stopped, for {self._most} questions in succession failed for a reason that may pass ({self._reason}"
+                f"). {self._tally.done} of {self._tally.questions} questions were asked, and what was answered is "
+                "kept: once the cause is gone, run the same command with --retry-failed"
+            )
 
 
 def _questions(items: Iterable[Any]) -> Iterator[tuple[Example, str]]:

@@ -74,7 +74,7 @@ def golds_within(example: Example, record: QuestionRecord | None) -> dict[str, l
 def with_golds(line: RunLine, dataset: str) -> RunLine:
     """A line with all gold answers of its quizzes that reports read: beside its own those of the oracle or testbed."""
     if dataset == _TESTBED:
-        golds = {text: [gold for gold in _golds_of_testbed()(text) if gold] for text in _examined(line.record)}
+        golds = {text: [gold for gold in _testbed()[1](text) if gold] for text in _examined(line.record)}
     else:
         golds = {**(line.golds or {}), **(line.quiz_golds or {})}
     return line.model_copy(update={"quiz_golds": {text: found for text, found in golds.items() if found} or None})
@@ -88,22 +88,18 @@ def _examined(record: QuestionRecord | None) -> Iterator[str]:
 
 
 @cache
-def _of_testbed() -> list[Any]:
+def _testbed() -> tuple[list[Any], _Golds]:
     from keqa.testbed.testbed import Testbed
 
     world = Testbed()
-    return [*world.train, *world.dev, *world.test]
-
-
-@cache
-def _golds_of_testbed() -> _Golds:
-    return golds_of(_of_testbed())
+    questions = [*world.train, *world.dev, *world.test]
+    return questions, golds_of(questions)
 
 
 @cache
 def known_on_testbed() -> Mapping[str, bool]:
     """Whether the language model that ships knows the fact that a quiz of the testbed asks for, by its plain text."""
-    tiers = ((text, one.tiers[number - 1]) for one in _of_testbed() for text, number, _ in _gold_facts(one))
+    tiers = ((text, one.tiers[number - 1]) for one in _testbed()[0] for text, number, _ in _gold_facts(one))
     return {text: tier == "often" for text, tier in tiers if tier != "sometimes"}
 
 

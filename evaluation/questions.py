@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,12 @@ def of_name(
     seed = seed if sample is not None else 0
     own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()
     if own and split is None:
-        lines, problems = _lines(Path(name))
+        read = partial(iter_examples, Path(name), unanswerable=True)
+        lines = _Again(lambda: (one for one in read() if isinstance(one, Example)))
+        problems = [str(one) for one in read() if isinstance(one, Problem)]
+        if next(iter(lines), None) is None:
+            details = "".join(f"\n  {problem}" for problem in problems[:5])
+            raise InputError(f"{Path(name)} holds no question that can be used{details}")
         found: Iterable[Example] = lines if sample is None else sampled(lines, sample, seed)
         first = found if limit is None else _Again(lambda: islice(found, limit))
         return Questions(Path(name).name, "", seed, first, problems)
@@ -145,17 +151,3 @@ class _Again:
 
     def __iter__(self) -> Iterator[Example]:
         return self.begin()
-
-
-def _lines(path: Path) -> tuple[_Again, list[str]]:
-    """The examples of a file of JSON lines, and why lines are passed over."""
-
-    def read() -> Iterator[Example | Problem]:
-        return iter_examples(path, unanswerable=True)
-
-    usable = _Again(lambda: (found for found in read() if isinstance(found, Example)))
-    problems = [str(found) for found in read() if isinstance(found, Problem)]
-    if next(iter(usable), None) is None:
-        details = "".join(f"\n  {problem}" for problem in problems[:5])
-        raise InputError(f"{path} holds no question that can be used{details}")
-    return usable, problems

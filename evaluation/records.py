@@ -13,51 +13,30 @@ of two headers, and of two lines of one question, the later one stands.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from keqa.data.question import AnswerType
 from keqa.metrics.answers import is_abstention
 from keqa.programs.arguments import exact
-from keqa.programs.gates import VoteGate
-from keqa.programs.gates.registry import GATES
+from keqa.programs.gates import GATES, VoteGate
 from keqa.programs.records import Failure, QuestionRecord
 from keqa.retrievers.engines import ENGINES
 
 FORMAT = 3
 """Version of the layout of a run file."""
 
-_HYBRID = {"HybridRetriever": "hybrid"}
 _Count = Annotated[int, Field(ge=0)]
+_LONGEST = 80
 
 
-class _Described(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
-
-    @model_serializer(mode="wrap")
-    def _as_described(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without what nobody gave, so that a file holds what `keqa.evaluation.configuration.describe` says."""
-        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
-
-
-class ModelSettings(_Described):
-    """A language model by name, and whatever else its replies depend on; see `keqa.programs.fingerprint.lm_spec`."""
-
-    model: str | None = None
-
-
-class IndexSettings(_Described):
-    """A retriever by its class and name, and whatever else says what it finds."""
-
-    kind: str | None = None
-    name: JsonValue = None
-
-
-class RunSettings(_Described):
+class RunSettings(BaseModel):
     """Everything that the answers of a run depend on; docs/run-files.md says what each field of a run file is."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
     keqa: str = ""
     program: str = ""
@@ -65,10 +44,15 @@ class RunSettings(_Described):
     prompts: str = ""
     learned: str | None = None
     reference: dict[str, JsonValue] | str | None = None
-    models: dict[str, ModelSettings] = {}
-    index: IndexSettings | None = None
+    models: dict[str, dict[str, JsonValue]] = {}
+    index: dict[str, JsonValue] | None = None
     arguments: dict[str, JsonValue] = {}
     golds: JsonValue = None
+
+    @model_serializer(mode="wrap")
+    def _as_described(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what nobody gave, so that a file holds what `keqa.evaluation.evaluate.describe` says."""
+        return {name: value for name, value in serialize(self).items() if name in self.model_fields_set}
 
     @property
     def gate(self) -> str | None:
@@ -105,18 +89,18 @@ class RunSettings(_Described):
     @property
     def retriever(self) -> str | None:
         """BM25 or another kind of retriever (Table 3)."""
-        if self.index is None:
-            return None
-        titles = _HYBRID | {engine.retriever: engine.title for engine in ENGINES.values()}
+        index = self.index or {}
+        titles = {"HybridRetriever": "hybrid", **{engine.retriever: engine.title for engine in ENGINES.values()}}
         # Without a kind the name is all there is; with one, the data set distinguishes two corpora of one kind.
-        named = titles.get(self.index.kind, self.index.kind) if self.index.kind else self.index.name
+        kind = index.get("kind")
+        named = titles.get(str(kind), kind) if kind else index.get("name")
         return str(named) if named else None
 
     @property
     def lm(self) -> str | None:
         """The language model of the task role (Table 4)."""
-        task = self.models.get("task")
-        return task.model or None if task is not None else None
+        named = self.models.get("task", {}).get("model")
+        return str(named) if named else None
 
     @property
     def lacks_reference(self) -> bool:
@@ -135,12 +119,6 @@ def _number(settings: Mapping[str, JsonValue]) -> float | None:
 
 class _Written(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    def written(self, *seldom: str) -> dict[str, Any]:
-        """As JSON, without those of some fields that hold their defaults."""
-        fields = type(self).model_fields
-        absent = {name for name in seldom if getattr(self, name) == fields[name].default}
-        return self.model_dump(mode="json", exclude=absent)
 
 
 class RunHeader(_Written):
@@ -227,24 +205,15 @@ def content_of(question: str, answers: Sequence[str], answer_type: str, choices:
     return hash((question, tuple(answers), answer_type, tuple(choices)))
 
 
-class KeptLine(Protocol):
-    """A line of a run file, in full or in brief."""
-
-    @property
-    def id(self) -> str:
-        """Of its question."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the question has no answer."""
-
-
-Line = TypeVar("Line", bound=KeptLine)
+Line = TypeVar("Line", bound=Any)
 
 
 @dataclass(frozen=True)
 class Run(Generic[Line]):
-    """A run file in memory: what was run, and the questions that were asked, in the order of the header's ids."""
+    """A run file in memory: what was run, and the questions that were asked, in the order of the header's ids.
+
+    The lines are `RunLine`, or `keqa.evaluation.reports.questions.QuestionRow`, which are these in brief.
+    """
 
     header: RunHeader
     lines: list[Line]
@@ -263,14 +232,47 @@ class Run(Generic[Line]):
 def header_line(header: RunHeader) -> bytes:
     """A line of a run file that says what is run: the first one, or one that replaces it."""
     seldom = ("compiled", "demonstrations", "left_out", "learned_from", "learned_unknown")
-    return _line({"header": header.written(*seldom)})
+    return _line({"header": _dumped(header, seldom)})
 
 
 def run_line(line: RunLine) -> bytes:
     """A further line of a run file; it begins with its id."""
-    return _line(line.written("choices", "golds", "quiz_golds"))
+    return _line(_dumped(line, ("choices", "golds", "quiz_golds")))
+
+
+def _dumped(model: BaseModel, seldom: Collection[str]) -> dict[str, Any]:
+    """As JSON, without those of some fields that hold their defaults."""
+    fields = type(model).model_fields
+    return model.model_dump(
+        mode="json", exclude={name for name in seldom if getattr(model, name) == fields[name].default}
+    )
 
 
 def _line(value: Any) -> bytes:
     # A language model may reply with half a surrogate pair, which no reader of the file would take.
     return json.dumps(value, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def differences(before: RunHeader, now: RunHeader) -> list[str]:
+    """Where two runs differ, such as ``settings.top_k was 10, now 5``."""
+    there, here = (
+        {name: getattr(run, name) for name in ("method", "dataset", "split", "seed")}
+        | dict(_leaves(run.configuration.model_dump(mode="json")))
+        for run in (before, now)
+    )
+    absent = object()
+    changed = [name for name in {**there, **here} if there.get(name, absent) != here.get(name, absent)]
+    return [f"{name} was {_short(there, name)}, now {_short(here, name)}" for name in changed]
+
+
+def _leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", inner
+
+
+def _short(run: Mapping[str, Any], name: str) -> str:
+    text = json.dumps(run[name], ensure_ascii=False) if name in run else "absent"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

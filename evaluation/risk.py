@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from keqa.errors import InputError
-from keqa.evaluation.configuration import describe, differences
-from keqa.evaluation.records import RunHeader, RunSettings
+from keqa.evaluation.evaluate import describe
+from keqa.evaluation.records import RunSettings, differences
 from keqa.evaluation.run_file import iter_lines, read_header
 from keqa.optimize.abstention import CalibrationAnswer, Held, calibrate
 from keqa.programs.program import Program
@@ -46,7 +46,13 @@ def hold_risk(
     """
     program = program_within(program, "keqa.hold_risk")
     header = read_header(run_file)
-    _check_same(program, header, run_file)
+    now = header.model_copy(update={"configuration": RunSettings.model_validate(describe(program))})
+    changed = [one for one in differences(header, now) if not one.startswith(_BESIDE)]
+    if changed:
+        raise InputError(
+            f"{run_file} holds the answers of another program ({'; '.join(changed[:_NAMED])}): calibrate on a run of "
+            "this one"
+        )
     held = calibrate(outcomes_of(run_file), risk, delta, seed)
     program.abstention = held.abstention
     return held
@@ -72,16 +78,4 @@ def refuse_calibrated(run_file: Path | str, dataset: str, split: str, ids: Itera
         raise InputError(
             f"{len(common)} of the questions are those of {run_file}, which the threshold is calibrated on: figures "
             "over them would flatter it. Ask others, or give --allow-overlap"
-        )
-
-
-def _check_same(program: Program, header: RunHeader, run_file: Path | str) -> None:
-    """Refuse the answers of another program: the bound would not be of this one."""
-    described: dict[str, Any] = describe(program)
-    now = header.model_copy(update={"configuration": RunSettings.model_validate(described)})
-    changed = [one for one in differences(header, now) if not one.startswith(_BESIDE)]
-    if changed:
-        raise InputError(
-            f"{run_file} holds the answers of another program ({'; '.join(changed[:_NAMED])}): calibrate on a run of "
-            "this one"
         )

@@ -13,8 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from keqa.errors import InputError
-from keqa.evaluation.configuration import differences
-from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, header_line, run_line
+from keqa.evaluation.records import FORMAT, Run, RunHeader, RunLine, differences, header_line, run_line
 from keqa.storage.files import Closing, append, open_locked, private_folder
 from keqa.storage.untrusted import reasons
 
@@ -41,8 +40,8 @@ def iter_lines(path: Path | str) -> Iterator[RunLine]:
 def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
     """The same with their places, as ranges of bytes."""
     path = Path(path)
-    _, places, _ = _scan(path)
-    with _reading(path), path.open("rb") as stream:
+    places = _scan(path)[1]
+    with _told(path, "read"), path.open("rb") as stream:
         for number, place in places.values():
             stream.seek(place.start)
             try:
@@ -57,7 +56,7 @@ def _scan(path: Path) -> tuple[RunHeader, dict[str, tuple[int, range]], int]:
     A last line without an end was cut off by a kill, and is left out.
     """
     header, places, end = None, {}, 0
-    with _reading(path), path.open("rb") as stream:
+    with _told(path, "read"), path.open("rb") as stream:
         for number, data in enumerate(stream, start=1):
             if header is not None and not data.endswith(b"\n"):
                 break
@@ -95,20 +94,13 @@ def _damaged(path: Path, number: int, reason: str) -> InputError:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _told(path: Path, what: str) -> Iterator[None]:
+    """Says of a file that it cannot be read, or written."""
     try:
         yield
     except OSError as error:
         reason = "it is missing" if isinstance(error, FileNotFoundError) else error.strerror or error
-        raise InputError(f"{path} cannot be read: {reason}") from error
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{path} cannot be {what}: {reason}") from error
 
 
 def _held(path: Path) -> FileIO:
@@ -136,17 +128,17 @@ class RunFile(Closing):
         found: Callable[[RunLine], None] = lambda line: None,
     ) -> RunFile:
         """Begin a file, or resume one."""
-        with _writing(path):
+        with _told(path, "written"):
             private_folder(path.parent)
             file = cls(path, header, _held(path))
             try:
-                file._read(asked, retry_failed, found)
+                file._resume(asked, retry_failed, found)
             except BaseException:
                 file.close()
                 raise
         return file
 
-    def _read(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
+    def _resume(self, asked: Mapping[str, int], retry_failed: bool, found: Callable[[RunLine], None]) -> None:
         now = self.header
         with self.path.open("rb") as stream:
             first = stream.readline()
@@ -164,27 +156,24 @@ class RunFile(Closing):
                 "or label, or delete the file to start over"
             )
         for line in iter_lines(self.path):
-            self._check(line, asked)
-            if retry_failed and line.touched:
-                self._failed |= {line.id} if line.failed else set()
-            else:
+            if line.id not in asked:
+                raise InputError(
+                    f"{self.path} holds questions that are not asked now, such as {line.id!r}: it is that of another "
+                    "sample. Name another folder or label, or ask the same questions and more"
+                )
+            if line.content != asked[line.id]:
+                raise InputError(
+                    f"{self.path}: the question {line.id!r}, its choices or its answers have changed since it was "
+                    "asked; name another folder or label"
+                )
+            if not (retry_failed and line.touched):
                 self._done.add(line.id)
                 found(line)
+            elif line.failed:
+                self._failed.add(line.id)
         self._stream.truncate(end)
         if any(getattr(before, name) != getattr(now, name) for name in ("ids", "learned_from", "learned_unknown")):
             append(self._stream, header_line(now))
-
-    def _check(self, line: RunLine, asked: Mapping[str, int]) -> None:
-        if line.id not in asked:
-            raise InputError(
-                f"{self.path} holds questions that are not asked now, such as {line.id!r}: it is that of another "
-                "sample. Name another folder or label, or ask the same questions and more"
-            )
-        if line.content != asked[line.id]:
-            raise InputError(
-                f"{self.path}: the question {line.id!r}, its choices or its answers have changed since it was asked; "
-                "name another folder or label"
-            )
 
     def __contains__(self, name: str) -> bool:
         return name in self._done
@@ -195,7 +184,7 @@ class RunFile(Closing):
 
     def add(self, line: RunLine) -> None:
         """Keep a question's line; a kill does not take it any more. Safe to call from many threads."""
-        with self._lock, _writing(self.path):
+        with self._lock, _told(self.path, "written"):
             append(self._stream, run_line(line))
             self._done.add(line.id)
 
@@ -207,6 +196,6 @@ class RunFile(Closing):
 def forget_unasked(path: Path) -> None:
     """Remove a run file that holds no question, so that nobody takes it for a run."""
     if path.exists():
-        with _writing(path), _held(path):
+        with _told(path, "written"), _held(path):
             if next(iter_lines(path), None) is None:
                 path.unlink()

@@ -11,8 +11,8 @@ import re
 import socket
 import ssl
 import urllib.request
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
@@ -70,7 +70,7 @@ def check_reachable(lms: Iterable[dspy.BaseLM]) -> None:
         return
 
     async def all_of_them() -> list[str | None]:
-        return list(await asyncio.gather(*(_AskedServer(lm).problem() for lm in settings.values())))
+        return list(await asyncio.gather(*(_problem(lm) for lm in settings.values())))
 
     problems = [problem for problem in requests.run(all_of_them) if problem is not None]
     if problems:
@@ -88,7 +88,7 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
             # Of a provider's own address a missing key is reported first, and that takes LiteLLM.
             usual = _DEFAULTS[provider] if provider in _OLLAMA else None
             address = given or address_in_environment(provider) or usual
-            servers.append(_ModelServer(model.strip(), provider, name, address))
+            servers.append(_Server(model.strip(), provider, name, address))
 
     async def all_of_them() -> None:
         await asyncio.gather(*(server.connect() for server in servers))
@@ -99,21 +99,24 @@ def check_listening(models: Iterable[tuple[str, str | None]]) -> None:
         raise ConfigurationError(str(error)) from error
 
 
-class _ModelServer:
+class _Server:
     """Where a language model is served; without an address where only the provider's own library knows it."""
 
-    def __init__(self, model: str, provider: str, name: str, address: str | None) -> None:
-        self.model, self.provider, self.name = model, provider, name
+    def __init__(
+        self, model: str, provider: str, name: str, address: str | None, kwargs: Mapping[str, Any] | None = None
+    ) -> None:
+        self.model, self.provider, self.name, self.kwargs = model, provider, name, kwargs or {}
         self.address = address if is_address(address) else None
-
-    @property
-    def place(self) -> str:
-        """The address as it may be shown: without a name, a password or a query."""
-        if self.address is None:
-            return f"the server of {self.provider}"
-        parts = urlsplit(self.address)
+        self.variable = _KEYS.get(provider, f"{provider.upper()}_API_KEY")
+        key = self.kwargs.get("api_key")
+        own = key or any(os.environ.get(name) for name in self.variable.split(" or "))
+        # Without a key a list of models says enough; with one another request would have to prove it.
+        self.is_keyless = key == KEYLESS or (provider in (*_OLLAMA, "hosted_vllm") and not own)
+        # The address as it may be shown: without a name, a password or a query.
+        parts = urlsplit(self.address or "")
         host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
-        return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+        shown = f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path.rstrip('/')}"
+        self.place = shown if self.address else f"the server of {provider}"
 
     def unreached(self, why: str) -> str:
         """That nothing answers, and what to do."""
@@ -144,81 +147,15 @@ class _ModelServer:
             raise _UnreachableError(self.unreached(why)) from error
         writer.close()
 
-
-class _AskedServer(_ModelServer):
-    """One language model, and what it is asked."""
-
-    def __init__(self, lm: dspy.LM) -> None:
-        self.lm = lm
-        given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
-        provider, _, name = lm.model.partition("/")
-        usual = None
-        try:
-            if not (given and provider in PROVIDERS):
-                name, provider, _, usual = quiet_litellm().get_llm_provider(lm.model, api_base=given)
-        except Exception:
-            # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
-            pass
-        address = given or address_in_environment(provider) or usual or _DEFAULTS.get(provider)
-        super().__init__(lm.model, provider, name, address)
-        self.variable = _KEYS.get(provider, f"{provider.upper()}_API_KEY")
-        key = lm.kwargs.get("api_key")
-        own = key or any(os.environ.get(name) for name in self.variable.split(" or "))
-        # Without a key a list of models says enough; with one another request would have to prove it.
-        self.is_keyless = key == KEYLESS or (provider in (*_OLLAMA, "hosted_vllm") and not own)
-
-    async def problem(self) -> str | None:
-        """What is wrong with the server; None where it can be asked, or is only slow."""
-        try:
-            async with asyncio.timeout(_SECONDS) as limit:
-                await self.connect()
-                if self.is_keyless and {self.name, f"{self.name}:latest"} & {*await self.names()}:
-                    return None
-                # LiteLLM's import takes seconds, which are not the server's.
-                now = asyncio.get_running_loop().time
-                left = (limit.when() or now()) - now()
-                limit.reschedule(None)
-                await asyncio.to_thread(quiet_litellm)
-                limit.reschedule(now() + left)
-                for _ in range(_ATTEMPTS):
-                    error = await self.refusal()
-                    problem = None if error is None else await self.told(error)
-                    if problem is None or type(error).__name__ not in ("LMServerError", "LMTransportError"):
-                        return problem
-                return problem
-        except _UnreachableError as error:
-            return str(error)
-        except TimeoutError:
-            # It has accepted the connection.
-            return None
-
     async def names(self) -> list[str]:
         """The models that the server says it has, as not every server does; Ollama's have a tag."""
         if self.address is None:
             return []
         path, *keys = ("api/tags", "models", "name") if self.provider in _OLLAMA else ("models", "data", "id")
-        headers = {**(self.lm.kwargs.get("headers") or {}), **(self.lm.kwargs.get("extra_headers") or {})}
-        if (key := self.lm.kwargs.get("api_key")) and not self.is_keyless:
+        headers = {**(self.kwargs.get("headers") or {}), **(self.kwargs.get("extra_headers") or {})}
+        if (key := self.kwargs.get("api_key")) and not self.is_keyless:
             headers.setdefault("Authorization", f"Bearer {key}")
         return await listed(f"{self.address.rstrip('/')}/{path}", *keys, wait=_SECONDS, headers=headers)
-
-    async def refusal(self) -> Exception | None:
-        """Ask for one token, and give the error that this ends with."""
-        from keqa.lms.faults import known
-
-        limit = "max_completion_tokens" if "max_completion_tokens" in self.lm.kwargs else "max_tokens"
-        settings = {name: value for name, value in self.lm.kwargs.items() if name not in _GENERATION}
-        settings |= {limit: 1, "timeout": _SECONDS, "num_retries": 0, "max_retries": 0}
-        settings |= {"model": self.lm.model, "messages": [{"role": "user", "content": "Hello"}]}
-        try:
-            with bounded():
-                await quiet_litellm().acompletion(**settings)
-        except Exception as error:
-            raised = self.lm._wrap_litellm_exception(error)
-            raised.__cause__ = error
-            explained: Exception = known(raised, self.lm.model)
-            return explained
-        return None
 
     async def told(self, error: Exception) -> str | None:
         """What to put right; None where the server is there, and the fault may pass."""
@@ -228,37 +165,27 @@ class _AskedServer(_ModelServer):
         from keqa.lms.faults import UNREADABLE, chain
 
         place, causes = self.place, tuple(chain(error))
+        if any(isinstance(one, ssl.SSLError) for one in causes):
+            return f"the connection to {place} is not secure: its certificate is not trusted, or it has none"
+        if any(isinstance(one, httpx.ConnectError) for one in causes):
+            raise _UnreachableError(self.unreached("accepts no connection"))
+        if isinstance(error, exceptions.LMConfigurationError):
+            raise _UnreachableError(str(error))
+        if isinstance(error, exceptions.LMAuthError) and self.is_keyless:
+            return f"{place} asks for a key: set {self.variable} in the environment"
+        if isinstance(error, exceptions.LMAuthError):
+            return f"{place} does not accept the key: check {self.variable} in the environment, or api_key"
+        if isinstance(error, exceptions.LMBillingError):
+            return f"{place} refuses to answer until the account of the key has credit"
+        if isinstance(error, exceptions.LMUnsupportedModelError):
+            return self.lacks_model(await self.names())
+        if getattr(error, "provider_code", None) == UNREADABLE:
+            return f"what answers at {place} is no server of language models: check the address"
+        if any(isinstance(one, httpx.TransportError) and not isinstance(one, httpx.TimeoutException) for one in causes):
+            return f"{place} accepts connections and does not answer as a server of language models does"
+        return None
 
-        def caused(kind: type[BaseException], *, but: tuple[type[BaseException], ...] = ()) -> bool:
-            return any(isinstance(one, kind) and not isinstance(one, but) for one in causes)
-
-        insecure = caused(ssl.SSLError)
-        if not insecure and caused(httpx.ConnectError):
-            return self.unreached("accepts no connection")
-        if not insecure and isinstance(error, exceptions.LMConfigurationError):
-            return str(error)
-        no_model = isinstance(error, exceptions.LMUnsupportedModelError)
-        refused = f"{place} does not accept the key: check {self.variable} in the environment, or api_key"
-        if self.is_keyless:
-            refused = f"{place} asks for a key: set {self.variable} in the environment"
-        unreadable = getattr(error, "provider_code", None) == UNREADABLE
-        table = (
-            (insecure, f"the connection to {place} is not secure: its certificate is not trusted, or it has none"),
-            (isinstance(error, exceptions.LMAuthError), refused),
-            (
-                isinstance(error, exceptions.LMBillingError),
-                f"{place} refuses to answer until the account of the key has credit",
-            ),
-            (no_model, self._without_model(await self.names() if no_model else [])),
-            (unreadable, f"what answers at {place} is no server of language models: check the address"),
-            (
-                caused(httpx.TransportError, but=(httpx.TimeoutException,)),
-                f"{place} accepts connections and does not answer as a server of language models does",
-            ),
-        )
-        return next((f"{self.lm.model}: {text}" for holds, text in table if holds), None)
-
-    def _without_model(self, names: list[str]) -> str:
+    def lacks_model(self, names: list[str]) -> str:
         """That there is no such model, with the first few that there are, without what could change a terminal."""
         shown = [re.sub(r"[^\w.:/@+-]", "?", name, flags=re.ASCII)[:_LONGEST_NAME] for name in names[:_MOST_NAMES]]
         more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
@@ -267,3 +194,63 @@ class _AskedServer(_ModelServer):
         if self.provider not in _OLLAMA and "/v" not in self.place:
             else_ = ", and whether the address lacks a /v1"
         return f"{self.place} has no model {self.name!r}.{has} Check the model's name{else_}"
+
+
+def _server_of(lm: dspy.LM) -> _Server:
+    given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
+    provider, _, name = lm.model.partition("/")
+    usual = None
+    try:
+        if not (given and provider in PROVIDERS):
+            name, provider, _, usual = quiet_litellm().get_llm_provider(lm.model, api_base=given)
+    except Exception:
+        # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
+        pass
+    address = given or address_in_environment(provider) or usual or _DEFAULTS.get(provider)
+    return _Server(lm.model, provider, name, address, lm.kwargs)
+
+
+async def _problem(lm: dspy.LM) -> str | None:
+    """What is wrong with a server; None where it can be asked, or is only slow."""
+    server, problem = _server_of(lm), None
+    try:
+        async with asyncio.timeout(_SECONDS) as limit:
+            await server.connect()
+            if server.is_keyless and {server.name, f"{server.name}:latest"} & {*await server.names()}:
+                return None
+            # LiteLLM's import takes seconds, which are not the server's.
+            now = asyncio.get_running_loop().time
+            left = (limit.when() or now()) - now()
+            limit.reschedule(None)
+            await asyncio.to_thread(quiet_litellm)
+            limit.reschedule(now() + left)
+            for _ in range(_ATTEMPTS):
+                error = await _refusal(lm)
+                problem = None if error is None else await server.told(error)
+                if problem is None or type(error).__name__ not in ("LMServerError", "LMTransportError"):
+                    break
+        return problem and f"{lm.model}: {problem}"
+    except _UnreachableError as error:
+        return str(error)
+    except TimeoutError:
+        # It has accepted the connection.
+        return None
+
+
+async def _refusal(lm: dspy.LM) -> Exception | None:
+    """Ask for one token, and give the error that this ends with."""
+    from keqa.lms.faults import known
+
+    limit = "max_completion_tokens" if "max_completion_tokens" in lm.kwargs else "max_tokens"
+    settings = {name: value for name, value in lm.kwargs.items() if name not in _GENERATION}
+    settings |= {limit: 1, "timeout": _SECONDS, "num_retries": 0, "max_retries": 0}
+    settings |= {"model": lm.model, "messages": [{"role": "user", "content": "Hello"}]}
+    try:
+        with bounded():
+            await quiet_litellm().acompletion(**settings)
+    except Exception as error:
+        raised = lm._wrap_litellm_exception(error)
+        raised.__cause__ = error
+        explained: Exception = known(raised, lm.model)
+        return explained
+    return None

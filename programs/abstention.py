@@ -27,11 +27,7 @@ _UNSUPPORTED = frozenset({"closed_book", "largest_cluster", "blocked", "skipped"
 
 
 def record_signals(record: QuestionRecord) -> dict[str, float]:
-    """The signals of a question that has an answer, by name; the same names for every method.
-
-    How firmly what came from memory is held, how far what came from passages is in them and agrees with the draws from
-    memory, how many quizzes there were and what became of them, and the answer's length.
-    """
+    """The signals of a question that has an answer, by name; the same names for every method."""
     answer = record.answer or ""
     steps = [record.fallback] if record.fallback is not None else record.quizzes
     remembered = [_held(quiz) for quiz in steps if quiz.source == "memory"]
@@ -39,9 +35,8 @@ def record_signals(record: QuestionRecord) -> dict[str, float]:
     stated = [_stated(quiz.answer, quiz.passages) for quiz in read]
     stated += [_stated(answer, record.passages)] if record.passages else []
     agreed = [_agreed(quiz) for quiz in read if quiz.samples]
-    kept = [
-        sum(passage.kept for passage in passages) for passages in (*(quiz.passages for quiz in read), record.passages)
-    ]
+    shown = [record.passages, *(quiz.passages for quiz in read)]
+    kept = [sum(passage.kept for passage in passages) for passages in shown]
     return {
         "memory, least": min(remembered, default=1.0),
         "memory, mean": _mean(remembered, 1.0),
@@ -73,19 +68,15 @@ def _held(quiz: QuizRecord) -> float:
 
 def _stated(answer: str | None, passages: Sequence[PassageVerdict]) -> float:
     """The share of the passages kept in which the answer stands."""
-    kept = [passage for passage in passages if passage.kept]
-    if not kept or not answer:
-        return 0.0
-    return sum(contains_answer(passage.text, [answer]) for passage in kept) / len(kept)
+    kept = [passage.text for passage in passages if passage.kept]
+    return _mean([float(contains_answer(text, [answer])) for text in kept], 0.0) if answer else 0.0
 
 
 def _agreed(quiz: QuizRecord) -> float:
     """The share of the draws from memory that the answer from passages equals."""
     if not quiz.answer:
         return 0.0
-    return sum(sample.text is not None and same_answer(sample.text, quiz.answer) for sample in quiz.samples) / len(
-        quiz.samples
-    )
+    return _mean([float(one.text is not None and same_answer(one.text, quiz.answer)) for one in quiz.samples], 0.0)
 
 
 def _mean(values: Sequence[float], without: float) -> float:
@@ -113,14 +104,10 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Abstention:
-    """Withholds answers whose confidence does not reach a calibrated threshold.
+    """Withholds answers whose confidence does not reach a threshold.
 
-    Attributes:
-        confidence: How probably an answer is right.
-        threshold: Answers of less confidence are withheld.
-        risk: The share of the given answers that may be wrong.
-        delta: The chance that the threshold does not hold the risk.
-        calibrated_on: A digest of what the threshold was calibrated on.
+    It was calibrated, on what a digest names, so that with a chance of delta at most the share of the given answers
+    that are wrong is above the risk.
     """
 
     confidence: Confidence

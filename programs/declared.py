@@ -34,13 +34,9 @@ from keqa.programs.arguments import (
 class About:
     """What else is said of a setting where it is declared.
 
-    Attributes:
-        option: What its option on the command line is for; a switch that is on by default has the option ``--no-NAME``.
-            Without it there is no option.
-        shown: The default as the help shows it.
-        kind: What the option takes, where that is less than the setting may be.
-        tuned: Whether it is a switch that compiling may have set, so that its option says on as well as off.
-        tried: What compiling tries besides the program's own value.
+    Without `option`, which says what its option on the command line is for, it has none; a switch that is on by default
+    has ``--no-NAME``, and one that compiling may have set (`tuned`) says on as well as off. `shown` is the default in
+    the help, `kind` what the option takes where that is less, `tried` what compiling tries besides the own value.
     """
 
     option: str = ""

@@ -109,10 +109,8 @@ class Examination(Stage):
     """Samples closed-book answers, clusters them by meaning and lets a gate decide.
 
     The draws come in waves: first the smallest number that can decide for known, more only while the gate is undecided.
-    Verdict and answer are those of Algorithm 1 on all N_c draws.
-
-    Attributes:
-        shared: The draws that it reads with others (`keqa.programs.shared_draws.SharedDraws`), where it does.
+    Verdict and answer are those of Algorithm 1 on all N_c draws. It may read them with others:
+    `keqa.programs.shared_draws.SharedDraws`.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "same": "consistency"}

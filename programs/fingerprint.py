@@ -101,7 +101,7 @@ def retriever_spec(retriever: Any) -> dict[str, Any] | None:
     manifest = getattr(retriever, "manifest", None)
     for name in (name for name in _MANIFEST if hasattr(manifest, name)):
         value = getattr(manifest, name)
-        found[name] = _plain(asdict(value) if is_dataclass(value) else value)
+        found[name] = _plain(asdict(value) if is_dataclass(value) and not isinstance(value, type) else value)
     parts = getattr(retriever, "retrievers", None)
     if parts is not None:
         found |= {**getattr(retriever, "settings", {}), "parts": [retriever_spec(part) for part in parts]}

@@ -24,15 +24,9 @@ from keqa.retrievers.text import shown
 
 @dataclass
 class Draw:
-    """One try.
+    """One try: its text, or the class name of the error that it failed with, and the position of its cluster.
 
-    Attributes:
-        text: As drawn; None where it failed.
-        error: Class name of the error that it failed with.
-        abstained: Whether it says that it does not know, or nothing.
-        cluster: Position of its cluster.
-        probability: That the LM gave to it, normalised by its length, where it was asked for.
-        first_token: The probability of its first token, likewise.
+    An abstention says that it does not know, or nothing. A probability, where asked for, is normalised by length.
     """
 
     text: str | None = None
@@ -288,11 +282,7 @@ class AllSamplesGate(NamedGate, ABC):
 @checked
 @dataclass(frozen=True)
 class VoteGate(NamedGate):
-    """KEQA's gate: known where T_c reaches α (section 3.3).
-
-    Attributes:
-        threshold: α. Votes are compared with it as fractions, so that 27 of 30 reach .9.
-    """
+    """KEQA's gate: known where T_c reaches α (section 3.3), compared as fractions, so that 27 of 30 reach .9."""
 
     method = "gate-votes"
     title = "KEQA's vote"

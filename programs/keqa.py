@@ -19,7 +19,7 @@ from keqa.programs.calls.progress import QuizFound
 from keqa.programs.calls.session import NoCopy, current, joined, note, report
 from keqa.programs.examination import Examination
 from keqa.programs.gate import Gate, VoteGate
-from keqa.programs.gates.registry import questions
+from keqa.programs.gates import questions
 from keqa.programs.program import RecordBuilder, UnansweredError
 from keqa.programs.quizzes import QuizProgram
 from keqa.programs.records import AnswerSource, QuizRecord, QuizSource

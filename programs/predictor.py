@@ -79,13 +79,14 @@ class SharingLMs:
     """A module of DSPy's whose copies have its language models, and not copies of them."""
 
     def __copy__(self: Any) -> Any:
-        new = type(self).__new__(type(self))
+        new = object.__new__(type(self))
         new.__setstate__(self.__getstate__())
         return new
 
     def __deepcopy__(self: Any, memo: dict[int, Any]) -> Any:
         memo.update({id(predictor.lm): predictor.lm for predictor in self.predictors()})
-        new = memo[id(self)] = type(self).__new__(type(self))
+        new: Any = object.__new__(type(self))
+        memo[id(self)] = new
         new.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return new
 

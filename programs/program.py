@@ -32,7 +32,6 @@ from keqa.programs.predictor import (
     Predictor,
     SharingLMs,
     asking_for,
-    checked_states,
     leaving_out,
     named_values,
 )
@@ -121,10 +120,6 @@ class Program(SharingLMs, Stage):
         for name in cls.Settings.model_fields:
             if not hasattr(cls, name):
                 setattr(cls, name, property(attrgetter(f"settings.{name}")))
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.Settings.model_fields and "settings" in self.__dict__:
@@ -443,23 +438,14 @@ class Program(SharingLMs, Stage):
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Become what was saved, from anywhere: settings, utility reference, predictors. LMs and retriever stay.
 
-        An optional predictor that the state says nothing about starts empty. Where the state holds what it may not, is
-        that of another method, or needs a part of your own that this program lacks, the program is what it was before.
+        Where the state holds what it may not, is that of another method, or needs a part of your own that this program
+        lacks, the program is what it was before.
         """
         found = dict(named_values(state, f"the state of {type(self).__name__}"))
         settings = found.pop(SETTINGS, None)
         for program in (self.deepcopy(), self):
             program.take(settings, whole=True)
-            program.load_parts(found)
-
-    def load_parts(self, state: Mapping[str, Any], parts: Mapping[str, Any] | None = None) -> None:
-        """Load the states of some parts, or of all but the settings; see `load_state`."""
-        parts = parts or {name: part for name, part in self.named_parameters() if name != SETTINGS}
-        empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
-        checked = checked_states({**empty, **state}, parts, self.optional, type(self).__name__)
-        with keeping_lms(self):
-            for name, part in parts.items():
-                part.load_state(checked[name])
+            program.load_parts(found, {name: part for name, part in program.named_parameters() if name != SETTINGS})
 
     def described(self) -> dict[str, Any]:
         """The settings as they are saved: of which class, and their values as JSON."""

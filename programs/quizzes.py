@@ -28,13 +28,12 @@ from keqa.programs.records import (
     UnansweredKind,
     fraction_text,
 )
-from keqa.programs.sentences import OTHER_WORDS, disagreements, newer, without_older
+from keqa.programs.sentences import OTHER_WORDS, disagreements, newer, spoken_of, without_older
 from keqa.programs.settings import KeqaSettings
 from keqa.programs.stages.documents import UNREADABLE, OwnDocuments, words_lacking
 from keqa.programs.stages.picking import Picking, unjudged, with_kept
 from keqa.programs.stages.selection import Selection, with_key_sentences
 from keqa.programs.stages.stage import Answering
-from keqa.programs.subjects import spoken_of
 from keqa.retrievers.base import Hit, Passage
 
 _NO_REPLY = "no reply could be used"

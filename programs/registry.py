@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import check
 from keqa.programs.gate import NamedGate, VoteGate
-from keqa.programs.gates.registry import GATES, check_gate
+from keqa.programs.gates import GATES, check_gate
 from keqa.storage.redaction import without_folders
 
 if TYPE_CHECKING:

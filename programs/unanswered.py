@@ -11,55 +11,44 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keqa.programs.records import FoundQuiz, MissingQuiz, QuestionRecord, QuizRecord, Unanswered, UnansweredKind
-from keqa.programs.subjects import language_of
+from keqa.programs.sentences import language_of
 
 GUESS = "(a guess)"
 """What stands behind an answer that is one."""
 
 _LONGEST = 200
+_KINDS: tuple[UnansweredKind, ...] = ("nothing found", "nothing supports an answer", "sources contradict each other")
 # Of each language: what begins the message, what begins that of sources that contradict each other, the three kinds,
 # what is known besides, and how a quiz is quoted.
-_PARTS: dict[str, tuple[str, str, dict[UnansweredKind, str], str, str]] = {}
-
-
-def _language(
-    code: str, missing: str, unsettled: str, nothing: str, unsupported: str, contradict: str, known: str, quote: str
-) -> None:
-    kinds: dict[UnansweredKind, str] = {
-        "nothing found": nothing,
-        "nothing supports an answer": unsupported,
-        "sources contradict each other": contradict,
-    }
-    _PARTS[code] = missing, unsettled, kinds, known, quote
-
-
 # fmt: off
-_language("en", "Not in your documents: ", "Your documents do not settle it: ", "nothing was found on {}",
-          "nothing that was found answers {}", "the sources contradict each other on {}", "Known", "“{}”")
-_language("de", "Nicht in Ihren Dokumenten: ", "Ihre Dokumente entscheiden es nicht: ", "zu {} wurde nichts gefunden",
-          "nichts Gefundenes beantwortet {}", "die Quellen widersprechen sich bei {}", "Bekannt", "„{}“")
-_language("fr", "Pas dans vos documents : ", "Vos documents ne le tranchent pas : ", "rien n’a été trouvé sur {}",
-          "rien de ce qui a été trouvé ne répond à {}", "les sources se contredisent sur {}", "Connu", "« {} »")
-_language("es", "No está en sus documentos: ", "Sus documentos no lo deciden: ", "no se encontró nada sobre {}",
-          "nada de lo encontrado responde a {}", "las fuentes se contradicen sobre {}", "Conocido", "«{}»")
-_language("it", "Non è nei suoi documenti: ", "I suoi documenti non lo decidono: ", "non è stato trovato nulla su {}",
-          "nulla di quanto trovato risponde a {}", "le fonti si contraddicono su {}", "Noto", "«{}»")
-_language("pt", "Não está nos seus documentos: ", "Os seus documentos não decidem: ", "nada foi encontrado sobre {}",
-          "nada do que foi encontrado responde a {}", "as fontes contradizem-se sobre {}", "Conhecido", "“{}”")
-_language("nl", "Niet in uw documenten: ", "Uw documenten geven geen uitsluitsel: ", "over {} is niets gevonden",
-          "niets van wat is gevonden beantwoordt {}", "de bronnen spreken elkaar tegen over {}", "Bekend", "“{}”")
-_language("pl", "Nie ma tego w Państwa dokumentach: ", "Państwa dokumenty tego nie rozstrzygają: ",
+_PARTS = {
+    "en": ("Not in your documents: ", "Your documents do not settle it: ", "nothing was found on {}",
+          "nothing that was found answers {}", "the sources contradict each other on {}", "Known", "“{}”"),
+    "de": ("Nicht in Ihren Dokumenten: ", "Ihre Dokumente entscheiden es nicht: ", "zu {} wurde nichts gefunden",
+          "nichts Gefundenes beantwortet {}", "die Quellen widersprechen sich bei {}", "Bekannt", "„{}“"),
+    "fr": ("Pas dans vos documents : ", "Vos documents ne le tranchent pas : ", "rien n’a été trouvé sur {}",
+          "rien de ce qui a été trouvé ne répond à {}", "les sources se contredisent sur {}", "Connu", "« {} »"),
+    "es": ("No está en sus documentos: ", "Sus documentos no lo deciden: ", "no se encontró nada sobre {}",
+          "nada de lo encontrado responde a {}", "las fuentes se contradicen sobre {}", "Conocido", "«{}»"),
+    "it": ("Non è nei suoi documenti: ", "I suoi documenti non lo decidono: ", "non è stato trovato nulla su {}",
+          "nulla di quanto trovato risponde a {}", "le fonti si contraddicono su {}", "Noto", "«{}»"),
+    "pt": ("Não está nos seus documentos: ", "Os seus documentos não decidem: ", "nada foi encontrado sobre {}",
+          "nada do que foi encontrado responde a {}", "as fontes contradizem-se sobre {}", "Conhecido", "“{}”"),
+    "nl": ("Niet in uw documenten: ", "Uw documenten geven geen uitsluitsel: ", "over {} is niets gevonden",
+          "niets van wat is gevonden beantwoordt {}", "de bronnen spreken elkaar tegen over {}", "Bekend", "“{}”"),
+    "pl": ("Nie ma tego w Państwa dokumentach: ", "Państwa dokumenty tego nie rozstrzygają: ",
           "nie znaleziono niczego na temat {}", "nic ze znalezionego nie odpowiada na {}",
-          "źródła są sprzeczne co do {}", "Wiadomo", "„{}”")
-_language("ru", "Этого нет в ваших документах: ", "Ваши документы этого не решают: ", "ничего не найдено по вопросу {}",
+          "źródła są sprzeczne co do {}", "Wiadomo", "„{}”"),
+    "ru": ("Этого нет в ваших документах: ", "Ваши документы этого не решают: ", "ничего не найдено по вопросу {}",
           "ничто из найденного не отвечает на {}", "источники противоречат друг другу по вопросу {}",
-          "Известно", "«{}»")
-_language("zh", "您的文档中没有：", "您的文档无法确定：", "没有找到与{}有关的内容", "找到的内容都没有回答{}",
-          "关于{}，各来源相互矛盾", "已知", "“{}”")
-_language("ja", "文書にはありません：", "文書からは決められません：", "{}については何も見つかりませんでした",
-          "見つかったものは{}に答えていません", "{}について出典が互いに矛盾しています", "わかっていること", "「{}」")
-_language("ar", "ليس في مستنداتك: ", "مستنداتك لا تحسم الأمر: ", "لم يُعثر على شيء عن {}",
-          "لا شيء مما عُثر عليه يجيب عن {}", "المصادر يناقض بعضها بعضًا في {}", "المعروف", "«{}»")
+          "Известно", "«{}»"),
+    "zh": ("您的文档中没有：", "您的文档无法确定：", "没有找到与{}有关的内容", "找到的内容都没有回答{}",
+          "关于{}，各来源相互矛盾", "已知", "“{}”"),
+    "ja": ("文書にはありません：", "文書からは決められません：", "{}については何も見つかりませんでした",
+          "見つかったものは{}に答えていません", "{}について出典が互いに矛盾しています", "わかっていること", "「{}」"),
+    "ar": ("ليس في مستنداتك: ", "مستنداتك لا تحسم الأمر: ", "لم يُعثر على شيء عن {}",
+          "لا شيء مما عُثر عليه يجيب عن {}", "المصادر يناقض بعضها بعضًا في {}", "المعروف", "«{}»"),
+}
 _PAGE = {"de": "Seite", "fr": "page", "es": "página", "it": "pagina", "pt": "página", "nl": "pagina", "pl": "strona",
          "ru": "страница", "zh": "页", "ja": "ページ", "ar": "صفحة"}
 _SLIDE = {"de": "Folie", "fr": "diapositive", "es": "diapositiva", "it": "diapositiva", "pt": "diapositivo",
@@ -89,7 +78,8 @@ def unanswered_of(question: str, quizzes: Sequence[QuizRecord], last: QuizRecord
 def message_of(question: str, missing: Sequence[MissingQuiz], found: Sequence[FoundQuiz] = ()) -> str:
     """A sentence or two that say what is missing, and what is known of the rest, in the language of the question."""
     language = language_of(question)
-    absent, unsettled, kinds, known, quote = _PARTS.get(language, _PARTS["en"])
+    absent, unsettled, *said, known, quote = _PARTS.get(language, _PARTS["en"])
+    kinds = dict(zip(_KINDS, said, strict=True))
     contradicted = all(one.kind == "sources contradict each other" for one in missing)
     listed = "; ".join(
         kinds[one.kind].format(quote.format(_short(one.asked)))

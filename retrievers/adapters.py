@@ -38,7 +38,6 @@ _HOW_MANY = ("k", "top_k", "limit", "n", "num_results")
 # What frameworks call it, then what the records of a corpus may.
 _TEXT = ("long_text", "page_content", *TEXT_NAMES)
 _ID = ("id", "passage_id", "node_id", "id_", "pid", "doc_id")
-_SCORE = ("score", "similarity")
 
 _UNNAMED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
 
@@ -72,12 +71,16 @@ def adapted(source: Any) -> Retriever:
         raise ValueError(f"open an index with keqa.open_index({str(source)!r})")
     if isinstance(source, type):
         raise ValueError(f"it is a class: make one first, as {source.__name__}(...)")
-    if _is_language_model(source):
+    # One of DSPy's answers texts to any text, and would pass for a function that finds them.
+    if any(kind.__name__ == "BaseLM" and kind.__module__.startswith("dspy.") for kind in type(source).__mro__):
         raise ValueError("it is a language model: give it as lms=keqa.build_roles(...), or with the program's set_lm")
     search = getattr(source, "search", None)
-    if callable(search) and callable(getattr(source, "search_many", None)) and _takes_both(search):
-        found: Retriever = source
-        return found
+    if callable(search) and callable(getattr(source, "search_many", None)):
+        _arguments(search, "search(query, k)")
+        # As programs call it: query and number of passages, both by position.
+        if _binds(inspect.signature(search), 1):
+            found: Retriever = source
+            return found
     return AdaptedRetriever(source, *_search_of(source))
 
 
@@ -125,33 +128,28 @@ class AdaptedRetriever(SharedRetriever):
 
 def _search_of(source: Any) -> tuple[str, Callable[..., Any], Search]:
     """What a source is called in messages, the code that searches, and how it is called."""
-    name = type(source).__name__
-    for method in ("similarity_search", "search", "retrieve", "invoke"):
-        function = getattr(source, method, None)
-        if callable(function):
-            return f"{name}.{method}", _plain(function), _called(function, _arguments(function, f"{method}(query)"))
-    if not callable(source):
+    name, called, wanted = type(source).__name__, source, "f(query, k)"
+    methods = ("similarity_search", "search", "retrieve", "invoke")
+    if method := next((one for one in methods if callable(getattr(source, one, None))), None):
+        called = function = getattr(source, method)
+        name, wanted = f"{name}.{method}", f"{method}(query)"
+    elif callable(source):
+        # DSPy calls `forward` through `__call__`, which has no parameters of its own.
+        forward = getattr(source, "forward", None)
+        function = forward if callable(forward) else source
+        name = str(getattr(source, "__name__", name))
+    else:
         raise ValueError(
             "it has no method search, retrieve or invoke and is no function of a query; open an index with "
             "keqa.open_index(...), or see keqa.as_retriever for what can be given"
         )
-    # DSPy calls `forward` through `__call__`, which has no parameters of its own.
-    forward = getattr(source, "forward", None)
-    function = forward if callable(forward) else source
-    named = getattr(source, "__name__", name)
-    return str(named), _plain(function), _called(source, _arguments(function, "f(query, k)"))
-
-
-def _plain(function: Any) -> Callable[..., Any]:
-    """A method as the function of its class, an object that is called as the method that is called."""
-    plain: Callable[..., Any] = getattr(function, "__func__", function)
-    return plain if hasattr(plain, "__qualname__") else type(plain).__call__
-
-
-def _takes_both(search: Callable[..., Any]) -> bool:
-    """Whether a method is called as programs call a retriever's: query and number of passages, both by position."""
-    _arguments(search, "search(query, k)")
-    return _binds(inspect.signature(search), 1)
+    number = _arguments(function, wanted)
+    # A method as the function of its class, an object that is called as the method that is called.
+    plain = getattr(function, "__func__", function)
+    plain = plain if hasattr(plain, "__qualname__") else type(plain).__call__
+    if number is None:
+        return name, plain, lambda query, k: called(query)
+    return name, plain, lambda query, k: called(query, **{number: k}) if number else called(query, k)
 
 
 def _arguments(function: Callable[..., Any], wanted: str) -> str | None:
@@ -182,35 +180,25 @@ def _binds(signature: inspect.Signature, *more: Any, **named: Any) -> bool:
     return True
 
 
-def _called(function: Callable[..., Any], number: str | None) -> Search:
-    if number is None:
-        return lambda query, k: function(query)
-    return lambda query, k: function(query, **{number: k}) if number else function(query, k)
-
-
 def _hits(found: Any, name: str) -> list[Hit]:
     """What came back as hits, in its order; texts of nothing but white space are left out."""
     scores = ids = None
-    if _has(found, "passages"):
+    if _get(found, ["passages"]) is not None:
         # A prediction of DSPy's, with scores and places in the corpus beside the passages where there are any.
-        scores, ids, found = _get(found, ("scores",)), _get(found, ("indices",)), _get(found, ("passages",))
+        scores, ids, found = _get(found, ["scores"]), _get(found, ["indices"]), _get(found, ["passages"])
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
         raise ConfigurationError(f"{name} returned {shown(found)}, which is no list of passages")
     items = list(found)
-    read = [
-        _hit(item, score, known, name)
-        for item, score, known in zip(items, _beside(items, scores), _beside(items, ids), strict=True)
-    ]
+    beside = (
+        values if isinstance(values, list | tuple) and len(values) == len(items) else [None] * len(items)
+        for values in (scores, ids)
+    )
+    read = [_hit(item, score, known, name) for item, score, known in zip(items, *beside, strict=True)]
     kept = [(passage, score) for passage, score in read if passage.text.strip()]
     if all(score is not None for _, score in kept):
         return [Hit(passage, float(score)) for passage, score in kept if score is not None]
     # Without scores of all, the order is all that is known.
     return [Hit(passage, 1.0 / rank) for rank, (passage, _) in enumerate(kept, start=1)]
-
-
-def _beside(items: Sequence[Any], values: Any) -> Sequence[Any]:
-    fitting = isinstance(values, list | tuple) and len(values) == len(items)
-    return values if fitting else [None] * len(items)
 
 
 def _hit(item: Any, score: Any, known: Any, name: str) -> tuple[Passage, float | None]:
@@ -222,18 +210,17 @@ def _hit(item: Any, score: Any, known: Any, name: str) -> tuple[Passage, float |
         return item, _number(score)
     if isinstance(item, str):
         return _passage("", item, known), _number(score)
-    score = _get(item, _SCORE) if score is None else score
+    score = _get(item, ("score", "similarity")) if score is None else score
     # LlamaIndex puts the node with its text into a pair with its score.
-    node = _get(item, ("node",))
-    item = item if node is None else node
+    item = _first(_get(item, ["node"]), item)
     content = getattr(item, "get_content", None)
     text = content() if callable(content) else _get(item, _TEXT)
     if not isinstance(text, str):
         named = shown(item)
         raise ConfigurationError(f"{name} returned {named} among its passages, which has no text{text_expected()}")
-    metadata = _get(item, ("metadata",))
-    title = _get(item, ("title",)) or _get(metadata, ("title",)) or ""
-    if not title and _has(item, "long_text") and " | " in text:
+    metadata = _get(item, ["metadata"])
+    title = _get(item, ["title"]) or _get(metadata, ["title"]) or ""
+    if not title and " | " in text and _get(item, ["long_text"]) is not None:
         # The form of the passages of ColBERTv2's servers.
         title, text = text.split(" | ", 1)
     own, place = _first(known, _get(item, _ID), _get(metadata, _ID)), place_beside(item, metadata)
@@ -260,10 +247,6 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _has(item: Any, name: str) -> bool:
-    return name in item if isinstance(item, Mapping) else getattr(item, name, None) is not None
-
-
 def _get(item: Any, names: Sequence[str]) -> Any:
     """The first of some parts that a mapping or an object has."""
     parts = (item.get(name) if isinstance(item, Mapping) else getattr(item, name, None) for name in names)
@@ -272,8 +255,3 @@ def _get(item: Any, names: Sequence[str]) -> Any:
 
 def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
-
-
-def _is_language_model(source: Any) -> bool:
-    """Whether it is one of DSPy's, which answers texts to any text and would pass for a function that finds them."""
-    return any(kind.__name__ == "BaseLM" and kind.__module__.startswith("dspy.") for kind in type(source).__mro__)

@@ -99,19 +99,15 @@ NOWHERE: Final = Place()
 
 def unpacked(text: str) -> Place:
     """The place that an index keeps. What in it is no place is passed over: an index may come from anywhere."""
-    if not text:
-        return NOWHERE
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return NOWHERE
+    found = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text) if text else None
     return placed(found) if isinstance(found, Mapping) else NOWHERE
 
 
 def placed(given: Mapping[str, Any]) -> Place:
     """A place as it can be kept and shown."""
-    page = given.get("page")
-    texts = {}
+    page, texts = given.get("page"), {}
     for name, longest in _LONGEST.items():
         value = given.get(name)
         texts[name] = one_line(clean_text(value[: 4 * longest]))[:longest] if isinstance(value, str) else ""
@@ -120,33 +116,27 @@ def placed(given: Mapping[str, Any]) -> Place:
 
 def place_beside(item: Any, metadata: Any) -> Place:
     """Where a passage of another make stands."""
-
-    def own(name: str) -> Any:
-        return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
-
-    if isinstance(whole := own("place"), Place):
+    read: Callable[[str], Any] = item.get if isinstance(item, Mapping) else lambda name: getattr(item, name, None)
+    if isinstance(whole := read("place"), Place):
         return whole
     given = metadata if isinstance(metadata, Mapping) else {}
     found: dict[str, Any] = {}
     for name, names in _IN_METADATA.items():
-        # An empty text is as nothing.
-        beside = (value for value in map(given.get, names) if value is not None and not _is_empty(value))
-        value = _sound(name, own(name))
-        found[name] = _sound(name, next(beside, None)) if value is None else value
-    return placed(found) if any(value is not None for value in found.values()) else NOWHERE
-
-
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, str) and not value
+        found[name] = _sound(name, read(name))
+        if found[name] is None:
+            # An empty text is as nothing.
+            beside = (one for one in map(given.get, names) if not (one is None or (isinstance(one, str) and not one)))
+            found[name] = _sound(name, next(beside, None))
+    return placed(found)
 
 
 def _sound(name: str, value: Any) -> str | int | None:
     """A value where it can be what it is called; None otherwise."""
     if name == "page":
         # Stores that know no whole numbers, such as Pinecone, give 12.0.
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, str) and _PAGE.fullmatch(value.strip()):
+        if (isinstance(value, float) and value.is_integer()) or (
+            isinstance(value, str) and _PAGE.fullmatch(value.strip())
+        ):
             value = int(value)
         return value if type(value) is int else None
     if name == "date" and isinstance(value, datetime.date):

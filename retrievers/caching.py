@@ -60,11 +60,9 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
         before = self._manifest_digest() + scope_of(self.retriever)
         found: dict[str, list[Hit]] = {}
         for query in dict.fromkeys(queries):
-            kept = self._file.get(_key(before, query, wanted))
-            if kept is not None:
+            if (kept := self._file.get(_key(before, query, wanted))) is not None:
                 found[query] = KeptHits(map(_hit, kept["hits"]), kept["seconds"])
-        missing = [query for query in dict.fromkeys(queries) if query not in found]
-        if missing:
+        if missing := [query for query in dict.fromkeys(queries) if query not in found]:
             started = time.perf_counter()
             made = dict(zip(missing, self.retriever.search_many(missing, wanted), strict=True))
             seconds = (time.perf_counter() - started) / len(missing)
@@ -88,9 +86,8 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
                 "kept: give it one, a dataclass with passages and source_hash, or ask with --no-cache"
             )
         if manifest != known:
-            kind = type(self.retriever).__name__
-            text = json.dumps([_FORMAT, kind, dataclasses.asdict(manifest)], sort_keys=True)  # type: ignore[arg-type]
-            digest = hashlib.sha256(text.encode()).hexdigest()
+            kept = [_FORMAT, type(self.retriever).__name__, dataclasses.asdict(manifest)]  # type: ignore[arg-type]
+            digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
             self._known = (manifest, digest)
         return digest
 
@@ -103,12 +100,11 @@ class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever
 
 
 def _key(index: str, query: str, k: int) -> str:
-    text = json.dumps([index, query, k])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps([index, query, k]).encode()).hexdigest()
 
 
 def _row(hit: Hit) -> list[Any]:
-    """A hit as it is kept; a passage that stands nowhere as in files of earlier versions."""
+    """A hit as it is kept."""
     passage = hit.passage
     row = [passage.id, passage.title, passage.text, hit.score]
     return [*row, passage.place.packed()] if passage.place else row
@@ -123,11 +119,9 @@ def _is_sound(key: str, kept: Any) -> bool:
     """Whether a value is what `CachingRetriever` writes."""
     if not isinstance(kept, dict) or kept.keys() != {"hits", "seconds"} or not isinstance(kept["hits"], list):
         return False
-    return type(kept["seconds"]) in (int, float) and kept["seconds"] >= 0 and all(map(_is_hit, kept["hits"]))
-
-
-def _is_hit(row: Any) -> bool:
-    if not isinstance(row, list) or len(row) not in (4, 5):
-        return False
-    texts = [*row[:3], *row[4:]]
-    return all(isinstance(text, str) for text in texts) and type(row[3]) in (int, float)
+    for row in kept["hits"]:
+        if not isinstance(row, list) or len(row) not in (4, 5) or type(row[3]) not in (int, float):
+            return False
+        if not all(isinstance(text, str) for text in (*row[:3], *row[4:])):
+            return False
+    return type(kept["seconds"]) in (int, float) and kept["seconds"] >= 0

@@ -14,20 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from keqa.errors import InputError
-from keqa.retrievers.base import (
-    NOWHERE,
-    Notice,
-    Origin,
-    Passage,
-    cleaned,
-    default_notice,
-    each_path,
-    path_of,
-)
+from keqa.retrievers.base import NOWHERE, Notice, Origin, Passage, cleaned, default_notice, each_path, path_of
 from keqa.retrievers.engines import engine_of, parts_of
 from keqa.retrievers.manifest import LONGEST_TEXT, Changer, FileChange, LeftOut, LeftOutCounter, PlannedChange
 from keqa.retrievers.readers import Progress, ReadingProgress, files_of, read_file
-from keqa.retrievers.readers.common import reason_of
 from keqa.retrievers.splitting import PASSAGE_WORDS
 from keqa.retrievers.text import clean_text
 
@@ -87,9 +77,9 @@ def add_files(
     if not named:
         raise InputError("name at least one file or folder to add")
 
-    def plan(changer: Changer) -> _Plan:
-        made = _Plan(changer, words, notice or default_notice)
-        made.files = changer.files([path_of(path) for path in named])
+    def plan(made: _Plan) -> None:
+        made.words, made.notice = words, notice or default_notice
+        made.files = made.changer.files([path_of(path) for path in named])
         new = [path for path in named if made.root_of(path) is None]
         # What was left out of a source of the index is in its manifest already.
         listed = [made.listed(path, made.counter if path in new else made.again) for path in named]
@@ -100,7 +90,6 @@ def add_files(
         made.reading.finish()
         made.sources = (*made.sources, *dict.fromkeys(map(str, new)))
         made.left_out = made.left_out.joined(made.counter.result())
-        return made
 
     return _changed(index, model, plan)
 
@@ -125,9 +114,9 @@ def sync_folder(
     """
     named = Path(folder)
 
-    def plan(changer: Changer) -> _Plan:
-        made, top = _Plan(changer, words, notice or default_notice), path_of(named)
-        made.files = changer.files([top])
+    def plan(made: _Plan) -> None:
+        made.words, made.notice, top = words, notice or default_notice, path_of(named)
+        made.files = made.changer.files([top])
         listed = made.listed(named, made.counter)
         there = {path_of(path) for path, _ in listed}
         # First, as the ids of records in a file that was renamed are free again.
@@ -140,7 +129,6 @@ def sync_folder(
             made.sources = (*made.sources, str(named))
         if all(path_of(source) == top for source in made.sources):
             made.left_out = made.counter.result()
-        return made
 
     return _changed(index, model, plan)
 
@@ -160,9 +148,8 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
     if not wanted_names:
         raise InputError("name at least one file, folder or passage to remove")
 
-    def plan(changer: Changer) -> _Plan:
-        made = _Plan(changer, PASSAGE_WORDS, default_notice)
-        paths = [path_of(name) for name in wanted_names]
+    def plan(made: _Plan) -> None:
+        changer, paths = made.changer, [path_of(name) for name in wanted_names]
         # All files of a source, to see whether one is left.
         made.files = changer.files([made.root_of(path) or path for path in paths])
         for name, path in zip(wanted_names, paths, strict=True):
@@ -178,47 +165,49 @@ def remove_files(index: Path | str, names: Path | str | Sequence[Path | str]) ->
                 raise InputError(f"there is no file, document or passage {name!r} in the index")
             # Single passages; their files stay.
             made.gone.update(dict.fromkeys(found))
-        removed = set(made.removed)
-        empty = {made.root_of(path) for path in removed} - {
-            made.root_of(path) for path in made.files if path not in removed
-        }
+        left = {made.root_of(path) for path in made.files.keys() - set(made.removed)}
+        empty = {made.root_of(path) for path in made.removed} - left
         made.sources = tuple(one for one in made.sources if path_of(one) not in empty)
         made.named = tuple(name for name in wanted_names if len(name) <= LONGEST_TEXT)
-        return made
 
     return _changed(index, None, plan)
 
 
-def _changed(index: Path | str, model: str | None, plan: Callable[[Changer], _Plan]) -> list[IndexChange]:
+def _changed(index: Path | str, model: str | None, plan: Callable[[_Plan], None]) -> list[IndexChange]:
     done = []
     for part in parts_of(index):
         engine, place, named = engine_of(part, model)
         opened: AbstractContextManager[Changer] = engine.change(place, named)
         with opened as changer:
-            done.append(plan(changer).carry_out(part))
+            made = _Plan(changer)
+            plan(made)
+            done.append(made.carry_out(part))
     return done
 
 
 class _Plan:
     """What is to be done to one index."""
 
-    def __init__(self, changer: Changer, words: int, notice: Notice) -> None:
-        self.files: Mapping[str, str] = {}
+    def __init__(self, changer: Changer) -> None:
+        self.changer, self.words, self.notice = changer, PASSAGE_WORDS, default_notice
+        # What is left out of new sources, and of those that the index has.
         self.counter, self.again = LeftOutCounter(), LeftOutCounter()
         self.reading = ReadingProgress(None, ())
+        # Files by path: those of the index that may be meant, those that were read, and what became of them.
+        self.files: Mapping[str, str] = {}
         self.seen: set[str] = set()
         self.added: list[str] = []
         self.changed: list[str] = []
         self.removed: list[str] = []
-        self.named: tuple[str, ...] = ()
         self.unchanged = 0
         self.changes: dict[str, FileChange | None] = {}
+        # Passages by id, and what is taken out, by id and as it was named.
         self.new: dict[str, Passage] = {}
         self.kept: dict[str, Passage] = {}
         self.gone: dict[str, None] = {}
+        self.named: tuple[str, ...] = ()
         self.sources: tuple[str, ...] = changer.manifest.sources
         self.left_out: LeftOut = changer.manifest.left_out
-        self.changer, self.words, self.notice = changer, words, notice
         self._tops = set(map(path_of, self.sources))
 
     def root_of(self, path: Path | str) -> str | None:
@@ -245,19 +234,18 @@ class _Plan:
             if before and before == origin.digest:
                 self.seen.add(origin.path)
                 self.unchanged += 1
-            elif passages := self._passages(path, identifier, whole=not source.is_dir()):
+                continue
+            try:
+                found = read_file(path, identifier, words=self.words, notice=self.notice, left_out=self.counter)
+                passages = [cleaned(passage) for passage in self.reading.through(found)]
+            except InputError as error:
+                if not source.is_dir():
+                    raise
+                self.counter.unread(path, getattr(error, "reason", "unreadable"), str(error))
+                continue
+            if passages:
                 self.seen.add(origin.path)
                 self._take(origin, passages, is_new=before is None)
-
-    def _passages(self, path: Path, identifier: str, *, whole: bool) -> list[Passage]:
-        try:
-            found = read_file(path, identifier, words=self.words, notice=self.notice, left_out=self.counter)
-            return [cleaned(passage) for passage in self.reading.through(found)]
-        except InputError as error:
-            if whole:
-                raise
-            self.counter.unread(path, reason_of(error), str(error))
-            return []
 
     def _take(self, origin: Origin, passages: Sequence[Passage], *, is_new: bool) -> None:
         own = [] if is_new else self.changer.ids_of(origin.path)
@@ -293,22 +281,27 @@ class _Plan:
                 self.removed.append(path)
 
     def carry_out(self, address: str) -> IndexChange:
-        before = self.changer.manifest
-        gone = self.changer.held(list(self.gone)) - set(self.new)
-        replaced = self.changer.held(list(self.new))
-        if before.passages - len(gone) - len(replaced) + len(self.new) < 1:
+        before, changer = self.changer.manifest, self.changer
+        replaced = changer.held(list(self.new))
+        # In their order, and then what others take the place of.
+        there = changer.held(list(self.gone))
+        gone = [one for one in self.gone if one in there and one not in self.new] + sorted(replaced)
+        if before.passages - len(gone) + len(self.new) < 1:
             raise InputError("nothing would be left in the index: remove the index itself instead")
-        change = PlannedChange(
-            new=list(self.new.values()),
-            gone=[one for one in self.gone if one in gone],
-            kept=list(self.kept.values()),
-            files=self.changes,
-            sources=self.sources,
-            left_out=self.left_out,
-            removed=self.named,
-        )
+        after = before
         same = (self.sources, self.left_out) == (before.sources, before.left_out)
-        after = before if same and not (change.new or change.gone or change.files) else self.changer.apply(change)
+        if not same or self.new or gone or self.changes:
+            change = PlannedChange(
+                new=list(self.new.values()),
+                gone=gone,
+                leaving=list(changer.stored(gone).values()),
+                kept=list(self.kept.values()),
+                files=self.changes,
+                sources=self.sources,
+                left_out=self.left_out,
+                removed=self.named,
+            )
+            after = changer.apply(change)
         return IndexChange(
             address=address,
             added=tuple(self.added),
@@ -316,7 +309,7 @@ class _Plan:
             removed=tuple(self.removed),
             unchanged=self.unchanged,
             passages_added=len(self.new),
-            passages_removed=len(gone) + len(replaced),
+            passages_removed=len(gone),
             passages=after.passages,
             left_out=self.counter.result().joined(self.again.result()),
             examples={**self.again.examples, **self.counter.examples},

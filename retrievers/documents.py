@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,24 +27,23 @@ _question: ContextVar[str | None] = ContextVar("keqa_question", default=None)
 _id: ContextVar[str | None] = ContextVar("keqa_question_id", default=None)
 
 
-@contextmanager
-def question_asked(question: str) -> Iterator[None]:
+def question_asked(question: str) -> AbstractContextManager[None]:
     """Within this context the documents of a question are searched, whatever the query: every program does so."""
-    token = _question.set(question)
-    try:
-        yield
-    finally:
-        _question.reset(token)
+    return _within(_question, question)
+
+
+def id_asked(identity: str | None) -> AbstractContextManager[None]:
+    """Within this context a question with several documents is asked with the one of this id."""
+    return _within(_id, identity)
 
 
 @contextmanager
-def id_asked(identity: str | None) -> Iterator[None]:
-    """Within this context a question with several documents is asked with the one of this id."""
-    token = _id.set(identity)
+def _within(variable: ContextVar[str | None], value: str | None) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _id.reset(token)
+        variable.reset(token)
 
 
 def scope_of(retriever: Any) -> str:
@@ -138,17 +137,17 @@ class DocumentsRetriever(SharedRetriever):
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return for each query the passages of the document of the question asked, in their order, at most ``k``."""
-        wanted = checked_k(k)
-        question = _question.get()
-        return [self._hits(query if question is None else question, wanted) for query in queries]
-
-    def _hits(self, question: str, k: int) -> list[Hit]:
-        found = self.document(question, _id.get())
-        several = len(found.passages) > 1
-        return [
-            Hit(Passage(f"{found.id}#{number}" if several else found.id, title, text), 1 / number)
-            for number, (title, text) in enumerate(found.passages[:k], start=1)
-        ]
+        checked_k(k)
+        question, found = _question.get(), []
+        for query in queries:
+            document = self.document(query if question is None else question, _id.get())
+            several = len(document.passages) > 1
+            hits = [
+                Hit(Passage(f"{document.id}#{number}" if several else document.id, title, text), 1 / number)
+                for number, (title, text) in enumerate(document.passages[:k], start=1)
+            ]
+            found.append(hits)
+        return found
 
     def _read(self, place: int) -> EvidenceDocument:
         with open_regular(self.path, links=True, error=RetrievalError) as stream:

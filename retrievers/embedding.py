@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -69,26 +69,22 @@ class EmbeddingModel:
 
     def embed_raw(self, texts: Sequence[str], *, pooling: Pooling | None = None) -> Vectors:
         """One row for each text, of the length that it has: also of a model that scales its rows itself."""
-        given = list(texts)
-        if pooling is None:
+        if pooling is not None:
             with self._lock:
-                rows = self._unscaled().encode(
-                    given, convert_to_numpy=True, normalize_embeddings=False, show_progress_bar=False
-                )
-            return np.ascontiguousarray(rows, np.float32)
+                tokens = self._model.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
+            pooled = [one[0] if pooling == "cls" else one.mean(dim=0) for one in tokens]
+            return np.stack([np.asarray(one.cpu(), np.float32) for one in pooled])
         with self._lock:
-            tokens = self._model.encode(given, output_value="token_embeddings", show_progress_bar=False)
-        pooled = [one[0] if pooling == "cls" else one.mean(dim=0) for one in tokens]
-        return np.stack([np.asarray(one.cpu(), np.float32) for one in pooled])
+            if self._raw is None:
+                from sentence_transformers import SentenceTransformer
 
-    def _unscaled(self) -> Any:
-        """The model without the step that scales rows to length 1; the weights are the same ones."""
-        if self._raw is None:
-            from sentence_transformers import SentenceTransformer
-
-            kept = [module for module in self._model if type(module).__name__ != "Normalize"]
-            self._raw = SentenceTransformer(modules=kept) if len(kept) < len(self._model) else self._model
-        return self._raw
+                # Without the step that scales rows to length 1; the weights are the same ones.
+                kept = [module for module in self._model if type(module).__name__ != "Normalize"]
+                self._raw = SentenceTransformer(modules=kept) if len(kept) < len(self._model) else self._model
+            rows = self._raw.encode(
+                list(texts), convert_to_numpy=True, normalize_embeddings=False, show_progress_bar=False
+            )
+        return np.ascontiguousarray(rows, np.float32)
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """For each text a row of length 1 for each of its tokens; those that the model puts around it are left out."""
@@ -126,13 +122,8 @@ def open_model(name: str) -> EmbeddingModel:
     with _opening:
         model = _open.get(name)
         if model is None:
-            model = _open[name] = _opened(name)
+            model = _open[name] = HostedModel(name) if is_hosted(name) else EmbeddingModel(name, _load(name))
         return model
-
-
-def _opened(name: str) -> EmbeddingModel:
-
-    return HostedModel(name) if is_hosted(name) else EmbeddingModel(name, _load(name))
 
 
 def _load(name: str) -> Any:
@@ -218,10 +209,15 @@ class HostedModel(EmbeddingModel):
         self, texts: Sequence[str], *, side: Side | None = None, prefix: str | None = None, unit: bool = True
     ) -> Vectors:
         """One row for each text; several requests are on their way at a time."""
-        # An empty text is refused.
-        given = [f"{prefix or ''}{text}" or " " for text in texts]
+        batches: list[list[str]] = [[]]
+        for text in texts:
+            size = sum(map(len, batches[-1])) + len(prefix or "") + len(text)
+            if batches[-1] and (len(batches[-1]) == _BATCH or size > _BATCH_CHARACTERS):
+                batches.append([])
+            # An empty text is refused.
+            batches[-1].append(f"{prefix or ''}{text}" or " ")
         with ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="keqa-embed") as pool:
-            parts = list(pool.map(self._ask, _batches(given)))
+            parts = list(pool.map(self._ask, filter(None, batches)))
         rows = np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
         if unit and rows.size:
             rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
@@ -271,37 +267,23 @@ class HostedModel(EmbeddingModel):
         return f"about {tokens:,} tokens, ${tokens * each:,.2f} at ${each * 1e6:g} a million"
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        if batch and (len(batch) == _BATCH or size + len(text) > _BATCH_CHARACTERS):
-            yield batch
-            batch, size = [], 0
-        batch.append(text)
-        size += len(text)
-    if batch:
-        yield batch
-
-
 def _failure(name: str, error: Exception) -> tuple[KeqaError, bool, bool]:
     """What a failure is to the user, whether it may pass by itself, and whether anyone answered at all."""
     import litellm
 
-    if large := too_large(error):
-        return RetrievalError(f"the embedding model {name!r} gives no vectors: {large}"), False, True
-    said = one_line(without_keys(str(error)))[:_LONGEST_REASON]
+    model, said = f"the embedding model {name!r}", one_line(without_keys(str(error)))[:_LONGEST_REASON]
     status = getattr(error, "status_code", None)
+    if large := too_large(error):
+        return RetrievalError(f"{model} gives no vectors: {large}"), False, True
     if isinstance(error, litellm.APIConnectionError | litellm.Timeout):
-        return RetrievalError(f"the embedding model {name!r} cannot be reached: {said}"), True, False
+        return RetrievalError(f"{model} cannot be reached: {said}"), True, False
     if status == 429 or (isinstance(status, int) and status >= 500):
-        reached = "Connection error" not in said
-        return RetrievalError(f"the embedding model {name!r} did not answer: {said}"), True, reached
+        return RetrievalError(f"{model} did not answer: {said}"), True, "Connection error" not in said
     if isinstance(error, litellm.AuthenticationError | litellm.PermissionDeniedError):
-        return ConfigurationError(f"the embedding model {name!r} refuses the key, or none is set: {said}"), False, True
+        return ConfigurationError(f"{model} refuses the key, or none is set: {said}"), False, True
     if isinstance(status, int):
-        return ConfigurationError(f"the embedding model {name!r} cannot be asked: {said}"), False, True
-    return RetrievalError(f"the embedding model {name!r} failed: {type(error).__name__}: {said}"), False, True
+        return ConfigurationError(f"{model} cannot be asked: {said}"), False, True
+    return RetrievalError(f"{model} failed: {type(error).__name__}: {said}"), False, True
 
 
 # Any question will do: it shows whether a model gives the vectors that it gave when an index was built.
@@ -356,7 +338,9 @@ class Encoder:
         return cls(settings, for_queries, for_passages)
 
     @classmethod
-    def recognised(cls, settings: EncoderSettings, probe: Vectors, where: Path | str, model: str | None) -> Encoder:
+    def recognised(
+        cls, settings: EncoderSettings, probe: Sequence[float] | Vectors, where: Path | str, model: str | None
+    ) -> Encoder:
         """Open the model that questions to an index need, and see that it is the one that the index was built with.
 
         To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
@@ -367,7 +351,7 @@ class Encoder:
             encoder = cls(settings, open_model(name), None)
         except ConfigurationError as error:
             raise ConfigurationError(f"the index in {where} needs the model that it was built with: {error}") from error
-        if not _alike(encoder.query_probe(), probe, _SAME):
+        if not same_weights(encoder.query_probe(), probe, hosted=True):
             raise RetrievalError(
                 f"the model {name!r} is not the one that the index in {where} was built with: it gives other vectors. "
                 "Name or put back that model, or build the index again"
@@ -382,8 +366,7 @@ class Encoder:
 
     def passage_probe(self) -> list[float]:
         """What distinguishes the model of passages from others, for the note of a build under way."""
-        row: list[float] = self.passages([Passage("", "", _PROBE)])[0].tolist()
-        return row
+        return list(map(float, self.passages([Passage("", "", _PROBE)])[0]))
 
     def price(self, size: int) -> str:
         """About how much it costs to encode passages of so many bytes, in words; empty where it costs nothing."""
@@ -416,13 +399,14 @@ class Encoder:
         return rows
 
 
-def same_weights(probe: Sequence[float], earlier: object, *, hosted: bool = False) -> bool:
-    """Whether two of `Encoder.passage_probe` are of one model, so that vectors of both can be in one index."""
+def same_weights(probe: Sequence[float] | Vectors, earlier: object, *, hosted: bool = False) -> bool:
+    """Whether two vectors of one text are of one model, so that vectors of both can be in one index."""
     least = _SAME if hosted else _SAME_WEIGHTS
     try:
-        return _alike(np.asarray(probe, np.float32), np.asarray(earlier, np.float32), least)
+        one, other = np.asarray(probe, np.float32), np.asarray(earlier, np.float32)
     except (TypeError, ValueError):
         return False
+    return one.shape == other.shape and float(one @ other) >= least * float(np.linalg.norm(one) * np.linalg.norm(other))
 
 
 def _named(known: str, model: str | None, where: Path | str, what: str) -> str:
@@ -443,10 +427,3 @@ def _located(model: str) -> str:
     """A model as it is found from any directory."""
     # The name of the package is no folder, even where there is one.
     return os.path.abspath(model) if model != LOCAL and Path(model).is_dir() else model
-
-
-def _alike(one: Vectors, other: Vectors, least: float) -> bool:
-    """Whether the cosine of two vectors is at least so much."""
-    if one.shape != other.shape:
-        return False
-    return float(one @ other) >= least * float(np.linalg.norm(one) * np.linalg.norm(other))

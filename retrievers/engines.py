@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -237,13 +237,13 @@ class _Elasticsearch(Engine):
         return _module("elasticsearch").ElasticsearchRetriever.open(address)
 
     def facts(self, address: str) -> dict[str, Any]:
-        target, _ = _module("elasticsearch.address").address_and_model(address)
-        with closing(_module("elasticsearch").ElasticsearchRetriever.open(str(target))) as retriever:
-            return {
-                **_entries_of(retriever.whole_manifest),
-                **retriever.facts(),
-                "files": {path: count for path, (_, count) in retriever.files().items()},
-            }
+        client = _module("elasticsearch.client")
+        target, _ = client.address_and_model(address)
+        with client.connect(target) as connected:
+            generations = _module("elasticsearch.generation").Generations(connected, target)
+            manifest = generations.manifest()
+            files = {path: count for path, (_, count) in generations.files(manifest.data).items()}
+            return {**_entries_of(manifest), **generations.facts(manifest.data), "files": files}
 
     def build(self, passages: Any, address: str, *, name: str | None = None, **options: Any) -> Any:
         return _module("elasticsearch").load_index(passages, address, **options)
@@ -311,21 +311,20 @@ def register_engine(engine: Engine) -> Engine:
         ConfigurationError: Another engine has its name, its retriever's name or a scheme of it, or a scheme cannot
             begin an address.
     """
+
+    def home(one: Engine) -> tuple[str, ...]:
+        return one.name, one.retriever, type(one).__module__, type(one).__qualname__
+
     for scheme in engine.schemes:
         if _SCHEME.fullmatch(scheme) is None:
             raise ConfigurationError(f"the scheme of an address is in small letters and digits, not {scheme!r:.80}")
     for other in ENGINES.values():
-        if _home(other) == _home(engine):
-            # A notebook's cell that runs again.
-            continue
-        if other.name == engine.name or other.retriever == engine.retriever or {*other.schemes} & {*engine.schemes}:
+        same = other.name == engine.name or other.retriever == engine.retriever or {*other.schemes} & {*engine.schemes}
+        # One from the same place is that of a notebook's cell that runs again.
+        if same and home(other) != home(engine):
             raise ConfigurationError(f"the engine {other.name!r} is there already, as {other.title}")
     ENGINES[engine.name] = engine
     return engine
-
-
-def _home(engine: Engine) -> tuple[str, ...]:
-    return engine.name, engine.retriever, type(engine).__module__, type(engine).__qualname__
 
 
 def open_index(address: Path | str, *, model: str | None = None) -> Index:
@@ -347,11 +346,9 @@ def open_index(address: Path | str, *, model: str | None = None) -> Index:
             credentials.
         MissingExtraError: A package is missing.
     """
-    opened = [
-        engine.open(place, named) for engine, place, named in (engine_of(one, model) for one in parts_of(address))
-    ]
-    found: Index = opened[0] if len(opened) == 1 else _module("hybrid").HybridRetriever(opened)
-    return found
+    found = [engine_of(one, model) for one in parts_of(address)]
+    opened: list[Any] = [engine.open(place, named) for engine, place, named in found]
+    return opened[0] if len(opened) == 1 else _module("hybrid").HybridRetriever(opened)  # type: ignore[no-any-return]
 
 
 def folder_and_model(address: str) -> tuple[Path, str | None]:

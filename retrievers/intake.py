@@ -54,6 +54,11 @@ class Intake:
                 self.files[origin.path] = origin.digest
             yield passage
 
+    def rows(self) -> Iterator[tuple[Passage, str]]:
+        """The passages, each with the file that it comes from."""
+        for passage in self:
+            yield passage, self.origin.path if self.origin else ""
+
     def entries(self, sources: Iterable[str]) -> dict[str, Any]:
         """What a manifest says of the passages, which have all been read."""
         left_out = getattr(self._given, "left_out", None)
@@ -100,22 +105,16 @@ class SeenIds:
     def unique(self, passage_id: str) -> str:
         """Return the id, or the id with the first suffix that makes it new, and remember it."""
         candidate, number = passage_id, 1
-        while not self._add(hash(candidate) & 0xFFFFFFFFFFFFFFFF or 1):
+        while not _insert(self._table, hash(candidate) & 0xFFFFFFFFFFFFFFFF or 1):
             number += 1
             candidate = f"{passage_id}~{number}"
-        return candidate
-
-    def _add(self, key: int) -> bool:
-        if not _insert(self._table, key):
-            return False
         self._size += 1
         if self._size * 3 > len(self._table) * 2:
             larger = array("Q", [0]) * (2 * len(self._table))
-            for old in self._table:
-                if old:
-                    _insert(larger, old)
+            for old in filter(None, self._table):
+                _insert(larger, old)
             self._table = larger
-        return True
+        return candidate
 
 
 def _insert(table: array[int], key: int) -> bool:

@@ -10,22 +10,10 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    Protocol,
-    Self,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Passage, path_of
@@ -102,21 +90,15 @@ class LeftOut:
 
     def lines(self, named: int = NAMED, examples: Mapping[str, str] | None = None) -> list[str]:
         """What to say of it, one statement a line."""
-
-        def counted(kinds: Mapping[str, int]) -> str:
-            known = examples or {}
-            named_kinds = {kind: f"{kind} ({known[kind]})" if kind in known else kind for kind in kinds}
-            return ", ".join(f"{count} {named_kinds[kind]}" for kind, count in kinds.items())
-
         lines = []
-        records = {kind: count for kind, count in self.passed_over.items() if kind in RECORD_SUFFIXES}
-        others = {kind: count for kind, count in self.passed_over.items() if kind not in RECORD_SUFFIXES}
-        if others:
-            lines.append(f"passed over, as such files are not read: {counted(others)}")
-        if records:
-            lines.append(
-                f"passed over in folders, as files of records are named one by one to be read: {counted(records)}"
-            )
+        for records, why in (
+            (False, "passed over, as such files are not read"),
+            (True, "passed over in folders, as files of records are named one by one to be read"),
+        ):
+            kinds = [kind for kind in self.passed_over if (kind in RECORD_SUFFIXES) == records]
+            beside = {kind: f" ({path})" for kind, path in (examples or {}).items()}
+            counted = ", ".join(f"{self.passed_over[kind]} {kind}{beside.get(kind, '')}" for kind in kinds)
+            lines += [f"{why}: {counted}"] if kinds else []
         if self.unread:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.unread.items())
             lines.append(f"left out, although it should have been read: {reasons}")
@@ -142,8 +124,8 @@ class LeftOutCounter:
         if path is not None and path_of(path) in self._named:
             return
         kind = visible_line(kind)[:_LONGEST_NAME]
-        known = kind in self._passed_over or len(self._passed_over) < _KINDS
-        kind = kind if known else _OTHER_KINDS
+        if kind not in self._passed_over and len(self._passed_over) >= _KINDS:
+            kind = _OTHER_KINDS
         self._passed_over[kind] += 1
         if path is not None and kind not in self.examples:
             self.examples[kind] = _short(visible_line(str(path)))
@@ -152,8 +134,7 @@ class LeftOutCounter:
         """Take note of what should have been read."""
         self._unread[reason] += 1
         if len(self._names) < NAMED:
-            name = visible_line(why if str(path) in why else f"{path}: {why}")
-            self._names.append(_short(name))
+            self._names.append(_short(visible_line(why if str(path) in why else f"{path}: {why}")))
 
     def result(self) -> LeftOut:
         """What was left out so far, what is most frequent first."""
@@ -206,7 +187,7 @@ class IndexManifest:
         engine, values = parse(text, where)
         if engine != cls.ENGINE:
             raise RetrievalError(f"{where} is that of an index of the engine {engine}: keqa.open_index opens it")
-        manifest = _made(cls, values, where, "")
+        manifest = _made(cls, values, where)
         for problem in manifest.problems():
             raise RetrievalError(f"{where}: {problem}")
         return manifest
@@ -353,11 +334,11 @@ def parse(text: str, where: str) -> tuple[str, dict[str, Any]]:
     return str(engine), values
 
 
-def _made(kind: type[_D], values: Any, where: str, before: str) -> _D:
+def _made(kind: type[_D], values: Any, where: str, before: str = "") -> _D:
+    """A dataclass from the entries of a manifest, each of which is of the type that it should be of."""
     if not isinstance(values, Mapping):
         raise RetrievalError(f"{where}: {before.removesuffix('.')} must be an object, found {type(values).__name__}")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    none = dataclasses.MISSING
+    fields, none = {field.name: field for field in dataclasses.fields(kind)}, dataclasses.MISSING
     needed = [name for name, field in fields.items() if field.default is none and field.default_factory is none]
     missing = [f"no {before}{name}" for name in needed if name not in values]
     unknown = [f"unknown {before}{name[:40]}" for name in values if name not in fields]
@@ -379,9 +360,8 @@ def _value(value: Any, kind: Any, where: str, name: str) -> Any:
         return {_value(key, str, where, name): _value(one, inner[1], where, name) for key, one in value.items()}
     if kind is float and type(value) in (int, float):
         return float(value)
-    plain = str if origin is Literal else kind
-    if plain not in (int, str) or type(value) is not plain:
-        expected = getattr(origin or kind, "__name__", str(kind)).lower()
+    if kind not in (int, str) or type(value) is not kind:
+        expected = (origin or kind).__name__.lower()
         raise RetrievalError(f"{where}: {name} must be {expected}, found {str(value)[:60]!r}")
     if isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER:
         raise RetrievalError(f"{where}: {name} must be a number from 0 on, found {value}")
@@ -401,7 +381,8 @@ class SourceHash:
         """Take in a passage; lengths are hashed too, so that two different splits never agree."""
         # Spelt out, since it runs for every passage of a corpus, and a loop takes twice as long.
         own, title, text = passage.id.encode(), passage.title.encode(), passage.text.encode()
-        self._hash.update(b"".join((_length(own), own, _length(title), title, _length(text), text)))
+        lengths = [len(part).to_bytes(8, "big") for part in (own, title, text)]
+        self._hash.update(b"".join((lengths[0], own, lengths[1], title, lengths[2], text)))
         if passage.place:
             self._hash.update(b"place" + passage.place.packed().encode())
 
@@ -412,10 +393,6 @@ class SourceHash:
     def hexdigest(self) -> str:
         """Return the hash so far."""
         return self._hash.hexdigest()
-
-
-def _length(part: bytes) -> bytes:
-    return len(part).to_bytes(8, "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,8 +409,9 @@ class PlannedChange:
 
     # Passages that are added; one of an id that is there takes its place.
     new: Sequence[Passage] = ()
-    # The ids of passages that are removed.
+    # The ids of passages that are removed, those that others take the place of too; and these passages.
     gone: Sequence[str] = ()
+    leaving: Sequence[Passage] = ()
     # Passages of changed files that stay as they are.
     kept: Sequence[Passage] = ()
     # By path, the files that are new or changed; None for one that is gone.
@@ -468,31 +446,30 @@ class Changer(Protocol):
         """The ids of the passages of a document, ``document#n``."""
 
     def apply(self, change: PlannedChange) -> Any:
-        """Make a change, all of it or nothing, and return the new manifest."""
+        """Make a change, all of it or nothing, and return the new manifest; see `manifest_after`."""
 
 
 _M = TypeVar("_M", bound=Manifest | DenseManifest)
 
 
-def manifest_after(
-    before: _M, change: PlannedChange, replaced: Collection[str], leaving: Iterable[Passage], /, **entries: Any
-) -> _M:
+def manifest_after(before: _M, change: PlannedChange, /, **entries: Any) -> _M:
     """The manifest of an index after a change, the same in every engine."""
     source_hash = before.source_hash
     if change.new or change.gone:
         running = SourceHash(source_hash)
-        for passage_id in (*change.gone, *sorted(replaced)):
+        for passage_id in change.gone:
             running.delete(passage_id)
         for passage in change.new:
             running.add(passage)
         source_hash = running.hexdigest()
     languages: Counter[str] = Counter(before.languages)
     languages.update(language_of_text(one.text, before.language) for one in change.new)
-    languages.subtract(language_of_text(one.text, before.language) for one in leaving)
+    languages.subtract(language_of_text(one.text, before.language) for one in change.leaving)
     return dataclasses.replace(
         before,
         languages=by_frequency(languages),
-        passages=before.passages + len(change.new) - len(replaced) - len(change.gone),
+        passages=before.passages + len(change.new) - len(change.gone),
+        deleted=before.deleted + len(change.gone),
         source_hash=source_hash,
         sources=change.sources,
         left_out=change.left_out,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever
+from keqa.retrievers.base import Hit, Retriever, SharedRetriever
 
 MASK = "MASK"
 """What replaces an answer."""
@@ -22,12 +22,11 @@ class MaskingRetriever(SharedRetriever):
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Search; see `keqa.retrievers.base.Retriever`."""
-        found = self.retriever.search_many(queries, k)
-        return [self._without_answers(query, hits) for query, hits in zip(queries, found, strict=True)]
-
-    def _without_answers(self, query: str, hits: list[Hit]) -> list[Hit]:
-        pattern = naming(self._golds(query))
-        return hits if pattern is None else [replace(hit, passage=_masked(hit, pattern)) for hit in hits]
+        found = []
+        for query, hits in zip(queries, self.retriever.search_many(queries, k), strict=True):
+            pattern = naming(self._golds(query))
+            found.append(hits if pattern is None else [_masked(hit, pattern) for hit in hits])
+        return found
 
 
 def naming(answers: Iterable[str]) -> re.Pattern[str] | None:
@@ -40,6 +39,6 @@ def naming(answers: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{spelled})(?!\w)" if spelled.isascii() else spelled, re.IGNORECASE)
 
 
-def _masked(hit: Hit, pattern: re.Pattern[str]) -> Passage:
-    passage = hit.passage
-    return replace(passage, title=pattern.sub(MASK, passage.title), text=pattern.sub(MASK, passage.text))
+def _masked(hit: Hit, pattern: re.Pattern[str]) -> Hit:
+    title, text = (pattern.sub(MASK, one) for one in (hit.passage.title, hit.passage.text))
+    return replace(hit, passage=replace(hit.passage, title=title, text=text))

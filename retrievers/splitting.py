@@ -6,6 +6,7 @@ speed at which documents are read (pysbd, which is not, takes fifty times as lon
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -84,7 +85,7 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     passages: list[tuple[str, int]] = []
     current: list[str] = []
     length = 0
-    for sentence, size in _bounded_sentences(text, target):
+    for sentence, size in itertools.chain.from_iterable(_cut(one, target) for one in sentences(text)):
         overshoot = length + size - target
         if current and (overshoot > target - length or overshoot > target * (_SLACK - 1)):
             passages.append(("".join(current), length))
@@ -98,19 +99,12 @@ def split_text(text: str, words: int = PASSAGE_WORDS) -> list[str]:
     return [passage for passage in (one.strip() for one, _ in passages) if passage]
 
 
-def _bounded_sentences(text: str, target: int) -> Iterator[tuple[str, int]]:
-    """Yield sentences with the space that follows them and their lengths, those that are too long in pieces."""
-    for sentence in sentences(text):
-        size = text_length(sentence)
-        if size <= target * _SLACK:
-            yield sentence, size
-        else:
-            yield from _cut(sentence, target)
-
-
 def _cut(sentence: str, target: int) -> Iterator[tuple[str, int]]:
-    """Cut a sentence, or something without any, between words; a 'word' of over 100 characters inside it."""
-    start, length = 0, 0
+    """A sentence and its length; one that is too long is cut between words, a 'word' of over 100 letters inside it."""
+    start = length = 0
+    if (size := text_length(sentence)) <= target * _SLACK:
+        yield sentence, size
+        return
     for unit in _UNIT.finditer(sentence):
         size = text_length(unit.group())
         if length + size > target:

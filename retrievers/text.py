@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.stopwords import CHINESE, ENGLISH, ROMANIAN, TURKISH
@@ -133,6 +133,7 @@ STEMMED: Final = {
 # Where the engine has no list, and the language no script of its own either, a short one distinguishes it from others.
 _OWN_LISTS: Final = {"en": ENGLISH, "ro": ROMANIAN, "tr": TURKISH}
 _NO_LIST: Final = frozenset({"ar", "el"})
+_LISTED: Final = tuple(code for code in ("en", *STEMMED) if code not in _NO_LIST)
 _SCRIPTS: Final = {"ar": re.compile(r"[\u0620-\u06ff]"), "el": re.compile(r"[\u0370-\u03ff]")}
 NAMES: Final = {code: name.capitalize() for code, name in STEMMED.items()} | {
     "en": "English",
@@ -197,8 +198,7 @@ def languages_of_word(word: str) -> frozenset[str]:
     """The languages in which a word, in lower case, is a function word; Chinese ones are characters."""
     if len(word) > _LONGEST_FUNCTION_WORD:
         return frozenset()
-    known = (code for code in ("en", *STEMMED) if code not in _NO_LIST)
-    return frozenset(code for code in known if not without_stop_words(code).analyze(word))
+    return frozenset(code for code in _LISTED if not without_stop_words(code).analyze(word))
 
 
 # The same text is asked for again at once, where it is counted and where it is written.
@@ -229,9 +229,8 @@ def language_of_text(text: str, main: str = "en") -> str:
 
 def by_frequency(languages: Mapping[str, int]) -> dict[str, int]:
     """Languages with how many passages are in them, the most frequent one first; none without any."""
-    return dict(
-        sorted(((code, count) for code, count in languages.items() if count > 0), key=lambda one: (-one[1], one[0]))
-    )
+    found = [(code, count) for code, count in languages.items() if count > 0]
+    return dict(sorted(found, key=lambda one: (-one[1], one[0])))
 
 
 def described(languages: Mapping[str, int]) -> str:
@@ -241,31 +240,23 @@ def described(languages: Mapping[str, int]) -> str:
 
 def spaced_language(texts: Iterable[str]) -> str:
     """The language of texts that are not in Chinese or Japanese, as their function words and letters have it."""
-    parts, size = [], 0
+    parts: list[str] = []
     for text in texts:
         parts.append(text[:_OF_EACH])
-        size += len(parts[-1])
-        if size >= _SAMPLE:
+        if sum(map(len, parts)) >= _SAMPLE:
             break
     sample = clean_text("\n".join(parts))
     letters = len(_LETTER.findall(sample))
     for language, script in _SCRIPTS.items():
         if letters and len(script.findall(sample)) >= 0.5 * letters:
             return language
-    shares = {language: _share(sample, language) for language in ("en", *STEMMED) if language not in _NO_LIST}
+    # For Arabic there is no list, and every word stays.
+    words = len(without_stop_words("ar").analyze(sample)) or 1
+    shares = {code: 1 - len(without_stop_words(code).analyze(sample)) / words for code in _LISTED}
     best = max(shares, key=lambda language: shares[language])
     return best if shares[best] >= max(_LEAST, _AHEAD * shares["en"]) else "en"
 
 
-def _share(sample: str, language: str) -> float:
-    # For Arabic there is no list, and every word stays.
-    words = len(without_stop_words("ar").analyze(sample))
-    return 1 - len(without_stop_words(language).analyze(sample)) / words if words else 0.0
-
-
-Language = Literal[
-    "en", "zh", "ar", "da", "de", "el", "es", "fi", "fr", "hu", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"
-]
 # A query of more different terms than this is cut: a 100 kB question must not become 10,000 term queries.
 MAX_QUERY_TERMS = 512
 # Below this share of the letters, Chinese is taken for names inside an English corpus.
@@ -287,14 +278,14 @@ class AnalyzerSettings:
 
     # Raised whenever a change makes terms of old indexes and new queries differ.
     version: int
-    language: Language
+    language: str
     tokenizer: str
     title_weight: float
 
 
 # The terms of a passage are made here, by its own language, and the engine parts them where there are spaces.
 _SETTINGS: dict[str, AnalyzerSettings] = {
-    code: AnalyzerSettings(2, cast(Language, code), "whitespace", title_weight=0.5) for code in ("en", "zh", *STEMMED)
+    code: AnalyzerSettings(2, code, "whitespace", title_weight=0.5) for code in ("en", "zh", *STEMMED)
 }
 LANGUAGES: Final = tuple(_SETTINGS)
 """The languages that there are analyzers for."""
@@ -307,7 +298,7 @@ def settings_for(language: str) -> AnalyzerSettings:
     return _SETTINGS[language]
 
 
-def language_of(named: str, texts: Iterable[str], known: Collection[str] = LANGUAGES) -> Language:
+def language_of(named: str, texts: Iterable[str], known: Collection[str] = LANGUAGES) -> str:
     """The language of a corpus as it was named, or where that is ``"auto"`` as a sample of its passages has it."""
     if named != "auto":
         if named in _SETTINGS and named not in known:
@@ -319,7 +310,7 @@ def language_of(named: str, texts: Iterable[str], known: Collection[str] = LANGU
     chinese = sum(shares) / len(shares) if shares else 0.0
     # Its analyzer serves Chinese as well, and that for Chinese knows English beside it.
     if spaced != "en" and spaced in known and chinese < _MOSTLY_CHINESE:
-        return cast(Language, spaced)
+        return spaced
     return "zh" if chinese >= _CHINESE_SHARE else "en"
 
 
@@ -330,7 +321,7 @@ def is_chinese(text: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def analyzer(language: Language, *, stem: bool = True, fold: bool = True) -> tantivy.TextAnalyzer:
+def analyzer(language: str, *, stem: bool = True, fold: bool = True) -> tantivy.TextAnalyzer:
     """Return the analyzer of a language, with or without its stemmer, and its folding.
 
     The English one does exactly what Tantivy's own ``en_stem`` does.
@@ -344,7 +335,7 @@ def analyzer(language: Language, *, stem: bool = True, fold: bool = True) -> tan
 
 
 def _stemming(
-    language: Language, builder: tantivy.TextAnalyzerBuilder, *, stem: bool = True, fold: bool = True
+    language: str, builder: tantivy.TextAnalyzerBuilder, *, stem: bool = True, fold: bool = True
 ) -> tantivy.TextAnalyzerBuilder:
     from tantivy import Filter
 
@@ -353,18 +344,8 @@ def _stemming(
     return builder.filter(Filter.ascii_fold()) if fold and language in STEMMED else builder
 
 
-def is_known(settings: AnalyzerSettings) -> bool:
-    """Whether this version makes the terms that settings from elsewhere stand for."""
-    return settings == _SETTINGS.get(settings.language)
-
-
-def _spoken(language: str) -> Language:
-    """The language whose words are stemmed where one is written; English words stand in any other."""
-    return cast(Language, language if language in STEMMED else "en")
-
-
 @lru_cache(maxsize=1 << 16)
-def _term(word: str, language: Language) -> str:
+def _term(word: str, language: str) -> str:
     """A word as it is in lower case, as the term that it is in a passage in some language."""
     from tantivy import TextAnalyzerBuilder, Tokenizer
 
@@ -375,7 +356,8 @@ def _term(word: str, language: Language) -> str:
 def index_terms(text: str, language: str) -> list[str]:
     """The terms of a passage."""
     words, joined = _joined_terms(text)
-    return [*analyzer(_spoken(language)).analyze(words), *joined]
+    # English words stand in any other language.
+    return [*analyzer(language if language in STEMMED else "en").analyze(words), *joined]
 
 
 def _joined_terms(text: str) -> tuple[str, list[str]]:
@@ -397,8 +379,8 @@ def query_terms(query: str, *languages: str) -> list[str]:
     only where the query has neither letters nor digits.
     """
     words, joined = _joined_terms(clean_text(query))
-    spoken = dict.fromkeys(map(_spoken, languages))
-    plain = {code: _words(words, stemmed=code in STEMMED) for code in spoken}
+    spoken = dict.fromkeys(code if code in STEMMED else "en" for code in languages)
+    plain = {code: analyzer(code if code == "en" else "de", stem=False, fold=False).analyze(words) for code in spoken}
     # A long query is cut, and then for all languages at the same place.
     found = sorted((place, word, code) for code in spoken for place, word in enumerate(plain[code]))
     known = Counter(code for word in {word for _, word, _ in found} for code in languages_of_word(word))
@@ -410,17 +392,11 @@ def query_terms(query: str, *languages: str) -> list[str]:
     return list(dict.fromkeys(kept))[:MAX_QUERY_TERMS]
 
 
-def _words(text: str, *, stemmed: bool) -> Sequence[str]:
-    words: Sequence[str] = analyzer("de" if stemmed else "en", stem=False, fold=False).analyze(text)
-    return words
-
-
-def plain_words(query: str, language: Language) -> Sequence[str]:
+def plain_words(query: str, language: str) -> Sequence[str]:
     """Return the words of a query in lower case, as they are before stop words are dropped and the rest is stemmed."""
-    words: Sequence[str] = analyzer(language, stem=False).analyze(clean_text(query))
-    return words
+    return list(analyzer(language, stem=False).analyze(clean_text(query)))
 
 
-def stop_words(language: Language) -> frozenset[str]:
+def stop_words(language: str) -> frozenset[str]:
     """Return the function words that a query in English or Chinese drops; other languages have lists in the engine."""
     return ENGLISH if language == "en" else ENGLISH | CHINESE

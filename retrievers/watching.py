@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Retriever, SharedRetriever
@@ -19,8 +18,7 @@ from keqa.retrievers.hybrid import HybridRetriever
 _Mark = tuple[tuple[str, int, int, int], ...]
 
 
-@dataclass(frozen=True)
-class _WatchedIndex:
+class _WatchedIndex(NamedTuple):
     """One index of an address, as it was opened."""
 
     address: str
@@ -30,16 +28,14 @@ class _WatchedIndex:
 
     def renewed(self) -> _WatchedIndex:
         """The index as it is now: this one where nothing was changed."""
-        if is_remote(self.address):
-            found = self._opened()
-            return self if found.manifest == self.retriever.manifest else _WatchedIndex(self.address, found)
-        mark = _mark(self.address)
-        return self if mark == self.mark else _WatchedIndex(self.address, self._opened(), mark)
-
-    def _opened(self) -> Any:
+        mark = None if is_remote(self.address) else _mark(self.address)
+        if mark is not None and mark == self.mark:
+            return self
         # Searches under way have the other one; a file of documents is read anew.
         renewing = isinstance(self.retriever, SharedRetriever) and hasattr(self.retriever, "reload")
-        return self.retriever.fresh() if renewing else open_index(self.address)
+        found = self.retriever.fresh() if renewing else open_index(self.address)
+        same = mark is None and found.manifest == self.retriever.manifest
+        return self if same else _WatchedIndex(self.address, found, mark)
 
 
 class WatchedRetriever(SharedRetriever):

@@ -246,8 +246,7 @@ def elasticsearch_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 @pytest.fixture
 def elasticsearch_address(elasticsearch_url: str) -> Iterator[str]:
     """The address of an index that is not there; whatever a test makes of it is removed."""
-    from keqa.retrievers.elasticsearch.address import index_address, parse_address
-    from keqa.retrievers.elasticsearch.client import connect
+    from keqa.retrievers.elasticsearch.client import connect, index_address, parse_address
 
     address = index_address(elasticsearch_url, f"keqa-test-{uuid.uuid4().hex[:12]}")
     yield address

@@ -22,8 +22,7 @@ from keqa.evaluation.records import RunHeader
 from keqa.evaluation.reports.rows import title_of
 from keqa.programs.build import Parts, make
 from keqa.programs.fingerprint import program_fingerprint
-from keqa.programs.gates import VoteGate
-from keqa.programs.gates.registry import GATES
+from keqa.programs.gates import GATES, VoteGate
 from keqa.programs.registry import METHODS, Method, parse_spec, register_method
 from keqa.programs.shared_draws import SharedDraws
 from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine

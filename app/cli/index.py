@@ -291,7 +291,7 @@ def sync(
 
 
 def _report(changes: Sequence[IndexChange], *, as_json: bool, skip_unreadable: bool = True) -> None:
-    shown = (line for change in changes for line in _lines(change))
+    shown = [line for change in changes for line in _lines(change)]
     emit({"indexes": [asdict(change) for change in changes]}, shown, as_json=as_json)
     # Every index of an address is of the same files.
     left_out = changes[0].left_out

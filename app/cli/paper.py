@@ -51,14 +51,15 @@ from keqa.evaluation.reproduction.experiments import (
     in_table_order,
     settings_for,
 )
-from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
 from keqa.evaluation.reproduction.training import (
     REFERENCE,
     build_program,
     compile_baseline,
     embedder_of,
+    label_pairs,
     of_set,
+    pairs_to_label,
     publish_questions,
     training_sources,
 )

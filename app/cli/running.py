@@ -23,12 +23,11 @@ from keqa.cli.options import (
 )
 from keqa.errors import InputError
 from keqa.evaluation.compare import Row, compare
-from keqa.evaluation.overlap import MARK, overlap_notes
 from keqa.evaluation.questions import Questions, of_name, of_testbed
 from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table, text
 from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
 from keqa.evaluation.reports.render import Rendered
-from keqa.evaluation.tally import Tally
+from keqa.evaluation.tally import MARK, Tally, overlap_notes
 from keqa.metrics.abstention import Declining
 from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache

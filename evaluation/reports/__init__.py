@@ -1,8 +1,7 @@
 """Tables and figures, drawn from run files alone."""
 
-from keqa.evaluation.reports.figures import figures
 from keqa.evaluation.reports.questions import read_brief
 from keqa.evaluation.reports.rows import entries_of
-from keqa.evaluation.reports.write import effect_table, table, tables, write
+from keqa.evaluation.reports.write import effect_table, figures, table, tables, write
 
 __all__ = ["effect_table", "entries_of", "figures", "read_brief", "table", "tables", "write"]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from operator import attrgetter
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import (
@@ -94,36 +94,27 @@ class ComparedQuizzes:
 
 def compared(entries: Sequence[Entry]) -> ComparedQuizzes | None:
     """Lay quizzes without and with retrieval beside each other, by their resolved texts and each once."""
+    setup = attrgetter("means", "settings.top_k", "base")
     nevers, alwayses = ([one for one in entries if one.method == name] for name in ("gate-never", "gate-always"))
-    pairs = ((never, always) for never in nevers for always in alwayses if _setup(never) == _setup(always))
+    pairs = ((never, always) for never in nevers for always in alwayses if setup(never) == setup(always))
     never, always = next(pairs, (None, None))
     if never is None or always is None:
         return None
-    searched = _searched(always)
-    questions = {quiz_key(line.question) for line in never.all}
+    # Those of one text with other choices are two.
+    searched: dict[_Asked, QuizRecord] = {}
+    for line in (line for line in always.within() if not line.impaired):
+        for quiz in line.quizzes:
+            if quiz.resolved is not None and quiz.answer is not None and quiz.retrieved:
+                name = quiz_key(quiz.resolved)
+                kind = (line.answer_type, line.choices) if name == quiz_key(line.question) else ("short", ())
+                searched.setdefault((name, *kind), quiz)
+    questions = {quiz_key(line.question) for line in never.within()}
     drawn = [quiz for quiz in never.checked() if quiz.quiz.complete]
     found = [(quiz, searched.get((quiz.text, quiz.answer_type, quiz.choices))) for quiz in drawn]
     both = [(quiz, other) for quiz, other in found if other is not None]
     effects = [_effect(quiz, other, whole=quiz.text in questions) for quiz, other in both]
-    return (
-        ComparedQuizzes(effects, len(drawn), tuple(sorted({quiz.quiz.tries for quiz, _ in both}))) if effects else None
-    )
-
-
-def _setup(entry: Entry) -> tuple[Any, ...]:
-    return *entry.means, entry.settings.top_k, entry.base
-
-
-def _searched(always: Entry) -> dict[_Asked, QuizRecord]:
-    """The quizzes of a run that were searched for and answered; those of one text with other choices are two."""
-    found: dict[_Asked, QuizRecord] = {}
-    for line in (line for line in always.all if not line.impaired):
-        for quiz in line.quizzes:
-            if quiz.resolved is not None and quiz.answer is not None and quiz.retrieved:
-                name = quiz_key(quiz.resolved)
-                whole = name == quiz_key(line.question)
-                found.setdefault((name, line.answer_type, line.choices) if whole else (name, "short", ()), quiz)
-    return found
+    tries = tuple(sorted({quiz.quiz.tries for quiz, _ in both}))
+    return ComparedQuizzes(effects, len(drawn), tries) if effects else None
 
 
 def _effect(quiz: QuizRow, found: QuizRecord, *, whole: bool) -> Effect:
@@ -160,25 +151,36 @@ def retrieval_effect(entries: Sequence[Entry]) -> Grid | None:
     parts = list(_parts(found.effects))
     beginnings = ("accuracy [0", "certainty [0", "known", "all")
     ruled = [place for place, (name, _) in enumerate(parts) if name.startswith(beginnings)]
+    correlated = "Too few quizzes, or quizzes too much alike, for a correlation of accuracy and certainty."
+    if (measured := correlation(found.effects)) is not None:
+        measures = f"{number(measured[0], 2).text} (p: {p_value(measured[1]).text})"
+        correlated = f"Pearson's correlation of accuracy and certainty: {measures}."
+    whole, vain = sum(effect.whole for effect in found.effects), sum(not effect.kept for effect in found.effects)
+    counted = (
+        f"Counted: {len(found.effects)} of {found.known} quizzes whose gold answer is known, each text once, with "
+        f"{' or '.join(map(str, found.tries))} samples each; {whole} of them are questions themselves, the others are "
+        "quizzes of one. Left out are those that only one of the runs asked, as earlier answers to which they refer "
+        f"differ, and those without an answer. Answered from memory in both runs, as no passage was kept: {vain}."
+    )
     rows = (_row(name, part) for name, part in parts)
-    return table(_NAME, _TITLE, rows, _CLASSES, _correlated(found), _counted(found), ruled=ruled)
+    return table(_NAME, _TITLE, rows, _CLASSES, correlated, counted, ruled=ruled)
 
 
 def effect_figure(entries: Sequence[Entry]) -> Figure | None:
     """The shares of beneficial, neutral and harmful retrieval over accuracy and over certainty (KBM, Figure 2)."""
     models = {lm: found for lm, rows in by_lm(entries).items() if (found := compared(rows)) is not None}
-    panels = tuple(
-        _panel(f"{name}, {lm}" if len(models) > 1 else name, _intervals(found.effects, name))
-        for lm, found in models.items()
-        for name in INDICATORS
-    )
-    return Figure(_NAME, _TITLE, "of the samples without retrieval", panels) if panels else None
-
-
-def _panel(title: str, intervals: Sequence[Sequence[Effect]]) -> Panel:
-    parts = {(2 * place + 1) / (2 * _INTERVALS): part for place, part in enumerate(intervals) if part}
-    shares = {change: tuple(_count(part, change) / len(part) for part in parts.values()) for change in CHANGES}
-    return Panel(title, "share of quizzes", tuple(Series(change, tuple(parts), y) for change, y in shares.items()))
+    panels = []
+    for lm, found in models.items():
+        for name in INDICATORS:
+            parts = {
+                (2 * place + 1) / (2 * _INTERVALS): part
+                for place, part in enumerate(_intervals(found.effects, name))
+                if part
+            }
+            shares = ((change, (_count(part, change) / len(part) for part in parts.values())) for change in CHANGES)
+            series = tuple(Series(change, tuple(parts), tuple(y)) for change, y in shares)
+            panels.append(Panel(f"{name}, {lm}" if len(models) > 1 else name, "share of quizzes", series))
+    return Figure(_NAME, _TITLE, "of the samples without retrieval", tuple(panels)) if panels else None
 
 
 def _intervals(effects: Sequence[Effect], indicator: str) -> list[list[Effect]]:
@@ -196,9 +198,9 @@ def _parts(effects: Sequence[Effect]) -> Iterator[tuple[str, list[Effect]]]:
             closed = "]" if place == _INTERVALS - 1 else ")"
             yield f"{name} [{_BOUNDS[place]}, {_BOUNDS[place + 1]}{closed}", part
     for name in INDICATORS:
-        for known in (True, False):
+        for known, called in ((True, "known"), (False, "unknown")):
             part = [effect for effect in effects if reaches(float(getattr(effect, name)), KNOWN_FROM) is known]
-            yield f"{'known' if known else 'unknown'} by {name}", part
+            yield f"{called} by {name}", part
     yield "all", list(effects)
 
 
@@ -216,22 +218,3 @@ def _row(name: str, part: Sequence[Effect]) -> Iterator[Named]:
 
 def _count(part: Sequence[Effect], change: str) -> int:
     return sum(effect.change == change for effect in part)
-
-
-def _correlated(found: ComparedQuizzes) -> str:
-    measured = correlation(found.effects)
-    if measured is None:
-        return "Too few quizzes, or quizzes too much alike, for a correlation of accuracy and certainty."
-    measures = f"{number(measured[0], 2).text} (p: {p_value(measured[1]).text})"
-    return f"Pearson's correlation of accuracy and certainty: {measures}."
-
-
-def _counted(found: ComparedQuizzes) -> str:
-    whole = sum(effect.whole for effect in found.effects)
-    vain = sum(not effect.kept for effect in found.effects)
-    return (
-        f"Counted: {len(found.effects)} of {found.known} quizzes whose gold answer is known, each text once, with "
-        f"{' or '.join(map(str, found.tries))} samples each; {whole} of them are questions themselves, the others are "
-        "quizzes of one. Left out are those that only one of the runs asked, as earlier answers to which they refer "
-        f"differ, and those without an answer. Answered from memory in both runs, as no passage was kept: {vain}."
-    )

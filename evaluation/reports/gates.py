@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from keqa.data.question import quiz_key
-from keqa.evaluation.reports.grid import Cell, Figure, Grid, Named, Panel, Series, count, number, share, table, text
+from keqa.evaluation.reports.grid import EMPTY, Figure, Grid, Named, Panel, Series, count, number, share, table, text
 from keqa.evaluation.reports.parts import searching, untouched_note
 from keqa.evaluation.reports.questions import mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, groups_of
@@ -19,10 +19,18 @@ TARGETS = (0.5, 0.75, 0.9)
 
 _BOUNDS = ("gate-never", "gate-always")
 _MEMORY = "memory's answers"
-_Measure = Callable[[Sequence[float], Sequence[float]], float]
-_RANKING: dict[str, _Measure] = {"PRR": prediction_rejection_ratio, "AURC": aurc, "ECE": expected_calibration_error}
 _Ranked = tuple[list[float], list[float]]
 """Scores of quizzes, and for each whether memory's answer is right."""
+
+
+def _auroc(scores: Sequence[float], quality: Sequence[float]) -> float:
+    ranked = list(zip(scores, quality, strict=True))
+    return auroc([score for score, right in ranked if right], [score for score, right in ranked if not right])
+
+
+_RANKING: dict[str, Callable[[Sequence[float], Sequence[float]], float]] = {
+    **{"AUROC": _auroc, "PRR": prediction_rejection_ratio, "AURC": aurc, "ECE": expected_calibration_error}
+}
 
 
 def gate_rows(entries: Sequence[Entry]) -> list[Entry]:
@@ -61,7 +69,17 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
             f"{', '.join(others)}: a gate that draws less than all, or nothing, is measured against the answers from "
             "memory of the first row with all draws, by the text of the quiz."
         )
-    notes += [untouched_note(compared), *rate_notes, *_known_to_oracles(compared)]
+    notes += [untouched_note(compared), *rate_notes]
+    for entry in compared:
+        # An oracle without the gold answer of a quiz searches as it does for what is unknown.
+        counts = [line.oracle for line in entry.within() if line.oracle is not None]
+        known, decided = sum(one for one, _ in counts), sum(one for _, one in counts)
+        if decided:
+            notes.append(
+                f"{entry.title}: the gold answer is known of {known} of {decided} quizzes "
+                f"({share(known / decided).text}); for the others it searches, so that it is an upper "
+                "bound only as far as they are known."
+            )
     return table("gates", "Gates", rows, *notes)
 
 
@@ -80,7 +98,7 @@ def ranked(entry: Entry) -> _Ranked:
 def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
     """The same of a gate that made not all draws, or none: the truth is that of another row's draws."""
     found: dict[str, float] = {}
-    for quiz in (quiz for line in entry.all for quiz in line.quizzes):
+    for quiz in (quiz for line in entry.within() for quiz in line.quizzes):
         name = quiz_key(quiz.resolved or "")
         if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
             found.setdefault(name, quiz.certainty)
@@ -89,47 +107,43 @@ def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
 
 def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) -> Iterator[Named]:
     scores, quality = ranks
-    ranked = list(zip(scores, quality, strict=True))
-    apart = ([score for score, right in ranked if right], [score for score, right in ranked if not right])
-    ratio = measure("quiz retrieval ratio", entry.all)
+    lines = entry.within()
+    ratio = measure("quiz retrieval ratio", lines)
     yield "gate", text(entry.title)
     yield "threshold", number(entry.settings.gate_threshold)
     yield "ratio", number(ratio)
-    yield "F1", number(measure("f1", entry.all))
-    yield "EM", number(measure("em", entry.all))
+    yield "F1", number(measure("f1", lines))
+    yield "EM", number(measure("em", lines))
     if bounds:
         yield "F1 by chance", number(None if entry.method in _BOUNDS else _by_chance(ratio, bounds))
     yield "quizzes", count(len(scores))
     yield ("right", _MEMORY), number(mean(quality))
-    yield ("AUROC", _MEMORY), _defined(auroc, *apart)
     for name, measured in _RANKING.items():
-        yield (name, _MEMORY), _defined(measured, *ranks)
+        # A figure where the scores have it: not of one kind only, and for ECE from 0 to 1.
+        try:
+            yield (name, _MEMORY), number(measured(scores, quality))
+        except ValueError:
+            yield (name, _MEMORY), EMPTY
 
 
 def _by_chance(ratio: float | None, bounds: Sequence[tuple[float, float]]) -> float | None:
     """The score on the line through never and always retrieving, at a ratio."""
-    if ratio is None:
-        return None
     (low, memory), (high, passages) = bounds
-    return memory if high == low else memory + (passages - memory) * (ratio - low) / (high - low)
-
-
-def _defined(of: _Measure, a: list[float], b: list[float]) -> Cell:
-    """A figure where the scores have it: not of one kind only, and for ECE from 0 to 1."""
-    try:
-        return number(of(a, b))
-    except ValueError:
-        return number(None)
+    if ratio is None or high == low:
+        return None if ratio is None else memory
+    return memory + (passages - memory) * (ratio - low) / (high - low)
 
 
 def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
     """What the thresholds decide, and which of them are others than their gates come with."""
-    usual = {entry: _default(entry) for entry in compared}
-    others = [
-        f"{entry.title} {number(entry.settings.gate_threshold).text} instead of {number(usual[entry]).text}"
-        for entry in compared
-        if entry.settings.gate_threshold is not None and usual[entry] not in (None, entry.settings.gate_threshold)
-    ]
+    others = []
+    for entry in compared:
+        method, threshold = METHODS.get(entry.method), entry.settings.gate_threshold
+        gate = VoteGate if method is None or method.gate is None else method.gate
+        # Some gates have none, or none until they are given one.
+        usual = getattr(gate, "threshold", None)
+        if threshold is not None and usual is not None and float(usual) != threshold:
+            others.append(f"{entry.title} {number(threshold).text} instead of {number(float(usual)).text}")
     thresholds = "Thresholds are the gates' defaults"
     if others:
         # Demonstrations are everybody's, a threshold is that of the gate it was tuned for.
@@ -143,27 +157,6 @@ def _thresholds(compared: Sequence[Entry]) -> Iterator[str]:
             "The threshold of a random gate is the chance with which each quiz is searched for; the ratio of few "
             "quizzes is rather more or less."
         )
-
-
-def _default(entry: Entry) -> float | None:
-    """The threshold that a row's gate comes with; None where it has none, or none until it is given one."""
-    method = METHODS.get(entry.method)
-    gate = VoteGate if method is None or method.gate is None else method.gate
-    threshold = getattr(gate, "threshold", None)
-    return None if threshold is None else float(threshold)
-
-
-def _known_to_oracles(compared: Sequence[Entry]) -> Iterator[str]:
-    """Of how many quizzes an oracle had the gold answer, without which it searches as it does for what is unknown."""
-    for entry in compared:
-        counts = [line.oracle for line in entry.all if line.oracle is not None]
-        known, decided = sum(one for one, _ in counts), sum(one for _, one in counts)
-        if decided:
-            yield (
-                f"{entry.title}: the gold answer is known of {known} of {decided} quizzes "
-                f"({share(known / decided).text}); for the others it searches, so that it is an upper "
-                "bound only as far as they are known."
-            )
 
 
 def gate_figure(entries: Sequence[Entry]) -> Figure | None:
@@ -199,9 +192,8 @@ def risk(entries: Sequence[Entry]) -> Figure | None:
     """Risk against coverage of the answers from memory, the quizzes that a gate is surest of first."""
     curves = [(entry, risk_coverage(*ranks)) for entry in gate_rows(entries) if (ranks := ranked(entry))[0]]
     series = tuple(Series(entry.title, curve.coverage, curve.risk, style="curve") for entry, curve in curves)
-    return (
-        Figure("risk-coverage", "Risk against coverage", "coverage", (Panel("", "risk", series),)) if series else None
-    )
+    panels = (Panel("", "risk", series),)
+    return Figure("risk-coverage", "Risk against coverage", "coverage", panels) if series else None
 
 
 def abstention(entries: Sequence[Entry]) -> Grid | None:
@@ -210,7 +202,7 @@ def abstention(entries: Sequence[Entry]) -> Grid | None:
         return None
     rows: list[list[Named]] = []
     for entry in entries:
-        found = Selective.of([line.right if line.answered else None for line in entry.all])
+        found = Selective.of([line.right if line.answered else None for line in entry.within()])
         credits = [((f"{target:g}", "credit by target"), number(found.credit(target))) for target in TARGETS]
         shares = [("coverage", number(found.coverage)), ("risk", number(found.risk))]
         rows.append([("method", text(entry.title)), ("questions", count(found.questions)), *shares, *credits])

@@ -7,7 +7,7 @@ right and one wrong 'different'; two wrong ones have no label.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from keqa.data.question import quiz_key
@@ -28,6 +28,8 @@ Pairs = Mapping[PairKey, "JudgedPair"]
 Labels = Mapping[PairKey, bool]
 """What a language model says of pairs: whether they mean the same."""
 
+_Truth = Callable[[str, str], bool | None]
+_ENCODER = "local/minilm"
 _SAME_FROM = 0.5
 """From which similarity on a measure calls two answers the same."""
 
@@ -64,35 +66,31 @@ def key_of(quiz: str, first: str, second: str) -> PairKey:
     return quiz_key(quiz), frozenset((first, second))
 
 
-def labelled_by_group(entry: Entry, groups: Sequence[Group], labels: Labels) -> list[Pairs]:
-    """The judged pairs of a row that a language model has labelled, in each group of questions."""
+def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group], labels: Labels | None = None) -> list[Pairs]:
+    """The judged pairs of each group of questions, each once, by the first of the runs that compared them.
 
-    def of(group: Group) -> Iterator[tuple[PairKey, JudgedPair]]:
+    The truth is that of the gold answers, or of labels where there are any.
+    """
+    found: list[Pairs] = []
+    for group in groups:
+        pairs: dict[PairKey, JudgedPair] = {}
+        for entry in entries:
+            for quiz, truth in _quizzes(entry, group, labels):
+                for first, second, same in compared_answers(quiz):
+                    if (truly := truth(first, second)) is not None:
+                        key = key_of(str(quiz.resolved), first, second)
+                        pairs.setdefault(key, JudgedPair(first, second, same, truly))
+        found.append(pairs)
+    return found
+
+
+def _quizzes(entry: Entry, group: Group, labels: Labels | None) -> Iterator[tuple[QuizRecord, _Truth]]:
+    """Each quiz with what says of two answers to it whether they mean the same."""
+    if labels is None:
+        yield from ((one.quiz, one.same) for one in entry.checked(group))
+    else:
         for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
-            for first, second, same in compared_answers(quiz):
-                if (key := key_of(str(quiz.resolved), first, second)) in labels:
-                    yield key, JudgedPair(first, second, same, labels[key])
-
-    return [_first(of(group)) for group in groups]
-
-
-def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group]) -> list[Pairs]:
-    """The judged pairs of each group of questions, each once, by the first of the runs that compared them."""
-
-    def of(group: Group) -> Iterator[tuple[PairKey, JudgedPair]]:
-        for quiz in (quiz for entry in entries for quiz in entry.checked(group)):
-            for first, second, same in compared_answers(quiz.quiz):
-                if (truly := quiz.same(first, second)) is not None:
-                    yield key_of(quiz.text, first, second), JudgedPair(first, second, same, truly)
-
-    return [_first(of(group)) for group in groups]
-
-
-def _first(found: Iterable[tuple[PairKey, JudgedPair]]) -> Pairs:
-    pairs: dict[PairKey, JudgedPair] = {}
-    for key, pair in found:
-        pairs.setdefault(key, pair)
-    return pairs
+            yield quiz, lambda *pair, text=str(quiz.resolved): labels.get(key_of(text, *pair))
 
 
 def same_judge(entries: Iterable[Entry], keqa: Entry) -> list[Entry]:
@@ -113,13 +111,14 @@ def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], 
         "ROUGE-L": lambda pair: rouge_l(pair.first, pair.second) >= _SAME_FROM,
     }
     note = f"The measures call two answers the same from {number(_SAME_FROM, 1).text} on."
+    pairs = {(pair.first, pair.second) for some in groups for pair in some.values()}
     try:
-        scores, encoder = _bert_scores({(pair.first, pair.second) for pairs in groups for pair in pairs.values()})
+        scores = _bert_scores(pairs)
     except (ConfigurationError, MissingExtraError) as error:
         note = f"{note} BERTScore is left out: {error}"
     else:
         judges["BERTScore"] = lambda pair: scores[pair.first, pair.second] >= _SAME_FROM
-        note = f"{note} BERTScore is F1 over the token embeddings of {encoder}, not rescaled."
+        note = f"{note} BERTScore is F1 over the token embeddings of {_ENCODER}, not rescaled."
     right = {
         name: [mean([judge(pair) == pair.truly for pair in pairs.values()]) for pairs in groups]
         for name, judge in judges.items()
@@ -127,13 +126,12 @@ def accuracies(groups: Sequence[Pairs]) -> tuple[dict[str, list[float | None]], 
     return right, note
 
 
-def _bert_scores(pairs: Iterable[tuple[str, str]]) -> tuple[dict[tuple[str, str], float], str]:
-    from keqa.retrievers.embedding import LOCAL, open_model
+def _bert_scores(pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    from keqa.retrievers.embedding import open_model
 
-    pairs = list(pairs)
     texts = list(dict.fromkeys(one for pair in pairs for one in pair))
-    vectors = dict(zip(texts, open_model(LOCAL).embed_tokens(texts), strict=True))
-    return {(first, second): bert_score(vectors[first], vectors[second]) for first, second in pairs}, LOCAL
+    vectors = dict(zip(texts, open_model(_ENCODER).embed_tokens(texts), strict=True))
+    return {(first, second): bert_score(vectors[first], vectors[second]) for first, second in pairs}
 
 
 def discriminator(entries: Sequence[Entry]) -> Grid | None:
@@ -154,10 +152,10 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     lines = {name: list(map(number, found)) for name, found in measured.items()}
     lines["pairs"] = [count(len(some)) for some in pairs]
     lines["the same"] = [count(sum(pair.truly for pair in some.values())) for some in pairs]
-    rows: list[list[Named]] = []
-    for name, cells in lines.items():
-        accuracy = ((("accuracy", group), cell) for group, cell in zip(names, cells, strict=True))
-        rows.append([("judge", text(name)), *accuracy])
+    heads = [("accuracy", name) for name in names]
+    rows: list[list[Named]] = [
+        [("judge", text(name)), *zip(heads, cells, strict=True)] for name, cells in lines.items()
+    ]
     note = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "
         f"Each counts once, whichever of the runs with KEQA's judge compared it. {judged_by}"

@@ -8,16 +8,15 @@ ratio's part of what ``rag`` scores and the rest of what ``closed-book`` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from keqa.data.question import quiz_key
-from keqa.evaluation.overlap import MARK
 from keqa.evaluation.reports.grid import EMPTY, Cell, Grid, Named, count, number, share, table, text
 from keqa.evaluation.reports.published import published
 from keqa.evaluation.reports.questions import QuestionRow, mean, measure
-from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method, title_of
+from keqa.evaluation.reports.rows import Entry, Group, Identity, by_lm, groups_of, of_method, shared, title_of
+from keqa.evaluation.tally import MARK
 
 COLUMNS = ("A/E", "Rnd", "Rat")
 """What the paper's tables have of a row on a data set."""
@@ -55,49 +54,44 @@ class Compared:
         reflecting = (entry for entry in self.entries if entry.method == "self-rag")
         return [self.memory, self.retrieval, *reflecting, *self.judged]
 
-    def asked_all(self, questions: Iterable[Identity]) -> list[Identity]:
-        """Those of the questions that all rows were asked."""
-        return [one for one in questions if all(one in row.lines for row in self.rows)]
-
     def figures(self, entry: Entry, group: Group | None) -> list[Named]:
         """A/E, Rnd and Rat of a row on a group of questions; of those that leave no choice, chance has none either."""
         lines = entry.within(group)
-        chance = None if entry in (self.memory, self.retrieval) else random_score(entry, self, group)
-        cells = (number(score(lines)), number(chance), share(measure(_RATIO, lines)))
+        chance = None if entry in (self.memory, self.retrieval) else self._by_chance(entry, group)
+        cells = (number(_score(lines)), number(chance), share(measure(_RATIO, lines)))
         return [((name, _head(group)), cell) for name, cell in zip(COLUMNS, cells, strict=True)]
 
-
-def compared(entries: Sequence[Entry]) -> Iterator[Compared]:
-    """The paper's rows on each language model that has ``closed-book``, ``rag`` and ``kbm``."""
-    for lm, found in by_lm(entries).items():
-        memory, retrieval = of_method(found, "closed-book"), of_method(found, "rag")
-        judged = [entry for entry in found if entry.method == "kbm"]
-        if memory is not None and retrieval is not None and judged:
-            yield Compared(lm, found, memory, retrieval, judged)
+    def _by_chance(self, entry: Entry, group: Group | None) -> float | None:
+        """What random retrieval at a row's own ratio scores in expectation, over questions that all three have."""
+        asked = shared([entry, self.memory, self.retrieval], group)
+        ratio = _searched(entry.of(asked))
+        if ratio is None:
+            return None
+        passages, memory = (sum(line.right for line in row.of(asked)) for row in (self.retrieval, self.memory))
+        return (ratio * passages + (1 - ratio) * memory) / len(asked)
 
 
 def kbm_tables(entries: Sequence[Entry]) -> list[Grid]:
     """The tables of KBM for the first language model with their rows, and those of all language models."""
-    models = list(compared(entries))
-    found = models[:1]
-    grids = [*map(_overall, found), *map(_known, found), *map(_intervals, found), _plug_in(models)]
-    return [grid for grid in (*grids, *map(_frequencies, found), _masked(entries)) if grid is not None]
+    models = []
+    for lm, found in by_lm(entries).items():
+        memory, retrieval = of_method(found, "closed-book"), of_method(found, "rag")
+        judged = [entry for entry in found if entry.method == "kbm"]
+        if memory is not None and retrieval is not None and judged:
+            models.append(Compared(lm, found, memory, retrieval, judged))
+    grids = [make(found) for make in (_overall, _known, _intervals) for found in models[:1]]
+    grids += [_plug_in(models), *map(_frequencies, models[:1]), _masked(entries)]
+    return [grid for grid in grids if grid is not None]
 
 
-def score(lines: Sequence[QuestionRow]) -> float | None:
+def _score(lines: Sequence[QuestionRow]) -> float | None:
     """A/E: the share of right answers; a failed question is none."""
     return mean([line.right for line in lines])
 
 
-def random_score(entry: Entry, found: Compared, group: Group | None = None) -> float | None:
-    """What random retrieval at a row's own ratio scores in expectation, over questions that all three were asked."""
-    within = [one for one in entry.lines if group is None or one in group.questions]
-    shared = [one for one in within if one in found.memory.lines and one in found.retrieval.lines]
-    if not shared:
-        return None
-    ratio = sum(line.number(_RATIO) or 0.0 for line in entry.of(shared)) / len(shared)
-    with_passages, without = (sum(line.right for line in row.of(shared)) for row in (found.retrieval, found.memory))
-    return (ratio * with_passages + (1 - ratio) * without) / len(shared)
+def _searched(lines: Sequence[QuestionRow]) -> float | None:
+    """The share that was searched for, of which a failed question is none."""
+    return mean([line.number(_RATIO) or 0.0 for line in lines])
 
 
 def _published_row(entry: Entry) -> str:
@@ -136,11 +130,9 @@ def _plain(entry: Entry) -> str:
 
 def _overall(found: Compared) -> Grid:
     """Tables 1 to 3 and 5."""
-    papers: dict[Any, float] = {}
-    for name in ("table1", "table2", "table3"):
-        papers |= published("kbm", name)
+    papers = {key: value for place in (1, 2, 3) for key, value in published("kbm", f"table{place}").items()}
     groups: list[Group | None] = [*groups_of(found.rows)]
-    groups = [*groups, None] if len(groups) > 1 else groups
+    groups += [None] if len(groups) > 1 else []
     known = {group for group in groups if ("llm", "A/E", _place(group)) in papers}
     rows = []
     for entry in found.rows:
@@ -150,8 +142,8 @@ def _overall(found: Compared) -> Grid:
             for name in COLUMNS if group in known else ():
                 printed = _printed(papers.get((_published_row(entry), name, _place(group))))
                 cells.append(((f"{name} in the paper", _head(group)), printed))
-        spent = [(name, number(measure(name, entry.all), digits)) for name, digits in (("tokens", 0), ("seconds", 2))]
-        rows.append([*cells, *spent])
+        lines = entry.within()
+        rows.append([*cells, *((of, number(measure(of, lines), most)) for of, most in (("tokens", 0), ("seconds", 2)))])
     notes = [
         f"{_SCORED} scores in expectation, from the rows of closed book and always retrieve. Rat: the share of "
         "questions that were searched for. Tokens and seconds are for one question; seconds where no cache answered."
@@ -166,15 +158,15 @@ def _overall(found: Compared) -> Grid:
 
 def _known(found: Compared) -> Grid:
     """Figure 4: what is called known and unknown, and what memory and passages make of each."""
-    shown = {"closed book": found.memory, "always retrieve": found.retrieval}
     rows = []
     for entry in found.judged:
-        shared = [one for one in entry.lines if all(one in row.lines for row in shown.values())]
-        for known in (True, False):
-            called = [one for one in shared if any(quiz.known is known for quiz in entry.lines[one].quizzes[:1])]
-            means = [(name, number(score(row.of(called)))) for name, row in {**shown, "method": entry}.items()]
-            name = text("known" if known else "unknown")
-            rows.append([("method", text(entry.title)), ("called", name), ("questions", count(len(called))), *means])
+        beside = {"closed book": found.memory, "always retrieve": found.retrieval, "method": entry}
+        asked = shared([entry, *beside.values()])
+        for known, name in ((True, "known"), (False, "unknown")):
+            called = [one for one in asked if any(quiz.known is known for quiz in entry.lines[one].quizzes[:1])]
+            means = ((head, number(_score(row.of(called)))) for head, row in beside.items())
+            cells: list[Named] = [("method", text(entry.title)), ("called", text(name))]
+            rows.append([*cells, ("questions", count(len(called))), *means])
     note = "A/E over the questions that the row called known, and over those that it called unknown (KBM, Figure 4)."
     return table("kbm-figure4", "What is called known and unknown", rows, note)
 
@@ -188,19 +180,18 @@ def _intervals(found: Compared) -> Grid | None:
             drawn.setdefault(one.text, right / len(one.quiz.samples))
     memory, *others = found.rows
     members: dict[int, list[Identity]] = {}
-    for identity in found.asked_all(memory.lines):
+    for identity in shared(found.rows):
         accuracy = drawn.get(quiz_key(memory.lines[identity].question))
         if accuracy is not None:
             members.setdefault(sum(accuracy >= bound for bound in _BOUNDS), []).append(identity)
     rows = []
     for place, asked in sorted(members.items()):
         cells: list[Named] = [("accuracy of the draws", text(_interval(place))), ("questions", count(len(asked)))]
-        cells.append((("A/E", memory.title), number(score(memory.of(asked)))))
+        cells.append((("A/E", memory.title), number(_score(memory.of(asked)))))
         for row in others:
             change = [row.lines[one].right - memory.lines[one].right for one in asked]
-            cells.append((("A/E", row.title), number(score(row.of(asked)))))
-            cells.append((("beneficial", row.title), count(change.count(1))))
-            cells.append((("harmful", row.title), count(change.count(-1))))
+            cells.append((("A/E", row.title), number(_score(row.of(asked)))))
+            cells += [((head, row.title), count(change.count(by))) for head, by in (("beneficial", 1), ("harmful", -1))]
         rows.append(cells)
     gained = published("kbm", "figure8")
     note = (
@@ -230,14 +221,14 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
             cells = [cell for group in groups for cell in one.figures(entry, group)]
             rows.append([("language model", text(one.lm)), ("method", text(_plain(entry))), *cells])
     notes = [f"{_SCORED} scores in expectation. Rat: the share of questions that were searched for."]
-    papers = published("kbm", "table4")
-    places, measured = [_place(group) for group in groups], len(rows)
-    for lm in dict.fromkeys(lm for _, _, lm, dataset in papers if dataset in places):
+    papers, places = published("kbm", "table4"), [_place(group) for group in groups]
+    printed = list(dict.fromkeys(lm for _, _, lm, dataset in papers if dataset in places))
+    for lm in printed:
         ruled.add(len(rows))
         for row, name in _ROWS.items():
             figures = [_printed(papers.get((row, column, lm, place))) for place in places for column in COLUMNS]
             rows.append([("", text(f"{lm}, in the paper")), ("", text(name)), *(("", cell) for cell in figures)])
-    if len(rows) > measured:
+    if printed:
         notes.append(
             "The paper's rows are of its own language models, with a boundary model that was trained on Qwen2-7B. Of "
             "Prompt with GPT-4o on WebQA its two versions print two figures for Rnd (60.8 and 68.0): it is left out."
@@ -249,7 +240,7 @@ def _plug_in(models: Sequence[Compared]) -> Grid | None:
 def _frequencies(found: Compared) -> Grid | None:
     """Figure 6: scores by how often the gold answer is in the passages that ``rag`` found; None where it has none."""
     members: dict[int, list[Identity]] = {}
-    for identity in found.asked_all(found.retrieval.lines):
+    for identity in shared([found.retrieval, *found.rows]):
         naming = found.retrieval.lines[identity].naming
         if naming is not None:
             members.setdefault(max(one for one in _FREQUENCIES if one <= naming), []).append(identity)
@@ -257,8 +248,8 @@ def _frequencies(found: Compared) -> Grid | None:
     for least, asked in sorted(members.items()):
         cells: list[Named] = [("passages with the answer", text(_FREQUENCIES[least])), ("questions", count(len(asked)))]
         for row in found.rows:
-            ratio = mean([line.number(_RATIO) or 0.0 for line in row.of(asked)])
-            cells += [(("A/E", _plain(row)), number(score(row.of(asked)))), (("Rat", _plain(row)), share(ratio))]
+            lines, title = row.of(asked), _plain(row)
+            cells += [(("A/E", title), number(_score(lines))), (("Rat", title), share(_searched(lines)))]
         rows.append(cells)
     note = (
         "Open questions, by how many of the passages that always retrieving found name a gold answer (KBM, Figure 6). "
@@ -277,11 +268,17 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
         return None
     several = len(masked) > 1
     titles = [_plain(row) for row in next(iter(masked.values()))]
-    rows = [
-        [*([("language model", text(lm))] if several else []), *cells]
-        for lm, three in masked.items()
-        for cells in _mask_rows(three, titles)
-    ]
+    rows: list[list[Named]] = []
+    for lm, (memory, retrieval, hidden) in masked.items():
+        asked = shared([hidden, memory, retrieval])
+        for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))):
+            some = [one for one in asked if memory.lines[one].right in wanted]
+            lines = [row.of(some) for row in (memory, retrieval, hidden)]
+            rows.append([("language model", text(lm))] if several else [])
+            rows[-1] += [("from memory", text(name)), ("questions", count(len(some)))]
+            rows[-1] += [(title, number(_score(one))) for title, one in zip(titles, lines, strict=True)]
+            rows[-1].append(("says it does not know", share(mean([not line.answered for line in lines[-1]]))))
+            rows[-1].append(("answers MASK", share(mean([line.masked for line in lines[-1]]))))
     notes = [
         "A/E of the language model alone, with passages, and with passages in which the gold answers are masked: what "
         "it then answers rightly is from memory. Of the questions that memory answers rightly, what is lost with "
@@ -293,20 +290,4 @@ def _masked(entries: Sequence[Entry]) -> Grid | None:
             "Of sizes the paper prints what 72 billion parameters gain over 7 on WebQA: "
             f"+{sizes['llm', 'webqa']} for the language model alone, +{sizes['rag', 'webqa']} with passages."
         )
-    ruled = range(0, len(rows) if several else 0, len(rows) // len(masked))
-    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=ruled)
-
-
-def _mask_rows(three: Sequence[Entry], titles: Sequence[str]) -> Iterator[list[Named]]:
-    memory, retrieval, masked = three
-    shared = [one for one in masked.lines if one in memory.lines and one in retrieval.lines]
-    for name, wanted in (("right", (True,)), ("wrong", (False,)), ("all", (True, False))):
-        asked = [one for one in shared if memory.lines[one].right in wanted]
-        lines = masked.of(asked)
-        yield [
-            ("from memory", text(name)),
-            ("questions", count(len(asked))),
-            *((title, number(score(row.of(asked)))) for title, row in zip(titles, three, strict=True)),
-            ("says it does not know", share(mean([not line.answered for line in lines]))),
-            ("answers MASK", share(mean([line.masked for line in lines]))),
-        ]
+    return table("kbm-figure9", "With the answers masked", rows, *notes, ruled=range(0, len(rows) * several, 3))

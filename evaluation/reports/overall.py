@@ -71,9 +71,9 @@ class _Score:
         found = self.values[row]
         return -1.0 if found is None else found
 
-    def ahead(self, row: Entry, other: Entry) -> bool:
+    def ahead(self, row: Entry | None, other: Entry | None) -> bool:
         """Whether a row is better than another by more than rounding."""
-        return self.value(row) > self.value(other) + _ROUNDING
+        return row is not None and other is not None and self.value(row) > self.value(other) + _ROUNDING
 
     def p_value(self, one: Entry, other: Entry) -> float | None:
         """Of the paired t-test; None where fewer than two questions are shared."""
@@ -97,20 +97,27 @@ def overall(entries: Sequence[Entry]) -> Grid:
         for group in groups
         for heading, name in group.scores
     ]
-    remarks = {entry: "; ".join(_remarks(entry, ranking.every)) for entry in entries}
+    remarks: dict[Entry, list[str]] = {}
+    for entry in entries:
+        asked, expected = len(entry.lines), len(entry.expected)
+        remarks[entry] = [] if entry.comparable else ["not comparable"]
+        if entry.lines.keys() != entry.expected:
+            remarks[entry].append(f"{asked} of {expected} asked")
+        elif entry.expected != ranking.every:
+            remarks[entry].append(f"{expected} questions only")
     rates, rate_notes = searching(entries)
     fares = {entry: declining_of(entry) for entry in entries}
     declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
     rows = [
         [
             ("method", text(entry.title)),
-            *([("remarks", text(remarks[entry]))] if any(remarks.values()) else []),
+            *([("remarks", text("; ".join(remarks[entry])))] if any(remarks.values()) else []),
             *(((score.heading, score.group.name), _cell(score, entry, ranking)) for score in scores),
             *(declining(fares[entry]) if declined else ()),
             *(untouched(entry) if touched else ()),
-            *((head, number(measure(name, entry.all), digits)) for head, name, digits in _COSTS),
-            ("not parsed", share(float(unparsed(entry.all)))),
-            ("failed", count(sum(line.failed for line in entry.all))),
+            *((head, number(measure(name, entry.within()), digits)) for head, name, digits in _COSTS),
+            ("not parsed", share(float(unparsed(entry.within())))),
+            ("failed", count(sum(line.failed for line in entry.within()))),
             *rates[entry],
             *_lead(entry, ranking),
         ]
@@ -128,15 +135,14 @@ def _cell(score: _Score, row: Entry, ranking: _Ranking) -> Cell:
     cell = number(score.values[row])
     if row not in ranking.ranked or cell.value is None:
         return cell
-    best = score.best(ranking.ranked)
-    rival = score.best([one for one in ranking.ranked if not one.own])
+    best, rival = (score.best(rows) for rows in (ranking.ranked, [one for one in ranking.ranked if not one.own]))
     p = None
     if row is ranking.keqa and rival is not None and score.ahead(row, rival):
         p = score.p_value(row, rival)
     return replace(
         cell,
-        bold=best is not None and not score.ahead(best, row),
-        underline=rival is not None and not row.own and not score.ahead(rival, row),
+        bold=not score.ahead(best, row),
+        underline=not row.own and not score.ahead(rival, row),
         star=p is not None and p < SIGNIFICANT,
     )
 
@@ -153,15 +159,6 @@ def _lead(entry: Entry, ranking: _Ranking) -> list[Named]:
             cells = [*(number(end, signed=True) for end in (f1.mean, f1.low, f1.high)), *map(p_value, tests)]
     heads = [*((name, group) for name in ("mean", "low", "high")), ("t-test", "p"), ("McNemar", "p")]
     return list(zip(heads, cells, strict=True))
-
-
-def _remarks(entry: Entry, every: frozenset[Identity]) -> Iterator[str]:
-    if not entry.comparable:
-        yield "not comparable"
-    if entry.lines.keys() != entry.expected:
-        yield f"{len(entry.lines)} of {len(entry.expected)} asked"
-    elif entry.expected != every:
-        yield f"{len(entry.expected)} questions only"
 
 
 def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
@@ -192,7 +189,7 @@ def _notes(scores: Sequence[_Score], ranking: _Ranking) -> Iterator[str]:
     # No demonstrations are kept that make nothing better.
     if same := [one.title for one in compiled if (one.method, one.settings.prompts) in plain]:
         yield f"Compiled, and as they were, for nothing that they learned made them better: {', '.join(same)}."
-    impaired = [(entry, sum(line.impaired for line in entry.all)) for entry in entries]
+    impaired = [(entry, sum(line.impaired for line in entry.within())) for entry in entries]
     if counts := ", ".join(f"{entry.title} {some} of {len(entry.lines)}" for entry, some in impaired if some):
         yield (
             f"Impaired: {counts}. These questions were answered although a call failed or gave a reply that could not "
@@ -217,17 +214,17 @@ def _verdict(scores: Sequence[_Score], ranking: _Ranking) -> str:
     if not others:
         return f"No other row is comparable and was asked all questions: there is nothing to compare {name} with."
     first = [(score, score.best(ranking.ranked) or keqa) for score in scores]
-    if behind := [_behind(score, best, keqa) for score, best in first if score.ahead(best, keqa)]:
+    behind = []
+    for score, best in first:
+        if score.ahead(best, keqa):
+            # Who is ahead of KEQA in a column, by how much, and whether that may be chance.
+            p = score.p_value(best, keqa)
+            certainty = "" if p is None else f", p {'' if p < 0.001 else '= '}{p_value(p).text}"
+            theirs, ours = (number(score.values[row]).text for row in (best, keqa))
+            behind.append(f"{score.full} ({best.title} {theirs}, {name} {ours}{certainty})")
+    if behind:
         return f"{name} is not the best in {'; '.join(behind)}."
     shared = [(score, [row.title for row in others if not score.ahead(keqa, row)]) for score in scores]
     if as_good := [f"{score.full} ({', '.join(titles)})" for score, titles in shared if titles]:
         return f"Nobody is ahead of {name} in any column; as good are, in {'; '.join(as_good)}."
     return f"{name} is the best in every column."
-
-
-def _behind(score: _Score, best: Entry, keqa: Entry) -> str:
-    """Who is ahead of KEQA in a column, by how much, and whether that may be chance."""
-    p = score.p_value(best, keqa)
-    certainty = "" if p is None else f", p {'' if p < 0.001 else '= '}{p_value(p).text}"
-    ours, theirs = number(score.values[keqa]).text, number(score.values[best]).text
-    return f"{score.full} ({best.title} {theirs}, {keqa.name} {ours}{certainty})"

@@ -1,14 +1,17 @@
-"""Tables 3 to 6 of the KEQA paper: other retrievers and language models, what a question costs, and its steps."""
+"""Tables 3 to 6 and Figures 3 to 5 of the KEQA paper: other retrievers, language models and settings, costs, steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
+from keqa.data.question import quiz_key
 from keqa.evaluation.records import RunLine
-from keqa.evaluation.reports.grid import Grid, Named, number, table, text
+from keqa.evaluation.reports.grid import Figure, Grid, Named, Panel, Series, number, table, text
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.questions import ROLES, STEPS, measure
-from keqa.evaluation.reports.rows import Entry, Facet, Group, groups_of, sweep
+from keqa.evaluation.reports.rows import KEQA, Entry, Facet, Group, groups_of, sweep
+from keqa.programs.gate import leader
 from keqa.programs.records import QuestionRecord, QuizRecord
 
 _COSTS = (
@@ -19,6 +22,11 @@ _COSTS = (
     ("p50", "seconds p50", 2),
     ("p95", "seconds p95", 2),
 )
+_FACETS = {"retriever": "retriever", "lm": "language model"}
+_SWEPT = {
+    "threshold": ("consistency score threshold \u03b1", "threshold \u03b1", (KEQA,)),
+    "top_k": ("top-k knowledge", "top-k knowledge", (KEQA, "keqa-full")),
+}
 _EXCERPT = 200
 _SOURCES = {
     "memory": "known",
@@ -34,17 +42,9 @@ _Measured = tuple[tuple[str, str], str, int, Group | None]
 """A column with the measure in it, its digits, and the questions that it is over: all where there is no group."""
 
 
-def by_retriever(entries: Sequence[Entry]) -> Grid | None:
-    """Table 3: KEQA and vanilla RAG with each retriever; None where there is one retriever only."""
-    return _by("retriever", "table3", "Performances of KEQA and RAG with other retrievers", entries)
-
-
-def by_language_model(entries: Sequence[Entry]) -> Grid | None:
-    """Table 4: KEQA and vanilla RAG with each language model; None where there is one only."""
-    return _by("lm", "table4", "Performances of KEQA and RAG with other language models", entries)
-
-
-def _by(facet: Facet, name: str, title: str, entries: Sequence[Entry]) -> Grid | None:
+def by_facet(name: str, facet: Facet, entries: Sequence[Entry]) -> Grid | None:
+    """Tables 3 and 4: KEQA and vanilla RAG with each retriever, or language model; None where there is one only."""
+    title = f"Performances of KEQA and RAG with other {_FACETS[facet]}s"
     kept = [entry for method in ("keqa", "rag") for entry in sweep(entries, method, facet)]
     if not kept:
         return None
@@ -93,7 +93,7 @@ def costs_by_role(entries: Sequence[Entry]) -> Grid:
 
 def costs_by_step(entries: Sequence[Entry]) -> Grid | None:
     """Seconds and LM calls of a question by step (section 4.2, efficiency analysis), of KEQA and what is made of it."""
-    timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.all) is not None]
+    timed = [entry for entry in entries if entry.own and measure(f"{STEPS[0]} samples", entry.within()) is not None]
     if not timed:
         return None
     kinds = (("seconds", "seconds"), ("LM calls", "samples"))
@@ -118,7 +118,7 @@ def _row(name: str, entry: Entry, columns: Sequence[_Measured]) -> list[Named]:
 
 def _untimed(entries: Sequence[Entry]) -> Iterator[str]:
     """Which rows have a time of some of their questions only, or none."""
-    counted = ((entry, sum(line.timed for line in entry.all)) for entry in entries)
+    counted = ((entry, sum(line.timed for line in entry.within())) for entry in entries)
     partly = [f"{entry.title} {timed} of {len(entry.lines)}" for entry, timed in counted if timed < len(entry.lines)]
     if partly:
         yield (
@@ -175,3 +175,58 @@ def _quiz(name: str, quiz: QuizRecord) -> Iterator[tuple[str, str]]:
         yield f"{name}: retrieval", f"none of {len(quiz.passages)} passages was judged helpful"
     answer = "no answer" if quiz.answer is None else quiz.answer
     yield f"{name}: answer", f"{answer} ({_SOURCES.get(quiz.source, quiz.source)})"
+
+
+def probabilities(entries: Sequence[Entry]) -> Figure | None:
+    """Figure 3: the mean probability of the answer to a quiz, over its consistency T_c.
+
+    The probability is the mean over the members of the largest cluster, each normalised by its length. A quiz whose
+    drawing was stopped early is left out: its T_c is a bound only. Each text counts once. It is of the method that drew
+    the most quizzes to the end; of several the first.
+    """
+    source = max(entries, key=lambda entry: sum(1 for _ in _probable(entry, None)), default=None)
+    if source is None:
+        return None
+    panels = []
+    for group in groups_of([source]):
+        pairs = groupby(sorted(_probable(source, group)), key=lambda pair: pair[0])
+        means = {place: [probability for _, probability in same] for place, same in pairs}
+        if means:
+            y = tuple(sum(some) / len(some) for some in means.values())
+            panels.append(Panel(group.name, "mean probability of the answer", (Series("quizzes", tuple(means), y),)))
+    title = "Average probabilities over consistency scores"
+    return Figure("figure3", title, "consistency T_c", tuple(panels)) if panels else None
+
+
+def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]]:
+    seen = set()
+    for quiz in (quiz for line in entry.within(group) for quiz in line.quizzes):
+        first = leader([cluster.size for cluster in quiz.clusters])
+        name = quiz_key(str(quiz.resolved))
+        if first is None or quiz.consistency is None or not quiz.complete or name in seen:
+            continue
+        members = (quiz.samples[member].probability for member in quiz.clusters[first].members)
+        if known := [probability for probability in members if probability is not None]:
+            seen.add(name)
+            yield quiz.consistency, sum(known) / len(known)
+
+
+def scores_over(name: str, facet: Facet, entries: Sequence[Entry]) -> Figure | None:
+    """Figures 4 and 5: the scores of KEQA over α of its gate, or over top-k; beside it over top-k those of Full.
+
+    Full retrieves for all quizzes and uses all passages.
+    """
+    what, x, methods = _SWEPT[facet]
+    curves = [points for method in methods if (points := sweep(entries, method, facet))]
+    panels = []
+    for group in groups_of(entry for points in curves for entry in points):
+        title, of = group.scores[0]
+        series = []
+        for points in curves:
+            scored = {float(getattr(one.settings, facet)): measure(of, one.within(group)) for one in points}
+            known = {place: score for place, score in scored.items() if score is not None}
+            # KEQA is named for what ran: with a utility reference, or without.
+            called = points[0].name if points[0].method == KEQA else "Full"
+            series.append(Series(called, tuple(known), tuple(known.values())))
+        panels.append(Panel(group.name, title, tuple(series)))
+    return Figure(name, f"Performances over {what}", x, tuple(panels)) if curves else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.gold_quizzes import known_on_testbed
@@ -33,7 +33,7 @@ def any_touched(entries: Iterable[Entry]) -> bool:
 
 def untouched(entry: Entry) -> list[Named]:
     """How many of a row's questions no failure touched, and its scores over them."""
-    lines = [line for line in entry.all if not line.touched]
+    lines = [line for line in entry.within() if not line.touched]
     cells = {"questions": Cell(len(lines), f"{len(lines)}/{len(entry.lines)}")}
     cells |= {name: number(measure(of, lines)) for name, of in (("F1", "f1"), ("EM", "em"))}
     return [((name, "untouched by failures"), cell) for name, cell in cells.items()]
@@ -53,7 +53,7 @@ def untouched_note(entries: Sequence[Entry]) -> str:
 def declining_of(entry: Entry) -> Declining:
     """What of a row was answered, and what rightly declined."""
     found = Declining()
-    for line in entry.all:
+    for line in entry.within():
         count_declined(found, line)
     return found
 
@@ -73,15 +73,10 @@ def search_rates(entry: Entry) -> SearchRates | None:
     # The weights follow the name, as in keqa/tiny@344cc3aebc1a.
     if (entry.settings.lm or "").partition("@")[0] != _TINY:
         return None
-    found = SearchRates.of(_decisions(entry))
-    return found if found.known or found.unknown else None
-
-
-def _decisions(entry: Entry) -> Iterator[tuple[bool, bool]]:
     truth = known_on_testbed()
-    for text, searched in (one for line in entry.on(_TESTBED) for one in line.searched):
-        if (known := truth.get(quiz_key(text))) is not None:
-            yield known, searched
+    asked = [(truth.get(quiz_key(text)), searched) for line in entry.on(_TESTBED) for text, searched in line.searched]
+    found = SearchRates.of((known, searched) for known, searched in asked if known is not None)
+    return found if found.known or found.unknown else None
 
 
 def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[str]]:
@@ -89,9 +84,8 @@ def searching(entries: Sequence[Entry]) -> tuple[dict[Entry, list[Named]], list[
     rates = {entry: search_rates(entry) for entry in entries}
     if not any(rates.values()):
         return {entry: [] for entry in entries}, []
-    cells = {entry: (None, None) if found is None else (found.over, found.under) for entry, found in rates.items()}
-    named: dict[Entry, list[Named]] = {
-        entry: [("over-search", number(over)), ("under-search", number(under))]
-        for entry, (over, under) in cells.items()
-    }
-    return named, [_SEARCHING_NOTE]
+    cells: dict[Entry, list[Named]] = {}
+    for entry, found in rates.items():
+        over, under = (None, None) if found is None else (found.over, found.under)
+        cells[entry] = [("over-search", number(over)), ("under-search", number(under))]
+    return cells, [_SEARCHING_NOTE]

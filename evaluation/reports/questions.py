@@ -53,7 +53,10 @@ NOT_COMPARABLE_ABOVE = Fraction(1, 10)
 _PLACE = {name: place for place, name in enumerate(NUMBERS)}
 _STEP_OF = {"examination.quiz": STEPS[0], "examination.same": STEPS[1]}
 _EXAMINED = TypeAdapter(tuple[list[QuizRecord], dict[str, list[str]]])
-_BULK = {"passages", "evidence", "triples"}
+_BRIEFLY: dict[str, Any] = {
+    "exclude": {0: {"__all__": {"passages", "evidence", "triples"}}},
+    "exclude_defaults": True,
+}
 _AS_IN_FULL = ("answer_type", "content", "right", "failed", "answered", "declined", "unanswered", "seconds")
 
 
@@ -181,15 +184,11 @@ def brief_of(line: RunLine) -> QuestionRow:
         unreadable=0 if record is None else unreadable(record),
         searched=() if record is None else tuple(searched(record)),
         oracle=None if line.golds is None else (sum(decided), len(decided)),
-        packed=_packed(examined) if quizzes else None,
+        packed=zlib.compress(_EXAMINED.dump_json(examined, **_BRIEFLY)) if quizzes else None,
         naming=_naming(line),
         masked=line.answer is not None and line.answer.strip(" .") == MASK,
         **{name: getattr(line, name) for name in _AS_IN_FULL},
     )
-
-
-def _packed(examined: tuple[list[QuizRecord], dict[str, list[str]]]) -> bytes:
-    return zlib.compress(_EXAMINED.dump_json(examined, exclude={0: {"__all__": _BULK}}, exclude_defaults=True))
 
 
 def searched(record: QuestionRecord) -> list[tuple[str, bool]]:
@@ -230,12 +229,12 @@ def mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def _mean_of(name: str, lines: Sequence[QuestionRow]) -> float | None:
+    return mean(_known(name, lines))
+
+
 def _known(name: str, lines: Sequence[QuestionRow]) -> list[float]:
     return [found for line in lines if (found := line.number(name)) is not None]
-
-
-def _mean(name: str, lines: Sequence[QuestionRow]) -> float | None:
-    return mean(_known(name, lines))
 
 
 def _percentile(percent: int, lines: Sequence[QuestionRow]) -> float | None:
@@ -246,7 +245,7 @@ def _percentile(percent: int, lines: Sequence[QuestionRow]) -> float | None:
 
 
 MEASURES: dict[str, Callable[[Sequence[QuestionRow]], float | None]] = {
-    **{name: partial(_mean, name) for name in NUMBERS},
+    **{name: partial(_mean_of, name) for name in NUMBERS},
     "seconds p50": partial(_percentile, 50),
     "seconds p95": partial(_percentile, 95),
     "total seconds": lambda lines: sum(line.seconds for line in lines),

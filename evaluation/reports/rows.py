@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from keqa.errors import InputError
-from keqa.evaluation.overlap import MARK
 from keqa.evaluation.records import Run, RunHeader, RunSettings
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, QuestionRow, QuizRow, brief_of, unparsed
+from keqa.evaluation.tally import MARK
 from keqa.programs.registry import METHODS
 
 KEQA = "keqa"
@@ -96,14 +96,9 @@ class Entry:
     @cached_property
     def comparable(self) -> bool:
         """Whether so many outputs parsed that the method was measured, and not its prompts."""
-        return unparsed(self.all) <= NOT_COMPARABLE_ABOVE
+        return unparsed(self.within()) <= NOT_COMPARABLE_ABOVE
 
-    @property
-    def all(self) -> list[QuestionRow]:
-        """All of its lines."""
-        return list(self.lines.values())
-
-    def within(self, group: Group | None) -> list[QuestionRow]:
+    def within(self, group: Group | None = None) -> list[QuestionRow]:
         """Its lines of a group; all of them where that is None."""
         return [line for identity, line in self.lines.items() if group is None or identity in group.questions]
 
@@ -163,7 +158,17 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         for line in (one if isinstance(one, QuestionRow) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
             if first.content != line.content:
-                raise InputError(_mixed(first, its_header, line, header))
+                files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
+                differing = f"different choices for {line.question!r}"
+                if first.question != line.question:
+                    differing = f"different questions, {first.question!r} and {line.question!r},"
+                elif first.answers != line.answers:
+                    differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
+                raise InputError(
+                    f"{files} hold {differing} under the id {line.id!r} of {' '.join(filter(None, place))}: they were "
+                    "run on different data, or the data were changed in between. Report on them apart, or run one of "
+                    "them again"
+                )
             entry.lines[(*place, line.id)] = line
     rows = [
         replace(entry, title=f"{entry.title}{MARK}") if entry.learned else entry
@@ -222,11 +227,17 @@ def by_lm(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     return found
 
 
+def shared(rows: Sequence[Entry], group: Group | None = None) -> list[Identity]:
+    """The questions of a group that all of some rows were asked, in the order of the first."""
+    first, *others = (row.lines for row in rows)
+    return [one for one in first if (group is None or one in group.questions) and all(one in row for row in others)]
+
+
 def paired(
     one: Entry, other: Entry, of: Callable[[QuestionRow], _T], group: Group | None = None
 ) -> tuple[list[_T], list[_T]]:
     """Something of the lines of two rows, over the questions of a group that both were asked, pair by pair."""
-    both = [line for line in one.lines if line in other.lines and (group is None or line in group.questions)]
+    both = shared([one, other], group)
     return list(map(of, one.of(both))), list(map(of, other.of(both)))
 
 
@@ -304,18 +315,3 @@ def _distinguished(rows: Sequence[Entry]) -> list[Entry]:
         return ", ".join([*means, *([program] if row.program != first.program else [])])
 
     return [first, *(replace(row, title=f"{row.title} ({otherwise(row)})") for row in others)]
-
-
-def _mixed(first: QuestionRow, its_header: RunHeader, line: QuestionRow, header: RunHeader) -> str:
-    files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
-    if first.question != line.question:
-        differing = f"different questions, {first.question!r} and {line.question!r},"
-    elif first.answers == line.answers:
-        differing = f"different choices for {line.question!r}"
-    else:
-        differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
-    place = f"{header.dataset} {header.split}".strip()
-    return (
-        f"{files} hold {differing} under the id {line.id!r} of {place}: they were run on different data, or the data "
-        "were changed in between. Report on them apart, or run one of them again"
-    )

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
-from keqa.evaluation.overlap import overlap_notes
-from keqa.evaluation.reports.effect import retrieval_effect
-from keqa.evaluation.reports.figures import can_draw, draw, figures
-from keqa.evaluation.reports.gates import abstention, gates
-from keqa.evaluation.reports.grid import Grid
+from keqa.evaluation.reports.effect import effect_figure, retrieval_effect
+from keqa.evaluation.reports.gates import abstention, gate_figure, gates, risk
+from keqa.evaluation.reports.grid import Figure, Grid
 from keqa.evaluation.reports.judge import discriminator
 from keqa.evaluation.reports.kbm import kbm_tables
 from keqa.evaluation.reports.overall import overall
-from keqa.evaluation.reports.paper import by_language_model, by_retriever, costs, costs_by_role, costs_by_step
-from keqa.evaluation.reports.render import FORMATS, Rendered, to_csv
+from keqa.evaluation.reports.paper import by_facet, costs, costs_by_role, costs_by_step, probabilities, scores_over
+from keqa.evaluation.reports.render import FORMATS, Rendered, can_draw, draw, to_csv
 from keqa.evaluation.reports.rows import Entry, main_rows
+from keqa.evaluation.tally import overlap_notes
 
 
 def table(entries: Sequence[Entry]) -> Rendered:
@@ -35,7 +34,9 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
     rows = main_rows(entries)
     found = (
         overall(rows),
-        *(make(entries) for make in (discriminator, by_retriever, by_language_model)),
+        discriminator(entries),
+        by_facet("table3", "retriever", entries),
+        by_facet("table4", "lm", entries),
         *(make(rows) for make in (costs, costs_by_role, costs_by_step)),
         gates(entries),
         abstention(rows),
@@ -43,6 +44,13 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
         *kbm_tables(entries),
     )
     return [_noted(grid, entries) for grid in found if grid is not None]
+
+
+def figures(entries: Sequence[Entry]) -> list[Figure]:
+    """Figures 3 to 5 of the KEQA paper, and those of gates and of what retrieval does, as far as runs have points."""
+    swept = (scores_over("figure4", "threshold", entries), scores_over("figure5", "top_k", entries))
+    found = (probabilities(entries), *swept, gate_figure(entries), risk(entries), effect_figure(entries))
+    return [figure for figure in found if figure is not None]
 
 
 def write(

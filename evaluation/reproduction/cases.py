@@ -30,7 +30,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -50,18 +49,19 @@ FOLDER = "{folder}"
 
 _ROUNDING = 1e-9
 _ENDING = ".yaml"
+_SHIPPED = files("keqa.evaluation.reproduction") / "expected"
 _COMMANDS = ("ask", "compare", "compile", "demo", "documents", "evaluate", "testbed")
 # Those that write a file, by default in the working folder.
 _WRITING = ("compare", "compile", "documents", "evaluate")
 _OUTPUT = re.compile(r"(--out|--work|-o)=?(.*)")
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
 FileName = Annotated[str, Field(max_length=200, pattern=r"^[^/\\:.][^/\\:]*$")]
 """The name of a file of the case's folder, without its ending."""
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Expected(_Read):
@@ -104,8 +104,19 @@ class Case(_Read):
     @field_validator("command", "first")
     @classmethod
     def _may_run(cls, commands: str | list[str]) -> str | list[str]:
+        """Refuse what is no command to measure with, or would write elsewhere than into the case's folder."""
         for command in [commands] if isinstance(commands, str) else commands:
-            _check_command(command)
+            words = shlex.split(command)
+            if len(words) < 2 or words[0] != "keqa" or words[1] not in _COMMANDS:
+                raise ValueError(f"a command is 'keqa …' with one of {', '.join(_COMMANDS)}")
+            found = [(_OUTPUT.fullmatch(word), after) for word, after in zip(words, [*words[1:], ""], strict=True)]
+            outputs = {match[1]: match[2] or after for match, after in found if match is not None}
+            for option, value in outputs.items():
+                first, *rest = value.split("/")
+                if first != FOLDER or ".." in rest:
+                    raise ValueError(f"{option} {value} is elsewhere; a case writes into {FOLDER}")
+            if words[1] in _WRITING and not outputs.keys() & {"-o", "--out"}:
+                raise ValueError(f"keqa {words[1]} needs --out {FOLDER}, for a case writes nowhere else")
         return commands
 
 
@@ -131,7 +142,7 @@ class Checked:
 
 def case_names() -> list[str]:
     """The names of the cases that come with this version."""
-    return sorted(file.name.removesuffix(_ENDING) for file in _shipped().iterdir() if file.name.endswith(_ENDING))
+    return sorted(file.name.removesuffix(_ENDING) for file in _SHIPPED.iterdir() if file.name.endswith(_ENDING))
 
 
 def load_case(name: str) -> Case:
@@ -143,11 +154,7 @@ def load_case(name: str) -> Case:
             f"there is nothing called {name!r} to reproduce. There are {', '.join(case_names())}, and paper; a YAML "
             "file of your own is given by its path"
         )
-    return read_case(_shipped() / f"{name}{_ENDING}")
-
-
-def _shipped() -> Traversable:
-    return files("keqa.evaluation.reproduction") / "expected"
+    return read_case(_SHIPPED / f"{name}{_ENDING}")
 
 
 def read_case(file: Path | Traversable) -> Case:
@@ -157,8 +164,6 @@ def read_case(file: Path | Traversable) -> Case:
         node, value = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8: {error.reason}") from error
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}, line {mark.line + 1}" if mark is not None else str(file)
@@ -169,37 +174,21 @@ def read_case(file: Path | Traversable) -> Case:
         return Case.model_validate({**value, "name": file.name.rpartition(".")[0]})
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, problem["loc"]))
+        where = f"{'.'.join(map(str, problem['loc']))}: ".removeprefix(": ")
         line = _line_of(node, problem["loc"])
-        raise InputError(f"{file}, line {line}: {where + ': ' if where else ''}{plain(problem['msg'])}") from error
+        raise InputError(f"{file}, line {line}: {where}{plain(problem['msg'])}") from error
 
 
 def _line_of(node: Any, place: tuple[int | str, ...]) -> int:
     """The line of a value, or of the nearest part around it that is there."""
     for step in place:
-        if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            node = node.value[step]
-        elif isinstance(node, yaml.MappingNode):
-            inner = next((value for name, value in node.value if name.value == step), None)
-            if inner is None:
-                break
-            node = inner
+        inner = dict(enumerate(node.value)) if isinstance(node, yaml.SequenceNode) else {}
+        if isinstance(node, yaml.MappingNode):
+            inner = {name.value: value for name, value in node.value}
+        if step not in inner:
+            break
+        node = inner[step]
     return int(node.start_mark.line) + 1
-
-
-def _check_command(command: str) -> None:
-    """Refuse what is no command of KEQA's to measure with, or would write elsewhere than into the case's folder."""
-    words = shlex.split(command)
-    if len(words) < 2 or words[0] != "keqa" or words[1] not in _COMMANDS:
-        raise ValueError(f"a command is 'keqa …' with one of {', '.join(_COMMANDS)}")
-    found = [(_OUTPUT.fullmatch(word), after) for word, after in zip(words, [*words[1:], ""], strict=True)]
-    outputs = {match[1]: match[2] or after for match, after in found if match is not None}
-    for option, value in outputs.items():
-        first, *rest = value.split("/")
-        if first != FOLDER or ".." in rest:
-            raise ValueError(f"{option} {value} is elsewhere; a case writes into {FOLDER}")
-    if words[1] in _WRITING and not outputs.keys() & {"-o", "--out"}:
-        raise ValueError(f"keqa {words[1]} needs --out {FOLDER}, for a case writes nowhere else")
 
 
 def check(case: Case, folder: Path) -> list[Checked]:
@@ -212,34 +201,31 @@ def check(case: Case, folder: Path) -> list[Checked]:
         if ended.returncode != exit_code:
             problem = f"{' '.join(words[:2])} ended with exit code {ended.returncode}, not {exit_code}"
             return [Checked(case.name, figure, None, problem) for figure in case.figures]
-    return list(_measured(case, ended.stdout, folder))
+    return [_checked(case.name, figure, ended.stdout, folder) for figure in case.figures]
 
 
-def _measured(case: Case, output: bytes, folder: Path) -> Iterator[Checked]:
-    for figure in case.figures:
-        measured, problem = None, ""
-        try:
-            if figure.run is not None:
-                measured = _of_run(figure, folder)
-            elif figure.table is not None:
-                measured = _of_table(figure, folder)
-            else:
-                measured = find(json.loads(output), str(figure.at))
-        except InputError as error:
-            problem = str(error)
-        except ValueError:
-            problem = "what the command printed is not JSON"
-        yield Checked(case.name, figure, measured, problem)
+def _checked(case: str, figure: Expected, output: bytes, folder: Path) -> Checked:
+    try:
+        if figure.run is not None:
+            return Checked(case, figure, _of_run(figure, folder))
+        if figure.table is not None:
+            return Checked(case, figure, _of_table(figure, folder))
+        return Checked(case, figure, find(json.loads(output), str(figure.at)))
+    except InputError as error:
+        return Checked(case, figure, None, str(error))
+    except ValueError:
+        return Checked(case, figure, None, "what the command printed is not JSON")
 
 
 def find(value: Any, place: str) -> float:
     """The number at a place of a JSON value: names, positions and name=value (several with &), with slashes between."""
     found = value
     for step in place.split("/"):
-        wanted = [part.partition("=") for part in step.split("&")]
+        wanted = dict(part.split("=", 1) for part in step.split("&") if "=" in part)
         try:
-            if isinstance(found, list) and all(equals for _, equals, _ in wanted):
-                found = next(one for one in found if isinstance(one, dict) and _has(one, wanted))
+            if isinstance(found, list) and wanted:
+                alike = (one for one in found if isinstance(one, dict) and wanted.items() <= _written(one))
+                found = next(alike)
             else:
                 found = found[int(step)] if isinstance(found, list) else found[step]
         except (KeyError, IndexError, ValueError, TypeError, StopIteration):
@@ -249,14 +235,13 @@ def find(value: Any, place: str) -> float:
     return float(found)
 
 
-def _has(value: dict[str, Any], wanted: Sequence[tuple[str, str, str]]) -> bool:
-    return all(str(value.get(name)) == text for name, _, text in wanted)
+def _written(value: dict[str, Any]) -> set[tuple[str, str]]:
+    return {(name, str(one)) for name, one in value.items()}
 
 
 def _of_run(figure: Expected, folder: Path) -> float:
     lines = iter_lines(folder / f"{figure.run}.jsonl")
-    chosen = [brief_of(line) for line in lines if not figure.kind or line.kind == figure.kind]
-    value = measure(str(figure.measure), chosen)
+    value = measure(str(figure.measure), [brief_of(line) for line in lines if figure.kind in ("", line.kind)])
     if value is None:
         kind = f" of the kind {figure.kind!r}" if figure.kind else ""
         raise InputError(f"{figure.run} has no {figure.measure}{kind}")

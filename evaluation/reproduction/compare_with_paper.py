@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from keqa.evaluation.reports.grid import Grid, Named, number, table, text
-from keqa.evaluation.reports.judge import Labels, accuracies, labelled_by_group, pairs_by_group, same_judge
+from keqa.evaluation.reports.judge import Labels, accuracies, pairs_by_group, same_judge
 from keqa.evaluation.reports.parts import untouched_note
 from keqa.evaluation.reports.published import DATASETS, published
 from keqa.evaluation.reports.questions import measure
@@ -26,9 +26,6 @@ _SUMMED = (
     "side by side."
 )
 _TITLES = {"keqa": "KEQA", "rag": "RAG"}
-
-_Paper = Mapping[tuple[str, ...], float]
-"""Its figures by method, data set and measure."""
 
 
 def compare_with_paper(entries: Sequence[Entry], labels: Labels | None = None, labelled_by: str = "") -> list[Grid]:
@@ -52,9 +49,20 @@ def _pairs(name: str, datasets: Sequence[str], title: str, entries: Sequence[Ent
     shown = [one for one in columns if any((row, *one) in figures for row in kept.values())]
     if not shown:
         return None
-    rows = [[("method", text(entry.title)), *_cells(entry, row, shown, figures)] for entry, row in kept.items()]
+    rows: list[list[Named]] = []
+    for entry, row in kept.items():
+        rows.append([("method", text(entry.title))])
+        for dataset, of in shown:
+            both = (measure(of, entry.on(dataset)), figures.get((row, dataset, of)))
+            group = f"{dataset} {_HEADINGS.get(of, 'time')}"
+            for side, value in zip(("here", "paper"), both, strict=True):
+                rows[-1].append(((side, group), number(value if entry.comparable else None)))
     scored = [untouched_note(list(kept))] if any(of in _SCORES for _, of in shown) else []
-    return table(f"paper-{name}", title, rows, _NOTE, *notes, *_incomparable(kept), *scored)
+    if incomparable := ", ".join(entry.title for entry in kept if not entry.comparable):
+        # It is their prompts that were measured.
+        why = "Not comparable, for too many outputs did not parse, and so without figures of either side"
+        notes = (*notes, f"{why}: {incomparable}.")
+    return table(f"paper-{name}", title, rows, _NOTE, *notes, *scored)
 
 
 def _as_published(entry: Entry) -> str:
@@ -62,21 +70,6 @@ def _as_published(entry: Entry) -> str:
     if not (entry.own and entry.settings.lacks_reference):
         return entry.method
     return "keqa-no-reference" if entry.kind == KEQA or entry.method == "keqa-no-reference" else ""
-
-
-def _cells(entry: Entry, row: str, columns: Sequence[tuple[str, str]], figures: _Paper) -> Iterator[Named]:
-    for dataset, name in columns:
-        group = f"{dataset} {_HEADINGS.get(name, 'time')}"
-        here, there = measure(name, entry.on(dataset)), figures.get((row, dataset, name))
-        yield ("here", group), number(here if entry.comparable else None)
-        yield ("paper", group), number(there if entry.comparable else None)
-
-
-def _incomparable(entries: Mapping[Entry, str]) -> Iterator[str]:
-    """Which rows have no figures, here or of the paper, for it is their prompts that were measured."""
-    titles = ", ".join(entry.title for entry in entries if not entry.comparable)
-    if titles:
-        yield f"Not comparable, for too many outputs did not parse, and so without figures of either side: {titles}."
 
 
 def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | None, labelled_by: str) -> Grid | None:
@@ -88,7 +81,7 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | 
     rows = same_judge(entries, keqa)
     asked = frozenset(identity for entry in rows for identity in entry.lines)
     groups = [Group(name, frozenset(one for one in asked if one[0] == name), False) for name in shown]
-    pairs = pairs_by_group(rows, groups) if labels is None else labelled_by_group(keqa, groups, labels)
+    pairs = pairs_by_group(rows if labels is None else [keqa], groups, labels)
     if not any(pairs):
         return None
     found, judged_by = accuracies(pairs)
@@ -98,11 +91,9 @@ def _judges(entries: Sequence[Entry], datasets: Sequence[str], labels: Labels | 
         for dataset, here in zip(shown, found.get(name, [None] * len(pairs)), strict=True):
             lines[-1] += [(("here", dataset), number(here)), (("paper", dataset), number(figures[name, dataset]))]
     counts = ", ".join(f"{len(some)} on {dataset}" for dataset, some in zip(shown, pairs, strict=True))
-    truth = (
-        "the gold answers of quizzes, as far as the data have them"
-        if labels is None
-        else f"the labels of {labelled_by}, of the pairs that KEQA's own run compared"
-    )
+    truth = "the gold answers of quizzes, as far as the data have them"
+    if labels is not None:
+        truth = f"the labels of {labelled_by}, of the pairs that KEQA's own run compared"
     note = (
         f"The paper's D_s is LLaMA, and its truth the labels of GPT-3.5; here it is {truth}. Pairs here: {counts}. "
         f"{judged_by}"

@@ -217,7 +217,10 @@ def estimates(found: Sequence[Estimate]) -> Grid:
     rows.append(_row("all", "", found, measured=measured))
     models = list(dict.fromkeys(model for one in found for model in one.bounds))
     for model in models if len(models) > 1 else ():
-        of_it = [_of_model(one, model) for one in found if model in one.bounds]
+        of_it = []
+        for one in (one for one in found if model in one.bounds):
+            spent = None if one.expected is None else {model: one.expected.get(model, Spent())}
+            of_it.append(replace(one, bounds={model: one.bounds[model]}, expected=spent))
         rows.append(_row("all", model, of_it, measured=measured))
     notes = [
         "From a rehearsal without the language model: least and most are of one that knows everything and of one that "
@@ -236,11 +239,6 @@ def estimates(found: Sequence[Estimate]) -> Grid:
             + (f" Not in the smaller run, and in no sum of what is expected: {', '.join(lacking)}." if lacking else "")
         )
     return table("estimate", "What it will cost", rows, *notes, ruled={len(found)})
-
-
-def _of_model(one: Estimate, model: str) -> Estimate:
-    expected = None if one.expected is None else {model: one.expected.get(model, Spent())}
-    return replace(one, bounds={model: one.bounds[model]}, expected=expected)
 
 
 def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -> list[Named]:
@@ -338,7 +336,7 @@ def spent_table(rows: Sequence[tuple[str, str, SpentOn]]) -> Grid:
     """What everything has cost, a row a run."""
     shown = [*((dataset, label, [spent]) for dataset, label, (_, spent) in rows)]
     shown.append(("all", "", [spent for _, _, (_, spent) in rows]))
-    lines = []
+    lines: list[list[Named]] = []
     for dataset, label, found in shown:
         parts = [part for by_model in found for part in by_model.items()]
         counts = zip(_QUANTITIES, (count(round(value)) for value in total(part for _, part in parts)), strict=False)

@@ -56,21 +56,10 @@ class KSRun:
         return self.arguments.get(name, _DEFAULTS[name])
 
     @property
-    def em(self) -> float:
-        """Exact match, in per cent."""
-        return 100 * fmean(line.right for line in self.run.lines)
-
-    @property
     def seconds(self) -> float:
         """What the LM took, over all questions."""
         records = [line.record for line in self.run.lines if line.record is not None]
         return sum(role.seconds for record in records for role in record.cost.by_role.values())
-
-    @property
-    def recall(self) -> float | None:
-        """The recall of the selection, in per cent; None where nothing is read."""
-        found = [held for line in self.run.lines if (held := selection_recall(line)) is not None]
-        return 100 * fmean(found) if found else None
 
 
 def selection_recall(line: RunLine) -> bool | None:
@@ -107,8 +96,8 @@ def _overall(runs: Sequence[KSRun]) -> Grid | None:
                 rows[-1] += _scored(there.get((method, dataset, lm)), dataset, f"{lm} ")
             for (row, place, lm), value in figures.items():
                 rows[-1] += [((f"paper, {lm}", dataset), _percent(value))] * ((row, place) == (method, dataset))
-    counts = [(one, len(one.run.failed)) for one in runs if one.usual]
-    failed = [f"{METHODS[one.method].title} on {one.dataset} {some}" for one, some in counts if some]
+    counts = [(f"{METHODS[one.method].title} on {one.dataset}", len(one.run.failed)) for one in runs if one.usual]
+    failed = [f"{title} {some}" for title, some in counts if some]
     notes = [f"Questions that failed, which count as wrong: {', '.join(failed)}."] if failed else []
     title = "KS-LLM, Table 1, here and in the paper"
     return table("ks-llm-table1", title, rows, _RECALL, *notes, *paper("ks-llm")["remarks"])
@@ -203,8 +192,11 @@ def _title(method: str) -> Cell:
 
 
 def _scored(one: KSRun | None, group: str = "", before: str = "") -> list[Named]:
-    em, recall = (EMPTY, EMPTY) if one is None else (_percent(one.em), _percent(one.recall))
-    return [((f"{before}EM", group), em), ((f"{before}recall", group), recall)]
+    """Exact match and the recall of the selection, in per cent; the latter is empty where nothing is read."""
+    lines = [] if one is None else one.run.lines
+    read = [held for line in lines if (held := selection_recall(line)) is not None]
+    means = (100 * fmean(some) if some else None for some in ([line.right for line in lines], read))
+    return [((f"{before}{head}", group), _percent(found)) for head, found in zip(("EM", "recall"), means, strict=True)]
 
 
 def _percent(value: float | None) -> Cell:

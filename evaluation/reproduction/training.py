@@ -1,8 +1,9 @@
-"""What the KEQA paper's experiments learn before they are run (section 4.1): the utility reference, and baselines.
+"""What the KEQA paper's experiments ask language models beside their runs: to learn (section 4.1), and for labels.
 
 The paper labels passages for 500 training questions of each data set and keeps all settings fixed: here R is built from
 all of them together, each set by its own rule, and nothing is tuned or held out. The methods that KEQA is compared with
-learn demonstrations from the training questions of the same set.
+learn demonstrations from the training questions of the same set. Labels of pairs of answers by a language model are the
+truth of Table 2.
 """
 
 from __future__ import annotations
@@ -13,22 +14,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from keqa.errors import InputError, KeqaError
 from keqa.evaluation.questions import Questions
+from keqa.evaluation.reports.judge import PairKey, compared_answers, key_of
+from keqa.evaluation.reports.rows import Entry
 from keqa.evaluation.reproduction.experiments import SETTINGS
+from keqa.lms.adapter import adapter
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import COUNTED, Asking, Progress, Spending
 from keqa.optimize.compile import compile_program
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.programs.build import Parts, make
+from keqa.programs.calls.batch import in_parallel
+from keqa.programs.calls.errors import CallError
+from keqa.programs.calls.session import CallLimiter, Session, run_blocking
+from keqa.programs.examination import means_the_same
+from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
-from keqa.programs.predictor import NOTHING
+from keqa.programs.predictor import NOTHING, Predictor, whole_prompt
 from keqa.programs.reference.embedding import HASHING, LOCAL, Embedder
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import Spec
 from keqa.programs.saving.folder import save
 from keqa.programs.stages.stage import RoleLMs
 from keqa.retrievers import Retriever
+from keqa.signatures import JudgeConsistency
 from keqa.storage.journal import Journal
 
 REFERENCE = "reference"
@@ -36,6 +48,8 @@ REFERENCE = "reference"
 
 _SAME_FILE = ("strategyqa",)
 """The data sets whose test questions the paper takes from the train file."""
+
+_Pair = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -167,3 +181,50 @@ def publish_questions(path: Path, training: Questions | None, tests: Mapping[str
         path.write_text(json.dumps(published, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def pairs_to_label(entry: Entry, datasets: Iterable[str]) -> list[_Pair]:
+    """The quizzes and answers that KEQA's judge compared, each pair once."""
+    wanted = set(datasets)
+    found: dict[PairKey, _Pair] = {}
+    for (dataset, _, _), line in entry.lines.items():
+        for quiz in line.quizzes if dataset in wanted else ():
+            for first, second, _ in compared_answers(quiz):
+                text = str(quiz.resolved)
+                found.setdefault(key_of(text, first, second), (text, first, second))
+    return list(found.values())
+
+
+def label_pairs(
+    pairs: Iterable[_Pair], lm: dspy.BaseLM, path: Path, *, in_flight: int, progress: Progress
+) -> tuple[dict[PairKey, bool], int]:
+    """Ask, as D_s is asked, whether the answers of each pair mean the same: the labels, and how many calls failed."""
+    pairs = list(pairs)
+    judge = Predictor(JudgeConsistency)
+    judge.lm = lm
+    bound = CallLimiter(in_flight)
+    task = "labels of pairs of answers"
+    fingerprint: dict[str, Any] = {"task": task, "model": lm_spec(lm), "prompt": digest(whole_prompt(judge))}
+    step, failed = "labelling pairs of answers", 0
+
+    def ask(pair: _Pair) -> tuple[_Pair, bool | None]:
+        session = Session(bound, blocking=True)
+        try:
+            return pair, run_blocking(lambda: session.run(means_the_same(judge, *pair)))
+        except CallError:
+            return pair, None
+
+    with Journal.open(path, fingerprint) as journal:
+        kept = {pair: journal.get(digest(list(pair))) for pair in pairs}
+        found = {key_of(*pair): bool(one["same"]) for pair, one in kept.items() if one is not None}
+        missing = [pair for pair, one in kept.items() if one is None]
+        progress(step, len(found), len(pairs))
+        with dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
+            for pair, same in in_parallel(ask, missing, in_flight):
+                if same is None:
+                    failed += 1
+                else:
+                    journal.put(digest(list(pair)), {"same": same})
+                    found[key_of(*pair)] = same
+                progress(step, len(found) + failed, len(pairs))
+    return found, failed

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import torch
 
@@ -27,8 +27,7 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 Tokens = tuple[int, ...]
 
 
-@dataclass(slots=True)
-class ReadPrompt:
+class _Reading(NamedTuple):
     """Keys and values of each layer, (heads, length, size); for a whole prompt also the logits after it."""
 
     layers: list[Pair]
@@ -36,41 +35,34 @@ class ReadPrompt:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes."""
         return sum(tensor.numel() * tensor.element_size() for pair in self.layers for tensor in pair)
 
-    def copy(self, logits: torch.Tensor | None) -> ReadPrompt:
+    def copy(self, logits: torch.Tensor | None) -> _Reading:
         """The same in memory of its own, so that the batch it was read in can be let go."""
-        return ReadPrompt([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
+        return _Reading([(keys.clone(), values.clone()) for keys, values in self.layers], logits)
 
 
-Chunk = tuple[ReadPrompt | None, list[Tokens]]
-
-
-class PrefixCache(OrderedDict[Tokens, ReadPrompt]):
+class _Readings(OrderedDict[Tokens, _Reading]):
     """The beginnings and prompts read last, by their tokens, within a number of bytes."""
 
     def __init__(self, budget: int) -> None:
         super().__init__()
         self._budget, self._used = budget, 0
 
-    def recall(self, tokens: Tokens) -> ReadPrompt | None:
-        """What was read of these tokens, where it is still kept."""
+    def recall(self, tokens: Tokens) -> _Reading | None:
         if tokens in self:
             self.move_to_end(tokens)
         return self.get(tokens)
 
-    def keep(self, tokens: Tokens, reading: ReadPrompt) -> None:
+    def keep(self, tokens: Tokens, reading: _Reading) -> None:
         """Keep a reading, and let go of those that were not used for longest."""
-        if tokens in self or reading.size > self._budget // 2:
-            return
-        self[tokens] = reading
-        self._used += reading.size
-        while self._used > self._budget:
-            self._used -= self.popitem(last=False)[1].size
+        if tokens not in self and reading.size <= self._budget // 2:
+            self[tokens] = reading
+            self._used += reading.size
+            while self._used > self._budget:
+                self._used -= self.popitem(last=False)[1].size
 
     def clear(self) -> None:
-        """Let go of all."""
         super().clear()
         self._used = 0
 
@@ -85,15 +77,12 @@ class _CacheLayer:
         """Nothing to set up."""
 
     def get_max_length(self) -> int:
-        """No bound."""
         return -1
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Length of keys, and where they begin."""
         return self.get_seq_length() + query_length, 0
 
     def get_seq_length(self) -> int:
-        """How many tokens are held so far."""
         raise NotImplementedError
 
 
@@ -123,36 +112,29 @@ class ReadLayer(_CacheLayer):
         return 0 if self.beginning is None else int(self.beginning[0].shape[1])
 
 
-class WritePlace:
-    """Where the rows of a batch write their next token, the same for all layers."""
+class _RowsLayer(_CacheLayer):
+    """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place.
 
-    rows: torch.Tensor
-    slots: torch.Tensor
-    length: int
+    Where the rows write their next token (`rows`, `slots`, `length`) is the same for all layers.
+    """
 
-
-class RowsLayer(_CacheLayer):
-    """One layer while texts are drawn: a buffer (rows, heads, slots, size), written in place."""
-
-    def __init__(self, place: WritePlace, keys: torch.Tensor, values: torch.Tensor) -> None:
+    def __init__(self, place: SimpleNamespace, keys: torch.Tensor, values: torch.Tensor) -> None:
         self.place, self.keys, self.values = place, keys, values
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Pair:
-        """Write the new token of each row, and give all that the rows hold."""
         place, count = self.place, key_states.shape[0]
         self.keys[place.rows, :, place.slots] = key_states[:, :, 0]
         self.values[place.rows, :, place.slots] = value_states[:, :, 0]
         return self.keys[:count, :, : place.length], self.values[:count, :, : place.length]
 
     def get_seq_length(self) -> int:
-        """How many tokens are held so far."""
-        return self.place.length - 1
+        return int(self.place.length) - 1
 
 
 class Layers:
     """The layers of a cache, for a model that is not one of transformers, whose ``Cache`` is for its own."""
 
-    def __init__(self, layers: Sequence[ReadLayer] | Sequence[RowsLayer]) -> None:
+    def __init__(self, layers: Sequence[ReadLayer] | Sequence[_RowsLayer]) -> None:
         self.layers = layers
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> Pair:
@@ -192,10 +174,10 @@ class Decoder:
         size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
         self._token_bytes = 2 * self._layers * heads * size * self._dtype.itemsize
         self._seen: Counter[int] = Counter()
-        self._readings = PrefixCache(kept_bytes)
+        self._readings = _Readings(kept_bytes)
         self._jobs: list[Job] = []
         self._firsts: list[torch.Tensor] = []
-        self._place = WritePlace()
+        self._place = SimpleNamespace()
         self._cache: Any = None
         self._layers_in = _cache_class(model)
         self._lengths = torch.zeros(max_rows, dtype=torch.long, device=self._device)
@@ -227,7 +209,7 @@ class Decoder:
             groups.setdefault(job.tokens, []).append(job)
         known = {tokens: reading for tokens in groups if (reading := self._recall(tokens)) is not None}
         unread = [tokens for tokens in groups if tokens not in known]
-        fresh: dict[Tokens, ReadPrompt] = {}
+        fresh: dict[Tokens, _Reading] = {}
         for beginning, chunk in self._chunks(unread, {tokens: group[0].shared for tokens, group in groups.items()}):
             fresh.update(self._read(beginning, chunk))
         start = len(self._jobs)
@@ -258,15 +240,10 @@ class Decoder:
         slots = torch.arange(longest, device=self._device)
         visible = slots[None, :] <= lengths[:, None]
         distance = lengths[:, None] - slots[None, :]
-        logits = self.model(
-            input_ids=self._last[:count, None],
-            attention_mask=self._masks(visible[:, None, None], distance[:, None, None]),
-            position_ids=lengths[:, None],
-            past_key_values=self._cache,
-            use_cache=True,
-        ).logits[:, -1]
+        mask = self._masks(visible[:, None, None], distance[:, None, None])
+        logits = self._forward(self._last[:count, None], mask, lengths[:, None], self._cache)
         lengths += 1
-        self._choose(logits.float(), 0)
+        self._choose(logits[:, -1], 0)
 
     def fail(self, error: Exception) -> None:
         """End every running job with an error, and let go of all memory."""
@@ -293,29 +270,23 @@ class Decoder:
             smallest = torch.finfo(self._dtype).min
             return torch.zeros(mask.shape, dtype=self._dtype, device=mask.device).masked_fill_(~mask, smallest)
 
-        if self._window is None:
-            full = shape(visible)
-            return {kind: full for kind in self._kinds} if self._kinds - {"full_attention"} else full
-        near = shape(visible & (distance < self._window))
-        if not self._kinds:
-            return near
         full = shape(visible)
-        if self._kinds == {"full_attention"}:
-            return full
+        near = full if self._window is None else shape(visible & (distance < self._window))
+        if not self._kinds - {"full_attention"}:
+            return full if self._kinds else near
         return {kind: full if kind == "full_attention" else near for kind in self._kinds | {"full_attention"}}
 
-    def _recall(self, tokens: Tokens) -> ReadPrompt | None:
+    def _recall(self, tokens: Tokens) -> _Reading | None:
         """A whole prompt that a running job or an earlier one has read."""
         for row, job in enumerate(self._jobs):
             if job.tokens == tokens:
-                return ReadPrompt(self._row(row, len(tokens)), self._firsts[row])
+                return _Reading(_row(self._cache, row, len(tokens)), self._firsts[row])
         reading = self._readings.recall(tokens)
         return reading if reading is not None and reading.logits is not None else None
 
-    def _row(self, row: int, length: int) -> list[Pair]:
-        return [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in self._cache.layers]
-
-    def _chunks(self, prompts: list[Tokens], shared: dict[Tokens, Tokens]) -> list[Chunk]:
+    def _chunks(
+        self, prompts: list[Tokens], shared: dict[Tokens, Tokens]
+    ) -> list[tuple[_Reading | None, list[Tokens]]]:
         """Prompts that are read together: the same beginning, similar lengths, not too many tokens."""
         for tokens in prompts:
             self._seen.update({hash(tokens[:length]) for length in shared[tokens]})
@@ -324,16 +295,15 @@ class Decoder:
         groups: dict[Tokens, list[Tokens]] = {}
         for tokens in prompts:
             groups.setdefault(self._beginning(tokens, shared[tokens]), []).append(tokens)
-        chunks: list[Chunk] = []
+        chunks: list[tuple[_Reading | None, list[Tokens]]] = []
         for beginning, group in groups.items():
             reading = self._readings.recall(beginning) if beginning else None
             done = len(beginning) if reading else 0
             chunk: list[Tokens] = []
             for tokens in sorted(group, key=len):
                 length = len(tokens) - done
-                if chunk and (
-                    (len(chunk) + 1) * length > self._chunk or length > 1.25 * (len(chunk[0]) - done) + SHORTEST_SHARED
-                ):
+                longest = 1.25 * (len(chunk[0]) - done) + SHORTEST_SHARED if chunk else length
+                if chunk and ((len(chunk) + 1) * length > self._chunk or length > longest):
                     chunks.append((reading, chunk))
                     chunk = []
                 chunk.append(tokens)
@@ -354,7 +324,7 @@ class Decoder:
                 return beginning
         return ()
 
-    def _read(self, beginning: ReadPrompt | None, prompts: list[Tokens]) -> dict[Tokens, ReadPrompt]:
+    def _read(self, beginning: _Reading | None, prompts: list[Tokens]) -> dict[Tokens, _Reading]:
         """Put prompts through the model, after a beginning that was read before."""
         done = int(beginning.layers[0][0].shape[1]) if beginning else 0
         rests = [tokens[done:] for tokens in prompts]
@@ -365,29 +335,19 @@ class Decoder:
         cache = self._layers_in([ReadLayer(beginning.layers[i] if beginning else None) for i in range(self._layers)])
         self._keep = torch.tensor([len(rest) - 1 for rest in rests], device=self._device)
         try:
-            logits = (
-                self.model(
-                    input_ids=ids,
-                    attention_mask=self._masks((distance >= 0)[None, None], distance[None, None]),
-                    position_ids=positions[None].expand(len(rests), -1),
-                    past_key_values=cache,
-                    use_cache=True,
-                )
-                .logits[:, 0]
-                .float()
-            )
+            mask = self._masks((distance >= 0)[None, None], distance[None, None])
+            logits = self._forward(ids, mask, positions[None].expand(len(rests), -1), cache)[:, 0]
         finally:
             self._keep = None
         self.read_tokens += sum(len(rest) for rest in rests)
-        readings = {}
-        for row, tokens in enumerate(prompts):
-            layers = [
-                (layer.keys[row, :, : len(tokens)], layer.values[row, :, : len(tokens)]) for layer in cache.layers
-            ]
-            readings[tokens] = ReadPrompt(layers, logits[row])
-        return readings
+        return {tokens: _Reading(_row(cache, row, len(tokens)), logits[row]) for row, tokens in enumerate(prompts)}
 
-    def _place_row(self, job: Job, reading: ReadPrompt, longest: int) -> None:
+    def _forward(self, ids: torch.Tensor, mask: Any, positions: torch.Tensor, cache: Any) -> torch.Tensor:
+        given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "past_key_values": cache}
+        logits: torch.Tensor = self.model(**given, use_cache=True).logits
+        return logits.float()
+
+    def _place_row(self, job: Job, reading: _Reading, longest: int) -> None:
         """Copy a reading into a row of its own."""
         row, length = len(self._jobs), len(job.tokens)
         self._reserve(row + 1, longest, like=reading.layers)
@@ -419,7 +379,7 @@ class Decoder:
             new = [one.new_zeros(rows, one.shape[0], length, one.shape[2]) for one in shapes]
             for one, kept in zip(new, held or (), strict=False):
                 one[:used, :, : kept.shape[2]] = kept[:used]
-            layers.append(RowsLayer(self._place, *new))
+            layers.append(_RowsLayer(self._place, *new))
         self._cache = self._layers_in(layers)
 
     def _choose(self, logits: torch.Tensor, start: int) -> None:
@@ -461,12 +421,16 @@ class Decoder:
         self._firsts.pop()
 
 
+def _row(cache: Any, row: int, length: int) -> list[Pair]:
+    return [(layer.keys[row, :, :length], layer.values[row, :, :length]) for layer in cache.layers]
+
+
 def _cache_class(model: Any) -> Any:
     """What holds the layers of a cache where a model looks for them."""
     if isinstance(model, PlainLlama):
         return Layers
     from transformers.cache_utils import Cache, CacheLayerMixin
 
-    for layer in (ReadLayer, RowsLayer):
+    for layer in (ReadLayer, _RowsLayer):
         CacheLayerMixin.register(layer)
     return Cache

@@ -46,13 +46,12 @@ class InProcessLM(dspy.LM):
     def copy(self, **kwargs: Any) -> dspy.LM:
         """A copy with other settings; ``model`` is a model string, as fine-tuning gives one."""
         model: str = kwargs.pop("model", self.model)
-        made: dspy.LM
-        if model == self.model:
-            made = super().copy(**kwargs)
-            return made
-        made = build_in_process(model, temperature=None, num_retries=self.num_retries, cache=self.cache)
-        made.kwargs, made.callbacks = dict(self.kwargs), list(self.callbacks or [])
-        return made.copy(**kwargs) if kwargs else made
+        made: dspy.LM = self
+        if model != self.model:
+            made = build_in_process(model, temperature=None, num_retries=self.num_retries, cache=self.cache)
+            made.kwargs, made.callbacks = dict(self.kwargs), list(self.callbacks or [])
+        copied: dspy.LM = dspy.LM.copy(made, **kwargs)
+        return copied
 
 
 class LocalTrainingJob(TrainingJob):

@@ -18,13 +18,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from keqa.errors import ConfigurationError, InputError, MissingExtraError
 from keqa.lms.local.tokenizing import Texts, stop_tokens
-from keqa.lms.local.weights import CONFIG, TRAINING, fingerprint, is_adapter, load_for_training, place_of_model
+from keqa.lms.local.weights import TRAINING, fingerprint, is_adapter, load_for_training, place_of_model
 from keqa.storage.files import atomic_write, open_locked
 
 Progress = Callable[[int, int, float], None]
@@ -100,11 +100,6 @@ class TrainingOptions:
             raise ConfigurationError(f"there is no option {unknown[0]!r:.60} of training; those are: {known}")
         return cls(**values)
 
-    @property
-    def highest_rate(self) -> float:
-        """The highest learning rate."""
-        return self.rate or (1e-3 if self.method == "lora" else 1e-5)
-
     def spec(self) -> dict[str, Any]:
         """What the result depends on."""
         left_out = {"checkpoint_seconds", "device", *(("rank", "alpha", "dropout") if self.method == "full" else ())}
@@ -151,8 +146,7 @@ def fine_tune(
     What is finished there already is returned at once. `stopped` is asked after each step; True writes a checkpoint and
     ends the training.
     """
-    options, folder = options or TrainingOptions(), Path(folder).expanduser().resolve()
-    source = place_of_model(model)
+    options, folder, source = options or TrainingOptions(), Path(folder).expanduser().resolve(), place_of_model(model)
     if is_adapter(source):
         raise ConfigurationError(f"{model} is an adapter; train its base, on all that the result shall be able to do")
     if not conversations:
@@ -188,13 +182,12 @@ def _finished(folder: Path, run: str) -> FineTuned | None:
     return FineTuned(folder, **numbers)
 
 
-@dataclass
-class _Encoded:
+class _Encoded(NamedTuple):
     """A conversation as tokens: the reply begins at `start`, and at some places several tokens may stand."""
 
     tokens: list[int]
     start: int
-    soft: dict[int, dict[int, float]] = field(default_factory=dict)
+    soft: dict[int, dict[int, float]]
 
 
 class _Training:
@@ -225,10 +218,9 @@ class _Training:
         self.shown = [one for one in encoded if len(one.tokens) <= longest]
         self.left_out = len(encoded) - len(self.shown)
         if not self.shown:
-            raise InputError(
-                f"every conversation has more than {longest} tokens; raise longest, or train on shorter ones"
-            )
+            raise InputError(f"every conversation has more than {longest} tokens: raise longest, or train on others")
         self.steps = options.epochs * math.ceil(len(self.shown) / options.batch)
+        self.highest = options.rate or (1e-3 if options.method == "lora" else 1e-5)
         self.step, self.seconds, self.losses = 0, 0.0, list[float]()
 
     def run(self, progress: Progress, stopped: Callable[[], bool]) -> FineTuned:
@@ -242,24 +234,22 @@ class _Training:
             torch.manual_seed(self.options.seed)
             self._prepare()
             self._resume()
-            begun = saved = time.monotonic()
-            earlier = self.seconds
+            saved = time.monotonic()
+            begun = saved - self.seconds
             for batch in self._batches():
                 # Dropout is the same whether or not the run was stopped before this step.
                 torch.manual_seed(hash((self.options.seed, self.step)) & 0x7FFFFFFF)
                 self.losses = [*self.losses[1 - _WARM_LOSSES :], self._learn(batch)]
                 self.step += 1
                 progress(self.step, self.steps, self.losses[-1])
-                self.seconds = earlier + time.monotonic() - begun
+                self.seconds = time.monotonic() - begun
                 ended = stopped()
                 if ended or time.monotonic() - saved > self.options.checkpoint_seconds:
                     self._checkpoint()
                     saved = time.monotonic()
                 if ended:
-                    raise InputError(
-                        f"the training was stopped after {self.step} of {self.steps} steps; the same call on "
-                        f"{self.folder} resumes it"
-                    )
+                    done = f"the training was stopped after {self.step} of {self.steps} steps"
+                    raise InputError(f"{done}; the same call on {self.folder} resumes it")
         return self._publish()
 
     def _prepare(self) -> None:
@@ -280,7 +270,7 @@ class _Training:
                 raise ConfigurationError(f"{self.name} cannot be trained with LoRA: {error}") from error
         self.model = model.to(self.device).train()
         self.trained = {name: one for name, one in self.model.named_parameters() if one.requires_grad}
-        self.optimizer = torch.optim.AdamW(self.trained.values(), lr=options.highest_rate, weight_decay=0.0)
+        self.optimizer = torch.optim.AdamW(self.trained.values(), lr=self.highest, weight_decay=0.0)
 
     def _batches(self) -> Iterator[list[_Encoded]]:
         """The batches from the current step on; each epoch has an order of its own."""
@@ -297,9 +287,9 @@ class _Training:
         """The learning rate of the current step: it rises in a line, then falls along a cosine."""
         rising = max(1, round(self.steps * self.options.warmup))
         if self.step < rising:
-            return self.options.highest_rate * (self.step + 1) / rising
+            return self.highest * (self.step + 1) / rising
         fallen = (self.step - rising) / max(1, self.steps - rising)
-        return self.options.highest_rate * (1 + math.cos(math.pi * fallen)) / 2
+        return self.highest * (1 + math.cos(math.pi * fallen)) / 2
 
     def _learn(self, batch: Sequence[_Encoded]) -> float:
         import torch
@@ -307,12 +297,9 @@ class _Training:
         # Replies end at the right border, so that logits are computed for them alone.
         width = max(len(one.tokens) for one in batch)
         written = max(len(one.tokens) - one.start for one in batch)
-        ids = torch.zeros(len(batch), width, dtype=torch.long)
-        mask = torch.zeros(len(batch), width, dtype=torch.long)
-        for row, one in enumerate(batch):
-            ids[row, width - len(one.tokens) :] = torch.tensor(one.tokens)
-            mask[row, width - len(one.tokens) :] = 1
-        ids, mask = ids.to(self.device), mask.to(self.device)
+        gaps = [width - len(one.tokens) for one in batch]
+        ids = torch.tensor([[0] * gap + one.tokens for gap, one in zip(gaps, batch, strict=True)], device=self.device)
+        mask = (torch.arange(width)[None] >= torch.tensor(gaps)[:, None]).long().to(self.device)
         with torch.autocast(self.device.split(":")[0], dtype=torch.bfloat16, enabled=self.device != "cpu"):
             found = self.model(
                 input_ids=ids,
@@ -325,14 +312,12 @@ class _Training:
         losses = []
         for row, one in enumerate(batch):
             own = logs[row, written - (len(one.tokens) - one.start) :]
-            wanted = ids[row, width - len(one.tokens) + one.start :]
+            wanted = ids[row, gaps[row] + one.start :]
             lost = -own.gather(1, wanted[:, None])[:, 0]
             for place, shares in one.soft.items():
-                tokens = torch.tensor(list(shares), device=self.device)
-                weights = torch.tensor(list(shares.values()), device=self.device)
-                lost = lost.index_put(
-                    (torch.tensor([place], device=self.device),), -(own[place, tokens] * weights).sum()
-                )
+                tokens, weights = (torch.tensor([*part], device=self.device) for part in (shares, shares.values()))
+                at = torch.tensor([place], device=self.device)
+                lost = lost.index_put((at,), -(own[place, tokens] * weights).sum())
             losses.append(lost)
         loss = torch.cat(losses).mean()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -369,9 +354,10 @@ class _Training:
                 note = json.loads(file.metadata()["note"])
                 for name, one in self.trained.items():
                     one.copy_(file.get_tensor(f"model/{name}"))
-                    state = {key: file.get_tensor(f"{key}/{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
-                    moved = {key: value if key == "step" else value.to(one.device) for key, value in state.items()}
-                    self.optimizer.state[one] = moved
+                    moments = {
+                        key: file.get_tensor(f"{key}/{name}").to(one.device) for key in ("exp_avg", "exp_avg_sq")
+                    }
+                    self.optimizer.state[one] = {"step": file.get_tensor(f"step/{name}"), **moments}
         except InputError:
             raise
         except Exception as error:
@@ -387,18 +373,14 @@ class _Training:
             # Without a look at the hub for the base's vocabulary.
             self.model.save_pretrained(self.folder, safe_serialization=True, save_embedding_layers=False)
             (self.folder / "README.md").unlink(missing_ok=True)
-            if not (self.folder / CONFIG).is_file():
-                raise ConfigurationError(
-                    f"the installed version of peft wrote no {CONFIG}: use the one that KEQA names"
-                )
         else:
             self.model.save_pretrained(self.folder)
             self.tokenizer.save_pretrained(self.folder)
         loss = sum(self.losses) / max(1, len(self.losses))
         done = FineTuned(self.folder, self.steps, round(self.seconds / 60, 3), len(self.shown), self.left_out, loss)
-        note = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run, **asdict(done)}
+        note = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run}
+        note |= {name: value for name, value in asdict(done).items() if name != "folder"}
         note |= {"options": self.options.spec()}
-        del note["folder"]
         (self.folder / _CHECKPOINT).unlink(missing_ok=True)
         atomic_write(self.folder / TRAINING, f"{json.dumps(note, indent=2)}\n".encode())
         (self.folder / _LOCK).unlink(missing_ok=True)
@@ -424,12 +406,12 @@ def encode(texts: Texts, stops: set[int], conversation: Conversation) -> _Encode
     elif end is not None:
         # What the template writes after a turn is no end of it.
         reply = [*(written(rest[: at + len(conversation.reply)]) if at >= 0 else reply), end]
-    found = _Encoded([*read, *reply], len(read))
+    soft: dict[int, dict[int, float]] = {}
     for choice in conversation.soft if at >= 0 else ():
         begins = {text: written(rest[: at + choice.at] + text) for text in choice.shares}
         place = next(
             (n for n, some in enumerate(zip(*begins.values(), strict=False)) if len({*some}) == len(begins)), None
         )
         if place is not None and place < len(reply):
-            found.soft[place] = {tokens[place]: float(choice.shares[text]) for text, tokens in begins.items()}
-    return found
+            soft[place] = {tokens[place]: float(choice.shares[text]) for text, tokens in begins.items()}
+    return _Encoded([*read, *reply], len(read), soft)

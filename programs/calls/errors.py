@@ -63,17 +63,10 @@ _WHOLE_WORDS = re.compile(r"(?as).{0,497}(?![\w.~+/=-])")
 
 
 class CallError(Exception):
-    """One leaf call failed in a way that the program can degrade around.
+    """One leaf call failed in a way that the program can degrade around, by an error of the class `cause`.
 
-    Attributes:
-        cause: Class name of the error.
-        message: Its message, shortened.
-        overflow: Whether the prompt exceeded the context window.
-        unusable: Whether there was a reply, which could not be used.
-        spoilt: How many such replies there were; more than one only of a request for several.
-        reply: The reply that could not be used, where it was the only one; it ends with a line break unless it was cut
-            off.
-        served: Whether a server gave it, of which the same request may get another one.
+    There was `overflow` of the context window, or a reply that was `unusable`; `spoilt` counts these. The only one is
+    `reply`, which ends with a line break unless it was cut off, and `served` where a server may give another.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from dspy.adapters.types.base_type import CUSTOM_TYPE_END_IDENTIFIER, CUSTOM_TYP
 from keqa.metrics.answers import is_abstention, same_answer
 from keqa.programs.calls.errors import CallError
 from keqa.programs.predictor import demos_of
-from keqa.programs.subjects import content_words, names_of, stands_in, words_of
+from keqa.programs.sentences import content_words, names_of, stands_in, words_of
 from keqa.retrievers.splitting import stripped_sentences
 from keqa.signatures.markers import CONTROL_TOKEN, broken_up, without_completed
 from keqa.signatures.react import TURN_MARKER

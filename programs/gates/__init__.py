@@ -1,8 +1,17 @@
 """Gates: from the clustered samples of a quiz to the verdict whether the language model knows its answer.
 
-KEQA's own is `VoteGate`. `keqa.programs.gates.registry` lists all of them, and docs/extending.md shows how to add one.
+KEQA's own is `VoteGate`. A new one is a class in a file of this folder, and a line here, which methods, options,
+tables, settings and saved programs read; `keqa.programs.registry.register_gate` adds gates of other packages while a
+process runs. docs/extending.md shows how.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any
+
+from keqa.errors import ConfigurationError
 from keqa.programs.gate import (
     IF_ANY,
     AllSamplesGate,
@@ -30,6 +39,7 @@ from keqa.programs.gates.uncertainty import (
 )
 
 __all__ = [
+    "GATES",
     "IF_ANY",
     "AllSamplesGate",
     "AlwaysRetrieveGate",
@@ -53,6 +63,63 @@ __all__ = [
     "VoteGate",
     "as_fraction",
     "asks",
+    "check_gate",
     "question_of",
+    "questions",
     "reaches",
+    "saved_gate",
 ]
+
+# In the order in which methods are listed.
+_ALL: tuple[type[Any], ...] = (
+    VoteGate,
+    AlwaysRetrieveGate,
+    NeverRetrieveGate,
+    RandomGate,
+    OracleGate,
+    CertaintyGate,
+    LexicalSimilarityGate,
+    ConfidenceGate,
+    PromptGate,
+    ProbabilityGate,
+    BoundaryGate,
+)
+
+GATES: dict[str, type[Any]] = {gate.__name__: gate for gate in _ALL}
+"""Every gate class, a `NamedGate` that is a `Gate`, by the name that saved programs and run files have for it."""
+
+
+def questions() -> Iterator[type[GateQuestion]]:
+    """What gates ask the LM in calls of their own."""
+    for gate in GATES.values():
+        if (question := question_of(gate)) is not None:
+            yield question
+
+
+def saved_gate(name: Any) -> type[Any] | None:
+    """The gate class that a saved program means by a name; None where there is none, or it cannot be saved."""
+    found = GATES.get(name) if isinstance(name, str) else None
+    return found if found is not None and found.savable else None
+
+
+def check_gate(gate: type[Any]) -> None:
+    """Refuse a class that cannot be listed beside the others: it lacks something, or another has its name."""
+    if not isinstance(gate, type):
+        raise ConfigurationError(f"a gate is registered as a class, not {gate!r:.80}")
+    name = gate.__name__
+    if not issubclass(gate, NamedGate) or not hasattr(gate, "kind") or (gate.method is not None and not gate.title):
+        raise ConfigurationError(f"{name} has to be a NamedGate with a kind and, as a method, with a title")
+    if not callable(getattr(gate, "decide", None)):
+        raise ConfigurationError(f"{name} has no method decide; see keqa.programs.gates.Gate")
+    if gate.savable and not is_dataclass(gate):
+        raise ConfigurationError(f"{name} has to be a dataclass, or say savable = False: its fields are what is saved")
+    if (there := GATES.get(name)) is not None and _home(there) != _home(gate):
+        raise ConfigurationError(f"there is a gate {name} already, in {there.__module__}")
+    question = question_of(gate)
+    for other in questions():
+        if question is not None and other.attribute == question.attribute and _home(other) != _home(question):
+            raise ConfigurationError(f"the attribute {other.attribute!r} of {question.__name__} is {other.__name__}'s")
+
+
+def _home(cls: type[Any]) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__

@@ -39,9 +39,6 @@ class RetrievalDecision(GateQuestion):
 
     attribute = "decision"
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decide": DecideRetrieval}
-    roles: ClassVar[Mapping[str, str]] = {"decide": "task"}
-
-    decide: dspy.Predict
 
     async def run(self, quiz: str, *, number: int | None = None) -> bool:
         """Whether passages are wanted."""
@@ -68,10 +65,7 @@ class StatedConfidence(GateQuestion):
 
     attribute = "confidence"
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"state": StateConfidence}
-    roles: ClassVar[Mapping[str, str]] = {"state": "task"}
     before_samples = False
-
-    state: dspy.Predict
 
     @staticmethod
     def inputs(draws: Draws) -> dict[str, Any]:

@@ -142,12 +142,7 @@ class Remembering:
 
 
 def open_embedder(name: str) -> Embedder:
-    """Open the embedder of a name; see the table of this module.
-
-    Raises:
-        ConfigurationError: There is no such model.
-        MissingExtraError: A package is missing that the model needs.
-    """
+    """Open the embedder of a name; see the table of this module."""
     if name == HASHING:
         return HashingEmbedder()
     if sized := _SIZED.fullmatch(name):
@@ -168,10 +163,6 @@ def open_built_in(name: Any) -> Embedder:
 
     A file may come from a stranger. A model of the hub would be fetched, with the user's token, and a folder opened,
     because the stranger says so: those are opened only where the user names them.
-
-    Raises:
-        ConfigurationError: It is another than the built-in ones.
-        MissingExtraError: A package is missing that the model needs.
     """
     if not is_built_in(name):
         raise ConfigurationError(

@@ -261,14 +261,10 @@ class UtilityReference(Parameter):
         return self._index.signature
 
     def fit(self, entries: Iterable[Any], vectors: Vectors | None = None) -> UtilityReference:
-        """Take entries in the place of all that were there.
+        """Take entries, of training questions only, in the place of all that were there.
 
-        Args:
-            entries: From training questions only; each has what an `UtilityEntry` has.
-            vectors: What `vectors` gave for the same entries and embedder, so that they need not be embedded again.
-
-        Raises:
-            ConfigurationError: The vectors belong to other entries or another embedder.
+        Each has what an `UtilityEntry` has. `vectors` are what the method of that name gave for the same entries and
+        embedder, so that they need not be embedded again.
         """
         taken = tuple(
             UtilityEntry(
@@ -294,11 +290,7 @@ class UtilityReference(Parameter):
             self._embedder.embed(texts_of([(quiz, passage) for passage in passages], self.form))
 
     def __call__(self, quiz: str, passage: str) -> list[dspy.Example]:
-        """Find the demonstrations for judging a passage, as the judge reads it, for a resolved quiz.
-
-        Returns:
-            Examples with `passage`, `quiz` and `helpful`, the nearest last; none where there is nothing to show.
-        """
+        """Find the demonstrations for judging a passage, as the judge reads it, for a resolved quiz, the best last."""
         index = self._index
         if self.variant == "none" or not index.entries:
             return []

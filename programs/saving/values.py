@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import check
-from keqa.programs.gates.registry import saved_gate
+from keqa.programs.gates import saved_gate
 from keqa.programs.records import fraction_text
 from keqa.programs.reference.embedding import is_built_in, portable
 from keqa.programs.settings import Settings

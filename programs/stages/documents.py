@@ -13,8 +13,8 @@ from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import note
 from keqa.programs.predictor import trained_on_prompts
+from keqa.programs.sentences import content_words, language_of, stands_in, words_of
 from keqa.programs.stages.stage import Stage
-from keqa.programs.subjects import content_words, language_of, stands_in, words_of
 from keqa.retrievers.base import Passage
 from keqa.signatures import AnswerFromDocuments, AnswerQuizIfSure, JudgeSupport
 
@@ -33,16 +33,12 @@ class OwnDocuments(Stage):
     A language model that was trained on the papers' prompts is asked these, for it knows no others.
     """
 
-    roles: ClassVar[Mapping[str, str]] = {"quiz": "task", "answer": "task", "support": "utility"}
+    roles: ClassVar[Mapping[str, str]] = {"support": "utility"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
         "quiz": AnswerQuizIfSure,
         "answer": AnswerFromDocuments,
         "support": JudgeSupport,
     }
-
-    quiz: dspy.Predict
-    answer: dspy.Predict
-    support: dspy.Predict
 
     @property
     def own_prompts(self) -> bool:

@@ -11,7 +11,7 @@ import dspy
 
 from keqa.programs.calls.ask import ask
 from keqa.programs.calls.errors import CallError, typed_error
-from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note
+from keqa.programs.calls.session import CallLimiter, current, gather, in_thread, note, noted
 from keqa.programs.predictor import Predictor
 from keqa.programs.records import PassageVerdict, Verdict
 from keqa.programs.stages.stage import Stage
@@ -73,20 +73,15 @@ class Listwise(Stage):
         """
         listed = dict(enumerate(passages, 1))
         shown = None if demos is None else lambda: as_lists(demos()) or self.judge.demos
-        try:
-            prediction = await ask(self.judge, "judge_utility", number, demos=shown, quiz=quiz, passages=listed)
-        except CallError as error:
-            action = "judged each passage by itself"
-            note("judge_utility", error.cause, error.message, action, number, harmless=True)
-            return [None] * len(passages)
-        said: dict[str, Verdict] = {}
-        for key, helpful in dict(prediction.helpful or {}).items():
-            said[str(key)] = "helpful" if helpful else "not helpful"
-        found = [said.get(str(place)) for place in listed]
-        missing = found.count(None)
-        if missing:
-            message = f"the reply says nothing of {missing} of {len(found)} passages"
-            note("judge_utility", "NoVerdict", message, "judged these by themselves", number, harmless=True)
+        found: list[Verdict | None] = [None] * len(passages)
+        with noted("judge_utility", "judged each passage by itself", number, harmless=True):
+            said = await ask(self.judge, "judge_utility", number, demos=shown, quiz=quiz, passages=listed)
+            helpful = {str(key): value for key, value in dict(said.helpful or {}).items()}
+            for place in (place for place in listed if str(place) in helpful):
+                found[place - 1] = "helpful" if helpful[str(place)] else "not helpful"
+            if missing := found.count(None):
+                message = f"the reply says nothing of {missing} of {len(found)} passages"
+                note("judge_utility", "NoVerdict", message, "judged these by themselves", number, harmless=True)
         return found
 
 
@@ -109,18 +104,14 @@ def as_lists(demos: Iterable[Any]) -> list[dspy.Example]:
 class Picking(Stage):
     """Judges passages with demonstrations from the utility reference: each by itself, side by side, or all in one call.
 
-    Attributes:
-        reference: Finds the demonstrations for a quiz and a passage, per call (Algorithm 2, line 11). They replace
-            those of the predictor; where it is None or finds none, the predictor's own are used. A reference that is a
-            DSPy ``Parameter`` is saved and loaded with the program. One with a method ``prepare(quiz, passages)`` is
-            given first what it will be asked, so that it can embed all in one batch; one with a method
-            ``source_of(passage)`` says how reliable the source of a passage is, and one with ``age_of(date)`` how
-            reliable passages as old as that are.
-        together: Judges all passages in one call; those that its reply says nothing of are judged by themselves. None
-            where each is.
-        prefer_reliable: Whether a passage that was judged helpful is left out where its source is unreliable by the
-            reference's labels, and one of another source was judged helpful as well. Such passages are judged last,
-            and only where no other helped.
+    The demonstrations that the reference finds, per call (Algorithm 2, line 11), replace those of the predictor; where
+    it finds none, these are used. A reference with a method ``prepare(quiz, passages)`` is given first what it will be
+    asked, so that it can embed all in one batch; ``source_of(passage)`` says how reliable the source of a passage is,
+    and ``age_of(date)`` how reliable passages as old as that are.
+
+    Where reliable ones are preferred, a passage that was judged helpful is left out where its source is unreliable by
+    the reference's labels, and one of another source was judged helpful as well. Such passages are judged last, and
+    only where no other helped.
     """
 
     roles: ClassVar[Mapping[str, str]] = {"judge": "utility"}
@@ -213,11 +204,8 @@ class Picking(Stage):
 
     def _known_of(self, hit: Hit) -> list[Any]:
         """What the reference knows of a passage's source and of its age."""
-        source_of, age_of = (getattr(self.reference, name, None) for name in ("source_of", "age_of"))
-        found = [
-            None if source_of is None else source_of(hit.passage.rendered),
-            None if age_of is None else age_of(hit.passage.place.date),
-        ]
+        asked = {"source_of": hit.passage.rendered, "age_of": hit.passage.place.date}
+        found = [getattr(self.reference, name)(value) for name, value in asked.items() if hasattr(self.reference, name)]
         return [one for one in found if one is not None]
 
     async def _prepare(self, quiz: str, hits: Sequence[Hit], number: int | None) -> None:
@@ -243,11 +231,8 @@ class Picking(Stage):
         text = hit.passage.rendered
         reference = self.reference
         demos = None if reference is None else lambda: reference(quiz, text) or self.judge.demos
-        try:
-            asked: dict[str, Any] = {"quiz": quiz, "passage": shown(hit.passage)}
-            prediction = await ask(self.judge, "judge_utility", number, demos=demos, **asked)
-        except CallError as error:
-            message = f"{error.message} (passage {hit.passage.id})"
-            note("judge_utility", error.cause, message, "left the passage out", number)
-            return "failed"
-        return "helpful" if prediction.helpful else "not helpful"
+        asked: dict[str, Any] = {"quiz": quiz, "passage": shown(hit.passage)}
+        with noted("judge_utility", "left the passage out", number, of=f" (passage {hit.passage.id})"):
+            said = await ask(self.judge, "judge_utility", number, demos=demos, **asked)
+            return "helpful" if said.helpful else "not helpful"
+        return "failed"

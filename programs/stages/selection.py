@@ -103,14 +103,7 @@ class DistanceMeter:
     def __init__(
         self, embedder: str | None = None, distance: Distance = "euclidean", pooling: Pooling | None = None
     ) -> None:
-        """Set up with the name or folder of an embedding model, a plain BERT included; by words where None.
-
-        Tokens are pooled as the model itself says where `pooling` is None.
-
-        Raises:
-            ConfigurationError: There is no such model, or it has no tokens to pool.
-            MissingExtraError: A package is missing that the model needs.
-        """
+        """Set up with the name or folder of an embedding model, a plain BERT included, that pools as it says itself."""
         self.distance: Distance = distance
         self._embedder: Remembering | None = None
         if embedder is None:
@@ -234,11 +227,7 @@ class Selection(Stage):
     async def run(
         self, question: str, passages: Sequence[str], number: int | None = None
     ) -> tuple[list[str], list[str]]:
-        """Triples, and sentences in the order of the text; both empty where no triple could be constructed.
-
-        Raises:
-            CallError: No triple could be constructed, and there are no passages to read instead.
-        """
+        """Triples, and sentences in the order of the text; both empty where no triple could be constructed."""
         try:
             prediction = await ask(self.construct, "select", number, question=question)
         except CallError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import dspy
 
@@ -38,11 +38,19 @@ class RoleLMs(Protocol):
 class Stage(dspy.Module):
     """A part of the program with a logic of its own, written once as the coroutine `run`."""
 
-    # By attribute name the role of each predictor, and the signature of each that it has whatever its settings; and the
-    # settings of a program that attributes of the same name have the values of.
+    # By attribute name the role of each predictor, and the signature of each that it has whatever its settings, whose
+    # role is the task's if nothing else is said; and the settings of a program that attributes of this name follow.
     roles: ClassVar[Mapping[str, str]] = {}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {}
     follows: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.roles = {**dict.fromkeys(cls.signatures, "task"), **cls.roles}
 
     def __init__(self, bound: CallLimiter | None = None) -> None:
         super().__init__()
@@ -85,9 +93,15 @@ class Stage(dspy.Module):
 
     def load_state(self, state: Mapping[str, Any], *, allow_unsafe_lm_state: bool = False) -> None:
         """Load a saved state, which may come from a stranger; the language models stay as they are bound."""
-        checked = checked_states(state, dict(self.named_parameters()), self.optional, type(self).__name__)
+        self.load_parts(state, dict(self.named_parameters()))
+
+    def load_parts(self, state: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+        """Load the states of some parts; an optional predictor that nothing is said about starts empty."""
+        empty = {name: dspy.Predict(signature).dump_state() for name, signature in self.optional.items()}
+        checked = checked_states({**empty, **state}, parts, self.optional, type(self).__name__)
         with keeping_lms(self):
-            super().load_state(checked)
+            for name, part in parts.items():
+                part.load_state(checked[name])
 
     def bind_lms(self, lms: RoleLMs | None) -> None:
         """Give each predictor the language model of its role; None leaves them to ``dspy.settings.lm``."""
@@ -109,10 +123,7 @@ def keeping_lms(module: dspy.Module) -> Iterator[None]:
 class FollowUp(Stage):
     """Rewrites a follow-up question to stand alone; where that fails, it is asked as it stands."""
 
-    roles: ClassVar[Mapping[str, str]] = {"rewrite": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"rewrite": RewriteFollowUp}
-
-    rewrite: dspy.Predict
 
     async def run(self, question: str, history: Sequence[str], max_chars: int) -> str:
         """The question alone, in so many characters at most; earlier ones come in their order, each with its answer."""
@@ -140,11 +151,8 @@ def is_the_question(quiz: str, question: str) -> bool:
 class Decomposition(Stage):
     """Breaks a question into the quizzes that settle it (KEQA, section 3.3, GenQ); further ones are left out."""
 
-    roles: ClassVar[Mapping[str, str]] = {"decompose": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"decompose": DecomposeQuestion}
     follows = ("max_quizzes",)
-
-    decompose: dspy.Predict
 
     def __init__(self, max_quizzes: int = 8, bound: CallLimiter | None = None) -> None:
         super().__init__(bound)
@@ -177,10 +185,7 @@ class Decomposition(Stage):
 class Generation(Stage):
     """Writes an evidence document from memory, in place of retrieved ones (GenRead; KS-LLM, section 4.1)."""
 
-    roles: ClassVar[Mapping[str, str]] = {"write": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"write": GenerateDocument}
-
-    write: dspy.Predict
 
     async def run(self, question: str) -> tuple[str, str]:
         """Its title, which may be empty, and its text; a CallError where there is none."""
@@ -199,10 +204,7 @@ def _has_text(prediction: Any) -> None:
 class Answering(Stage):
     """Answers from picked knowledge (KEQA, section 3.4, RAG; KS-LLM, section 3.3)."""
 
-    roles: ClassVar[Mapping[str, str]] = {"answer": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"answer": AnswerWithKnowledge}
-
-    answer: dspy.Predict
 
     async def run(
         self,
@@ -244,10 +246,7 @@ class Answering(Stage):
 class Summarizing(Stage):
     """Concludes from quizzes and their answers (KEQA, Algorithm 2, line 20)."""
 
-    roles: ClassVar[Mapping[str, str]] = {"summarize": "task"}
     signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"summarize": Summarize}
-
-    summarize: dspy.Predict
 
     async def run(
         self,

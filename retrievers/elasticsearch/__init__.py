@@ -11,7 +11,7 @@ search, and ``monitor``, on them and on the cluster, for all that ``keqa index i
 ``read`` to load, and ``monitor`` on the cluster to wait for the copies of the new index.
 """
 
-from keqa.retrievers.elasticsearch.address import address_and_model, dense_address, index_address, is_address
+from keqa.retrievers.elasticsearch.client import address_and_model, dense_address, index_address, is_address
 from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
 from keqa.retrievers.elasticsearch.writing import load_index
 

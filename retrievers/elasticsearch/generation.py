@@ -27,17 +27,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from keqa.errors import InputError, KeqaError, RetrievalError
-from keqa.retrievers.elasticsearch.address import Address
-from keqa.retrievers.elasticsearch.client import blocked, problem, server_errors, timeout
-from keqa.retrievers.elasticsearch.mapping import (
-    DIGEST,
-    FILE,
-    LOADING,
-    VECTOR,
-    VectorManifest,
-    check_analyzer,
-    key,
-)
+from keqa.retrievers.elasticsearch.client import Address, blocked, problem, server_errors, timeout
+from keqa.retrievers.elasticsearch.mapping import ANALYZERS, DIGEST, FILE, LOADING, VECTOR, VectorManifest, key
 from keqa.retrievers.intake import refuse_other_sources
 from keqa.retrievers.manifest import FORMAT, Manifest
 
@@ -132,14 +123,13 @@ class Generations:
             if sources is not None and isinstance(earlier, list):
                 refuse_other_sources(where, list(map(str, earlier)), sources)
 
-    def begin(self, data: str, settings: dict[str, Any], mappings: dict[str, Any]) -> str:
+    def begin(self, data: str, body: dict[str, dict[str, Any]]) -> str:
         """Create the generation of a load; return when that was."""
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         meta = {"keqa": {"format": _UNFINISHED, "name": self._address.name, "created": created}}
-        aliases = {f"{data}-{LOAD}": {"is_write_index": True}}
+        mappings, aliases = {**body["mappings"], "_meta": meta}, {f"{data}-{LOAD}": {"is_write_index": True}}
         with self.errors(f"the index {data} could not be created"):
-            mappings = {**mappings, "_meta": meta}
-            self._client.indices.create(index=data, settings=settings, mappings=mappings, aliases=aliases)
+            self._client.indices.create(index=data, settings=body["settings"], mappings=mappings, aliases=aliases)
         return created
 
     def reopen(self, data: str) -> None:
@@ -175,31 +165,21 @@ class Generations:
         """Send a batch, again where the server is busy."""
         from elasticsearch.helpers import streaming_bulk
 
+        bounds: dict[str, Any] = {"chunk_size": BATCH, "max_chunk_bytes": _MOST_BYTES, "max_retries": _RETRIES}
+        pauses: dict[str, Any] = {"initial_backoff": _FIRST_PAUSE, "max_backoff": 30, "retry_on_status": (429, 503)}
+        how: dict[str, Any] = {"raise_on_error": False, "yield_ok": False, "require_alias": True}
         with self.errors("the passages could not be written"):
-            for _, item in streaming_bulk(
-                self._patient(_TIMEOUT),
-                actions,
-                chunk_size=BATCH,
-                max_chunk_bytes=_MOST_BYTES,
-                max_retries=_RETRIES,
-                initial_backoff=_FIRST_PAUSE,
-                max_backoff=30,
-                retry_on_status=(429, 503),
-                raise_on_error=False,
-                yield_ok=False,
-                require_alias=True,
-            ):
+            for _, item in streaming_bulk(self._patient(_TIMEOUT), actions, **bounds, **pauses, **how):
                 (result,) = item.values()
-                if result["status"] != passing:
-                    raise self._refused(result)
-
-    def _refused(self, result: dict[str, Any]) -> RetrievalError:
-        text, kind, name = problem(result, self._address), str(result.get("error")), self._address.name
-        if "cluster_block_exception" in kind:
-            return blocked(name, text)
-        if "index_not_found_exception" in kind:
-            return RetrievalError(f"another process has begun to load {name}, or finished it: this one ends here")
-        return RetrievalError(f"passage {result['_id']!r} could not be written: {result['status']} ({text})")
+                text, kind, name = problem(result, self._address), str(result.get("error")), self._address.name
+                if result["status"] == passing:
+                    continue
+                if "cluster_block_exception" in kind:
+                    raise blocked(name, text)
+                if "index_not_found_exception" in kind:
+                    said = f"another process has begun to load {name}, or finished it: this one ends here"
+                    raise RetrievalError(said)
+                raise RetrievalError(f"passage {result['_id']!r} could not be written: {result['status']} ({text})")
 
     def verify(self, manifest: Manifest) -> None:
         """Make sure that a generation holds what went into it, before it is published; otherwise remove it."""
@@ -246,10 +226,10 @@ class Generations:
             health = asked(index=data, wait_for_status="green", timeout=_WAIT_FOR_COPIES)
             self._client.indices.put_mapping(index=data, meta={"keqa": json.loads(manifest.to_json())})
         published = [before] if before else [one for one in self.found(name) if one not in removing]
+        over = [*((one, name) for one in published), (data, f"{data}-{kind}")]
         actions: list[dict[str, Any]] = [
-            *({"remove": {"index": one, "alias": name, "must_exist": True}} for one in published),
             {"add": {"index": data, "alias": name}},
-            {"remove": {"index": data, "alias": f"{data}-{kind}", "must_exist": True}},
+            *({"remove": {"index": one, "alias": alias, "must_exist": True}} for one, alias in over),
             *({"remove_index": {"index": one}} for one in removing),
         ]
         try:
@@ -287,7 +267,11 @@ class Generations:
         kind = VectorManifest if "encoder" in meta else Manifest
         # An index that was restored has another name than when it was built.
         manifest = dataclasses.replace(kind.from_json(json.dumps(meta), f"the mapping of {where}"), data=data)
-        check_analyzer(manifest.analyzer, where)
+        if manifest.analyzer not in ANALYZERS.values():
+            raise RetrievalError(
+                f"{where} was built with analyzer settings that this version does not know ({manifest.analyzer}). Load "
+                "it again, or use the version that built it"
+            )
         manifest.check_count(self.count(data), where, "Load it again")
         return manifest
 

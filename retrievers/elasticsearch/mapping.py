@@ -17,18 +17,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from keqa.errors import ConfigurationError, InputError, RetrievalError
+from keqa.errors import ConfigurationError
 from keqa.retrievers.base import Origin, Passage, unpacked
 from keqa.retrievers.manifest import EncoderSettings, Manifest
-from keqa.retrievers.text import (
-    MAX_QUERY_TERMS,
-    AnalyzerSettings,
-    Language,
-    clean_text,
-    plain_words,
-    settings_for,
-    stop_words,
-)
+from keqa.retrievers.text import MAX_QUERY_TERMS, AnalyzerSettings, clean_text, plain_words, settings_for, stop_words
 
 MOST_HITS: Final = 10_000
 LOADING: Final = {"number_of_replicas": 0, "auto_expand_replicas": "false", "refresh_interval": "-1"}
@@ -42,9 +34,10 @@ LONGEST_VECTOR: Final = 4096
 PASSAGE: Final = ("doc_id", "title", "text", "place")
 """What `passage_of` reads."""
 
-_TOKENIZER: Final[dict[Language, str]] = {"en": "english", "zh": "cjk"}
-LANGUAGES: Final = tuple(_TOKENIZER)
-"""The languages that there are analyzers for."""
+ANALYZERS: Final = {
+    code: dataclasses.replace(settings_for(code), tokenizer=name) for code, name in (("en", "english"), ("zh", "cjk"))
+}
+"""The languages that there are analyzers for, and what a manifest says of each."""
 
 _FILTERS: Final = {
     "en": (["keqa_possessive", "cjk_width", "lowercase", "cjk_bigram"], ["porter_stem"]),
@@ -87,26 +80,8 @@ def with_vectors(manifest: Manifest, where: str) -> VectorManifest:
     return manifest
 
 
-def analyzer_settings(language: str) -> AnalyzerSettings:
-    """What the manifest says about the analyzer of a language."""
-    embedded = settings_for(language)
-    if embedded.language not in LANGUAGES:
-        known = ", ".join(LANGUAGES)
-        raise InputError(f"there is no analyzer for {language!r} in Elasticsearch: use auto, or one of {known}")
-    return AnalyzerSettings(2, embedded.language, _TOKENIZER[embedded.language], embedded.title_weight)
-
-
-def check_analyzer(settings: AnalyzerSettings, where: str) -> None:
-    """Make sure that this version makes queries that fit the terms of an index."""
-    if settings.language not in LANGUAGES or settings != analyzer_settings(settings.language):
-        raise RetrievalError(
-            f"{where} was built with analyzer settings that this version does not know ({settings}). Load it again, "
-            "or use the version that built it"
-        )
-
-
-def index_settings(language: Language, shards: int) -> dict[str, Any]:
-    """The settings of a new index, as they are while it is loaded."""
+def index_body(language: str, shards: int, vectors: EncoderSettings | None) -> dict[str, dict[str, Any]]:
+    """The settings of a new index, as they are while it is loaded, and its fields; nothing else may come in."""
     before, after = _FILTERS[language]
     query = [*after, "unique", "keqa_most"]
     chains = {
@@ -120,7 +95,7 @@ def index_settings(language: Language, shards: int) -> dict[str, Any]:
         "keqa_most": {"type": "limit", "max_token_count": MAX_QUERY_TERMS},
     }
     standard = {"type": "custom", "tokenizer": "standard"}
-    return {
+    settings = {
         "number_of_shards": shards,
         **LOADING,
         "max_result_window": MOST_HITS,
@@ -130,10 +105,6 @@ def index_settings(language: Language, shards: int) -> dict[str, Any]:
         },
         "similarity": {"keqa_bm25": {"type": "BM25", "k1": 1.2, "b": 0.75}},
     }
-
-
-def field_mappings(vectors: tuple[int, str] | None = None) -> dict[str, Any]:
-    """The fields; nothing else may come in. With the dimension and the similarity of vectors, one for these too."""
     text = {
         "type": "text",
         "analyzer": "keqa_text",
@@ -152,13 +123,13 @@ def field_mappings(vectors: tuple[int, str] | None = None) -> dict[str, Any]:
     if vectors is not None:
         fields[VECTOR] = {
             "type": "dense_vector",
-            "dims": vectors[0],
+            "dims": vectors.dimension,
             "index": True,
-            "similarity": _SIMILARITY[vectors[1]],
+            "similarity": _SIMILARITY[vectors.similarity],
             # All four bytes of a number, so that scores are exact; the default of later servers keeps one of them.
             "index_options": {"type": "hnsw", "m": 16, "ef_construction": 100},
         }
-    return {"dynamic": "strict", "properties": fields}
+    return {"settings": settings, "mappings": {"dynamic": "strict", "properties": fields}}
 
 
 def document(passage: Passage, origin: Origin | None = None) -> dict[str, Any]:
@@ -178,7 +149,8 @@ def key(passage_id: str) -> str:
 def passage_of(source: dict[str, Any]) -> Passage:
     """The passage that a document holds."""
     place = unpacked(str(source.get("place", "")))
-    return Passage(str(source["doc_id"]), str(source["title"]), str(source["text"]), place)
+    title, text = (str(source.get(name, "")) for name in ("title", "text"))
+    return Passage(str(source["doc_id"]), title, text, place)
 
 
 def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any] | None:
@@ -195,10 +167,8 @@ def query_body(query: str, settings: AnalyzerSettings, k: int) -> dict[str, Any]
 def knn_body(vector: Iterable[float], k: int) -> dict[str, Any]:
     """The request for the passages whose vectors are the most like one."""
     candidates = min(_MOST_CANDIDATES, max(_LEAST_CANDIDATES, 2 * k))
-    return {
-        "knn": {"field": VECTOR, "query_vector": as_sent(vector), "k": k, "num_candidates": candidates},
-        **_ordered(k),
-    }
+    knn = {"field": VECTOR, "query_vector": as_sent(vector), "k": k, "num_candidates": candidates}
+    return {"knn": knn, **_ordered(k)}
 
 
 def _ordered(k: int) -> dict[str, Any]:

@@ -9,12 +9,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from keqa.errors import InputError, KeqaError, RetrievalError
 from keqa.retrievers.base import Hit, SharedRetriever, checked_k
-from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, parse_address
-from keqa.retrievers.elasticsearch.client import connect, may_pass, problem, server_errors
+from keqa.retrievers.elasticsearch.client import (
+    Address,
+    address_and_model,
+    connect,
+    dense_address,
+    may_pass,
+    problem,
+    server_errors,
+)
 from keqa.retrievers.elasticsearch.generation import Generations
 from keqa.retrievers.elasticsearch.mapping import (
     MOST_HITS,
@@ -27,7 +32,7 @@ from keqa.retrievers.elasticsearch.mapping import (
     with_vectors,
 )
 from keqa.retrievers.embedding import Encoder
-from keqa.retrievers.manifest import EncoderSettings, Manifest
+from keqa.retrievers.manifest import Manifest
 from keqa.retrievers.text import clean_text
 
 if TYPE_CHECKING:
@@ -39,8 +44,7 @@ _BATCH_HITS = 20_000
 # What fails in passing is asked for again after .1, .2, .4 ... seconds: a copy of a part of the index takes over within
 # seconds after a node is lost, and on busy machines within a minute.
 _PATIENCE = 90.0
-_PAUSE = 0.1
-_LONGEST_PAUSE = 3.0
+_PAUSE, _LONGEST_PAUSE = 0.1, 3.0
 _REPLACED = 3
 
 
@@ -51,24 +55,28 @@ class ElasticsearchRetriever(SharedRetriever):
     continue in the new one, all queries of one call in the same; :attr:`manifest` says which it is.
     """
 
-    def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest) -> None:
-        self._address, self._client, self._manifest = address, client, manifest
+    def __init__(self, address: Address, client: Elasticsearch, model: str | None = None) -> None:
+        """Use :meth:`open`."""
+        self._address, self._client, self._model = address, client, model
         self._generations = Generations(client, address)
         self._lock = threading.Lock()
+        # What the index says about itself, and where its vectors are searched the model of questions.
+        self._state: tuple[Manifest, Encoder | None] = self._opened()
 
     @classmethod
-    def open(cls, address: str) -> ElasticsearchRetriever:
-        """Open a finished index."""
-        return cls._opened(parse_address(address))
-
-    @classmethod
-    def _opened(cls, target: Address, *more: Any) -> Self:
+    def open(cls, address: str, model: str | None = None) -> Self:
+        """Open a finished index, and with its vectors their model; see `keqa.retrievers.embedding.Encoder`."""
+        target, named = address_and_model(address)
         client = connect(target)
         try:
-            return cls(target, client, Generations(client, target).manifest(), *more)
+            return cls(target, client, named or model)
         except BaseException:
             client.close()
             raise
+
+    def _opened(self) -> tuple[Manifest, Encoder | None]:
+        manifest = self._generations.manifest()
+        return manifest.without_vectors if isinstance(manifest, VectorManifest) else manifest, None
 
     @property
     def address(self) -> str:
@@ -78,57 +86,48 @@ class ElasticsearchRetriever(SharedRetriever):
     @property
     def manifest(self) -> Manifest:
         """What the index that was searched last says about itself, as far as this retriever searches it."""
-        manifest = self._manifest
-        return manifest.without_vectors if isinstance(manifest, VectorManifest) else manifest
-
-    @property
-    def whole_manifest(self) -> Manifest:
-        """All that the index says about itself, of its vectors too where it has some."""
-        return self._manifest
+        return self._state[0]
 
     def reload(self) -> Manifest:
         """See the index that the name stands for now."""
         with self._lock:
-            self._manifest = self._generations.manifest()
+            self._state = self._opened()
         return self.manifest
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return the hits of each query, many queries in one request."""
         checked_k(k)
         for again in range(_REPLACED):
-            manifest = self._manifest
+            manifest, encoder = self._state
             try:
-                return self._search(manifest, queries, k)
+                return self._search(manifest, encoder, queries, k)
             except RetrievalError:
                 # While an index is being replaced, its shards close one by one and refuse in more than one way.
                 with suppress(KeqaError):
                     self.reload()
-                if self._manifest.data == manifest.data or again + 1 == _REPLACED:
+                if self.manifest.data == manifest.data or again + 1 == _REPLACED:
                     raise
         raise AssertionError("the last search gives hits or fails")
 
-    def _search(self, manifest: Manifest, queries: Sequence[str], k: int) -> list[list[Hit]]:
+    def _search(self, manifest: Manifest, encoder: Encoder | None, queries: Sequence[str], k: int) -> list[list[Hit]]:
         limit = min(k, manifest.passages)
         if limit > MOST_HITS:
             raise InputError(f"Elasticsearch finds {MOST_HITS} passages at most for a question, not {k}")
         found: list[list[Hit]] = [[] for _ in queries]
-        bodies = enumerate(self._bodies(manifest, queries, limit))
-        # Vectors are not sent back.
-        asked = ((place, {**body, "_source": list(PASSAGE)}) for place, body in bodies if body is not None)
-        size = max(1, min(_BATCH, _BATCH_HITS // limit))
-        while batch := dict(itertools.islice(asked, size)):
+        bodies: Iterable[dict[str, Any] | None] = (query_body(one, manifest.analyzer, limit) for one in queries)
+        if encoder is not None:
+            texts = [text if any(map(str.isalnum, text)) else "" for text in map(clean_text, queries)]
+            rows = iter(encoder.queries(asked) if (asked := [*filter(None, texts)]) else ())
+            bodies = (knn_body(next(rows), limit) if text else None for text in texts)
+        # Vectors are not sent back; None is a query that has nothing to search for.
+        sent = ((place, {**body, "_source": list(PASSAGE)}) for place, body in enumerate(bodies) if body is not None)
+        while batch := dict(itertools.islice(sent, max(1, min(_BATCH, _BATCH_HITS // limit)))):
             for place, hits in self._answers(manifest.data, batch).items():
-                scores = (self._score(manifest, float(hit["_score"])) for hit in hits)
+                scores = [float(hit["_score"]) for hit in hits]
+                if encoder is not None:
+                    scores = [score_of(encoder.settings.similarity, score) for score in scores]
                 found[place] = [Hit(passage_of(hit["_source"]), score) for hit, score in zip(hits, scores, strict=True)]
         return found
-
-    def _bodies(self, manifest: Manifest, queries: Sequence[str], k: int) -> Iterable[dict[str, Any] | None]:
-        """The request of each query; None where it has nothing to search for."""
-        return (query_body(query, manifest.analyzer, k) for query in queries)
-
-    def _score(self, manifest: Manifest, score: float) -> float:
-        """The score of a hit, from that of the server."""
-        return score
 
     def _answers(self, data: str, bodies: dict[int, dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
         """The hits of each request; those that fail in passing are sent again, the others are kept."""
@@ -170,14 +169,6 @@ class ElasticsearchRetriever(SharedRetriever):
                 raise RetrievalError(f"{failed}: {status} ({text})")
         return RetrievalError(f"{failed}: {why}") if why else None
 
-    def facts(self) -> dict[str, Any]:
-        """Ask the cluster about the index."""
-        return self._generations.facts(self._manifest.data)
-
-    def files(self) -> dict[str, tuple[str, int]]:
-        """The files that the passages come from, by path with digest and number of passages."""
-        return self._generations.files(self._manifest.data)
-
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
@@ -190,52 +181,15 @@ class ElasticsearchDenseRetriever(ElasticsearchRetriever):
     `ElasticsearchRetriever`.
     """
 
-    def __init__(self, address: Address, client: Elasticsearch, manifest: Manifest, model: str | None = None) -> None:
-        super().__init__(address, client, manifest)
-        self._model = model
-        self._opening = threading.Lock()
-        self._known: tuple[EncoderSettings, tuple[float, ...], Encoder] | None = None
-        self._encoder(self.manifest)
-
-    @classmethod
-    def open(cls, address: str, model: str | None = None) -> ElasticsearchDenseRetriever:
-        """Open a finished index and the model of questions; see `keqa.retrievers.embedding.Encoder.recognised`."""
-        target, named = address_and_model(address)
-        return cls._opened(target, named or model)
+    def _opened(self) -> tuple[VectorManifest, Encoder]:
+        manifest = with_vectors(self._generations.manifest(), f"the index {self.address}")
+        before, encoder = getattr(self, "_state", (manifest, None))
+        # Another one is opened only where the index was loaded with another one.
+        if encoder is None or (before.encoder, before.probe) != (manifest.encoder, manifest.probe):
+            encoder = Encoder.recognised(manifest.encoder, manifest.probe, self.address, self._model)
+        return manifest, encoder
 
     @property
     def address(self) -> str:
         """Where the index is."""
         return dense_address(self._address)
-
-    @property
-    def manifest(self) -> VectorManifest:
-        """What the index that was searched last says about itself."""
-        return with_vectors(self._manifest, f"the index {self.address}")
-
-    def reload(self) -> VectorManifest:
-        """See the index that the name stands for now."""
-        super().reload()
-        manifest = self.manifest
-        self._encoder(manifest)
-        return manifest
-
-    def _encoder(self, manifest: VectorManifest) -> Encoder:
-        """The model of questions to an index, opened again where that was loaded with another one."""
-        with self._opening:
-            if self._known is None or self._known[:2] != (manifest.encoder, manifest.probe):
-                probe = np.asarray(manifest.probe, np.float32)
-                encoder = Encoder.recognised(manifest.encoder, probe, self.address, self._model)
-                self._known = manifest.encoder, manifest.probe, encoder
-            return self._known[2]
-
-    def _bodies(self, manifest: Manifest, queries: Sequence[str], k: int) -> Iterable[dict[str, Any] | None]:
-        """The request of each query; None where it has neither letter nor digit."""
-        texts = [clean_text(query) for query in queries]
-        asked = [text for text in texts if any(map(str.isalnum, text))]
-        encoder = self._encoder(with_vectors(manifest, self.address))
-        rows = iter(encoder.queries(asked) if asked else ())
-        return (knn_body(next(rows), k) if any(map(str.isalnum, text)) else None for text in texts)
-
-    def _score(self, manifest: Manifest, score: float) -> float:
-        return score_of(with_vectors(manifest, self.address).encoder.similarity, score)

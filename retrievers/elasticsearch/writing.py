@@ -16,22 +16,26 @@ from typing import Any
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers.base import Notice, Origin, Passage, default_notice
-from keqa.retrievers.elasticsearch.address import Address, address_and_model, dense_address, is_dense, parse_address
-from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.client import (
+    Address,
+    address_and_model,
+    connect,
+    dense_address,
+    is_dense,
+    parse_address,
+)
 from keqa.retrievers.elasticsearch.generation import BATCH, CHANGE, LOAD, Generations, meta_of
 from keqa.retrievers.elasticsearch.mapping import (
+    ANALYZERS,
     DIGEST,
     FILE,
-    LANGUAGES,
     LONGEST_VECTOR,
     PASSAGE,
     VECTOR,
     VectorManifest,
-    analyzer_settings,
     as_sent,
     document,
-    field_mappings,
-    index_settings,
+    index_body,
     passage_of,
     with_vectors,
 )
@@ -79,13 +83,18 @@ def load_index(
     if replicas is not None and replicas < 0:
         raise InputError(f"an index cannot have {replicas} replicas")
     # An unknown language is refused before anything is read or sent.
-    language_of(language, (), LANGUAGES)
-    given = {name: value for name, value in options.items() if value is not None}
+    language_of(language, (), ANALYZERS)
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if model is None and given:
         raise InputError(f"{' and '.join(given)} say how a model encodes: name the model as well")
     with connect(target) as client:
-        encoder = None if model is None else _chosen_encoder(model, given)
-        intake = Intake(passages, language, LANGUAGES)
+        encoder = None if model is None else Encoder.choose(model, **given)
+        if encoder is not None and encoder.settings.dimension > LONGEST_VECTOR:
+            raise InputError(
+                f"the vectors of {model} have {encoder.settings.dimension} dimensions, and Elasticsearch takes "
+                f"{LONGEST_VECTOR} at most: name another model"
+            )
+        intake = Intake(passages, language, ANALYZERS)
         generations = Generations(client, target)
         generations.refuse_foreign(None if overwrite else sources)
         data, created, resumed = _begun(generations, target.name, intake, encoder, shards, report)
@@ -94,7 +103,7 @@ def load_index(
         actions = _passages(generations, intake, encoder, data if resumed else None, progress)
         generations.write(f"{data}-{LOAD}", actions, passing=_THERE)
         fixed: dict[str, Any] = {"name": target.name, "created": created, "data": data}
-        fixed |= {"analyzer": analyzer_settings(intake.language), **intake.entries(sources)}
+        fixed |= {"analyzer": ANALYZERS[intake.language], **intake.entries(sources)}
         if encoder is not None:
             fixed |= {"encoder": encoder.settings, "probe": tuple(encoder.query_probe().tolist())}
         manifest = Manifest(**fixed) if encoder is None else VectorManifest(**fixed)
@@ -114,24 +123,14 @@ def load_index(
     return manifest
 
 
-def _chosen_encoder(model: str, options: dict[str, Any]) -> Encoder:
-    encoder = Encoder.choose(model, **options)
-    if encoder.settings.dimension > LONGEST_VECTOR:
-        raise InputError(
-            f"the vectors of {model} have {encoder.settings.dimension} dimensions, and Elasticsearch takes "
-            f"{LONGEST_VECTOR} at most: name another model"
-        )
-    return encoder
-
-
 def _begun(
     generations: Generations, name: str, intake: Intake, encoder: Encoder | None, shards: int, report: Notice
 ) -> tuple[str, str, bool]:
     """The generation of a load, when it was begun, and whether that was by an interrupted one of the same passages."""
     first = Intake(intake.head)
     deque(first, maxlen=0)
-    analyzer, settings = analyzer_settings(intake.language), encoder and encoder.settings
-    plan = [dataclasses.asdict(analyzer), shards, first.source_hash.hexdigest()]
+    settings = encoder.settings if encoder else None
+    plan = [dataclasses.asdict(ANALYZERS[intake.language]), shards, first.source_hash.hexdigest()]
     data, state, others = generations.of_plan([*plan, dataclasses.asdict(settings)] if settings else plan)
     for begun in others:
         report(
@@ -140,16 +139,15 @@ def _begun(
     if state:
         written = generations.count(data, refresh=True)
         if encoder is None or _gives_the_same(encoder, generations, data):
-            created = str(meta_of(state).get("created"))
+            begun = str(meta_of(state).get("created"))
             report(
-                f"an earlier load of {name}, begun {created}, was interrupted after about {written} passages: "
+                f"an earlier load of {name}, begun {begun}, was interrupted after about {written} passages: "
                 "resuming from there"
             )
             generations.reopen(data)
-            return data, created, True
+            return data, begun, True
         generations.remove(data)
-    mappings = field_mappings((settings.dimension, settings.similarity) if settings else None)
-    return data, generations.begin(data, index_settings(analyzer.language, shards), mappings), False
+    return data, generations.begin(data, index_body(intake.language, shards, settings)), False
 
 
 def _passages(
@@ -196,46 +194,36 @@ class _ElasticsearchChanger:
 
     def __init__(self, generations: Generations, address: Address, manifest: Manifest, model: str | None) -> None:
         self._generations, self._address, self._model = generations, address, model
-        self._manifest = manifest
+        self.manifest = manifest
         # Which ids are there: nothing is written to a finished index, so that none needs to be asked for twice.
         self._known: dict[str, bool] = {}
 
-    @property
-    def manifest(self) -> Manifest:
-        return self._manifest
-
     def files(self, tops: Sequence[str] | None = None) -> dict[str, str]:
-        return {path: digest for path, (digest, _) in self._generations.files(self._manifest.data, tops).items()}
+        return {path: digest for path, (digest, _) in self._generations.files(self.manifest.data, tops).items()}
 
     def ids_of(self, path: str) -> list[str]:
-        return self._generations.ids(self._manifest.data, {"term": {FILE: path}})
+        return self._generations.ids(self.manifest.data, {"term": {FILE: path}})
 
     def pieces(self, document: str) -> list[str]:
-        return self._generations.ids(self._manifest.data, {"prefix": {"doc_id": f"{document}#"}}) if document else []
+        return self._generations.ids(self.manifest.data, {"prefix": {"doc_id": f"{document}#"}}) if document else []
 
     def held(self, ids: Sequence[str]) -> set[str]:
-        self._stored([one for one in dict.fromkeys(ids) if one not in self._known], ["doc_id"])
+        self.stored([one for one in dict.fromkeys(ids) if one not in self._known], ["doc_id"])
         return {one for one in ids if self._known[one]}
 
-    def stored(self, ids: Sequence[str]) -> dict[str, Passage]:
-        return {one: passage_of(source) for one, source in self._stored(ids, PASSAGE).items()}
-
-    def _stored(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
-        found = self._generations.stored(self._manifest.data, ids, fields)
+    def stored(self, ids: Sequence[str], fields: Sequence[str] = PASSAGE) -> dict[str, Passage]:
+        found = self._generations.stored(self.manifest.data, ids, fields)
         self._known |= {one: one in found for one in ids}
-        return found
+        return {one: passage_of(source) for one, source in found.items()}
 
     def apply(self, change: PlannedChange) -> Manifest:
         """Change a clone of the index, make sure that it is as it should be, and let the name stand for it."""
-        before, generations = self._manifest, self._generations
-        replaced = self.held([passage.id for passage in change.new])
+        before, generations = self.manifest, self._generations
         # First, as a model that is another one is refused before anything is done.
         encoder = self._encoder() if change.new and isinstance(before, VectorManifest) else None
-        leaving = self.stored([*change.gone, *replaced]).values()
         # Nothing of a change is resumed, so that no other one ever writes to the same clone.
         data = f"{before.name}-{uuid.uuid4().hex[:12]}"
-        deleted = before.deleted + len(replaced) + len(change.gone)
-        after = manifest_after(before, change, replaced, leaving, data=data, deleted=deleted)
+        after = manifest_after(before, change, data=data)
         settings, (earlier, _) = generations.settings(before.data), generations.left_over(before.data, loads=False)
         is_expanded = settings.get("auto_expand_replicas", "false") != "false"
         generations.clone(before.data, data)
@@ -246,14 +234,14 @@ class _ElasticsearchChanger:
             after = dataclasses.replace(after, deleted=0)
         replicas = None if is_expanded else int(settings["number_of_replicas"])
         generations.publish(CHANGE, after, replicas, earlier, before.data)
-        self._manifest, self._known = after, {}
+        self.manifest, self._known = after, {}
         return after
 
     def _encoder(self) -> Encoder:
         """The model of the passages, which gives the vectors that the index has."""
         where = dense_address(self._address)
-        encoder = Encoder.open_for_passages(with_vectors(self._manifest, where).encoder, where, self._model)
-        if not _gives_the_same(encoder, self._generations, self._manifest.data):
+        encoder = Encoder.open_for_passages(with_vectors(self.manifest, where).encoder, where, self._model)
+        if not _gives_the_same(encoder, self._generations, self.manifest.data):
             raise RetrievalError(
                 f"the model {encoder.settings.model!r} does not give the vectors that the index {where} has: name the "
                 "model that it was built with, or build it again"
@@ -264,8 +252,9 @@ class _ElasticsearchChanger:
 def _changes(change: PlannedChange, encoder: Encoder | None) -> Iterator[dict[str, Any]]:
     """What a change writes; passages that stay keep their vectors."""
     origins = {one: Origin(path, file.digest) for path, file in change.files.items() if file for one in file.ids}
-    for passage_id in change.gone:
-        yield {"_op_type": "delete", "_id": passage_id}
+    # A passage that another takes the place of is written over: batches may arrive in another order.
+    replaced = {passage.id for passage in change.new}
+    yield from ({"_op_type": "delete", "_id": one} for one in change.gone if one not in replaced)
     # What stays as it is has the digest of its file beside it, which is another.
     for passage in change.kept:
         yield {"_op_type": "update", "_id": passage.id, "doc": document(passage, origins.get(passage.id))}

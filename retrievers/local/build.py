@@ -110,8 +110,7 @@ def build_index(
         def manifest() -> Manifest:
             return Manifest(analyzer=settings_for(intake.language), **entries(folder, name, intake, sources))
 
-        rows = ((passage, intake.origin.path if intake.origin else "") for passage in intake)
-        built = write_whole(folder, rows, intake.language, manifest, intake.files, progress=progress)
+        built = write_whole(folder, intake.rows(), intake.language, manifest, intake.files, progress=progress)
         for unused in data.glob(f"{VECTORS}*"):
             unused.unlink(missing_ok=True)
         intake.report(report)
@@ -140,12 +139,10 @@ def check_place(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Non
         )
     if folder != there:
         return
-    try:
-        there_already = {entry.name for entry in folder.iterdir()}
-    except OSError as error:
-        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
+    with _usable(folder):
+        names = {entry.name for entry in folder.iterdir()}
     # The lock is made before anything else.
-    if there_already - {LOCK, DATA} or there_already == {DATA}:
+    if names - {LOCK, DATA} or names == {DATA}:
         raise InputError(f"{folder} holds something that is not an index; it is left alone. Name another folder")
     earlier: object = None
     with suppress(RetrievalError):
@@ -156,6 +153,14 @@ def check_place(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Non
 
 
 @contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
+
+
+@contextmanager
 def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterator[Path]:
     """Hold the right to build an index in a folder, which gives the folder of its data; see `check_place`.
 
@@ -163,20 +168,16 @@ def building(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Iterat
     """
     check_place(folder, sources, overwrite=overwrite)
     data = folder / DATA
-    try:
+    with _usable(folder):
         # An index holds passages; who wants others to read it gives them the right.
         private_folder(folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be used for an index: {error}. Name another folder") from error
     with exclusive(folder):
         with disk_errors(data):
-            if data.is_symlink():
-                data.unlink()
-            private_folder(data)
             # Somebody else may have made the folder, and nothing is written through a link of theirs.
-            for path in data.iterdir():
+            for path in (data, *(data.iterdir() if data.is_dir() and not data.is_symlink() else ())):
                 if path.is_symlink():
                     path.unlink()
+            private_folder(data)
         try:
             yield data
         finally:
@@ -224,19 +225,14 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the system raises while something is written into an error that says what to do."""
+def disk_errors(path: Path, kind: type[Exception] = OSError) -> Iterator[None]:
+    """Turn what the system, or a library that knows its words only, raises while something is written into an error."""
     try:
         yield
-    except OSError as error:
-        raise cannot_be_written(path, error) from error
-
-
-def cannot_be_written(path: Path, error: Exception) -> RetrievalError:
-    """The error of what could not be written, from that of the system or of a library that knows its words only."""
-    full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
-    hint = "; free space and run the same again" if full else ""
-    return RetrievalError(f"{path} cannot be written: {error}{hint}")
+    except (OSError, kind) as error:
+        full = any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
+        hint = "; free space and run the same again" if full else ""
+        raise RetrievalError(f"{path} cannot be written: {error}{hint}") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -344,9 +340,7 @@ class TantivyChanger:
     """An embedded index that is open to be changed; see `keqa.retrievers.manifest.Changer`."""
 
     def __init__(self, folder: Path) -> None:
-        """Use `changing`."""
-        self._folder = folder
-        self._opened = _settled(folder)
+        self._folder, self._opened = folder, _settled(folder)
 
     @property
     def manifest(self) -> AnyManifest:
@@ -392,11 +386,8 @@ class TantivyChanger:
 
     def apply(self, change: PlannedChange) -> AnyManifest:
         """Commit deletions and additions together; where much was deleted by then, the index is rewritten at once."""
-        before, opened, data = self.manifest, self._opened, self._folder / DATA
-        replaced = self.held([passage.id for passage in change.new])
-        gone = {*change.gone, *replaced}
-        leaving = self.stored(gone).values()
-        after = manifest_after(before, change, replaced, leaving, deleted=before.deleted + len(leaving))
+        opened, data, gone = self._opened, self._folder / DATA, set(change.gone)
+        after = manifest_after(self.manifest, change)
         rewriting = after.is_worn
         after = self.prepared(change, dataclasses.replace(after, deleted=0) if rewriting else after)
         files = {path: one for path, one in opened.files.items() if path not in change.files}
@@ -464,11 +455,10 @@ def _note_checksums(data: Path) -> None:
     (known, stamp), now = _noted(data), stamp_of(data)
     found = {}
     for path in _files(data):
-        old = known.get(path.name)
+        old, size = known.get(path.name), path.stat().st_size
         # What is only added to has a size beside its checksum.
-        kept = old is not None and (not path.name.endswith(_REPLACED) or stamp == now)
-        size = path.stat().st_size
-        found[path.name] = old if kept and old is not None and old[1] == size else [_digest(path, size), size]
+        kept = old and old[1] == size and (stamp == now or not path.name.endswith(_REPLACED))
+        found[path.name] = old if old and kept else [_digest(path, size), size]
     if (found, now) != (known, stamp):
         write_text(data / CHECKSUMS, json.dumps({"stamp": now, "files": found}) + "\n")
 
@@ -488,14 +478,12 @@ def _digest(path: Path, size: int) -> str:
 
 
 def _noted(data: Path) -> tuple[dict[str, list[Any]], int]:
+    """The checksums of an index, each with the size that it is of, and the stamp of the commit that they are of."""
     try:
         found = read_json(data, CHECKSUMS, _LARGEST, error=RetrievalError)
+        return {str(name): [digest, int(size)] for name, (digest, size) in found["files"].items()}, int(found["stamp"])
     except MissingFileError:
         return {}, -1
-    files, stamp = (found.get("files"), found.get("stamp")) if isinstance(found, dict) else (None, None)
-    sound = isinstance(files, dict) and all(
-        isinstance(one, list) and len(one) == 2 and type(one[1]) is int for one in files.values()
-    )
-    if not isinstance(files, dict) or not sound or type(stamp) is not int:
-        raise RetrievalError(f"{data / CHECKSUMS} holds no checksums: the index is damaged, build it again")
-    return files, stamp
+    except (AttributeError, KeyError, TypeError, ValueError):
+        damaged = f"{data / CHECKSUMS} holds no checksums: the index is damaged, build it again"
+        raise RetrievalError(damaged) from None

@@ -16,8 +16,9 @@ import numpy as np
 
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.base import Hit, Notice, Passage, SharedRetriever, checked_k, default_notice, unpacked
-from keqa.retrievers.embedding import LOCAL, Encoder, Vectors, same_weights
+from keqa.retrievers.embedding import LOCAL, Encoder, Vectors
 from keqa.retrievers.intake import Intake
+from keqa.retrievers.local import vectors
 from keqa.retrievers.local.build import (
     Row,
     TantivyChanger,
@@ -28,18 +29,8 @@ from keqa.retrievers.local.build import (
     exclusive,
     write_whole,
 )
-from keqa.retrievers.local.index import DATA, AnyManifest, Opened, State, open_checked, state_of, steady, stored_passage
-from keqa.retrievers.local.vectors import (
-    FLAT_LIMIT,
-    Found,
-    VectorStore,
-    append,
-    begun,
-    made_by,
-    note_of,
-    remove_others,
-    settings_for,
-)
+from keqa.retrievers.local.index import DATA, AnyManifest, Opened, open_checked, state_of, steady, stored_passage
+from keqa.retrievers.local.vectors import FLAT_LIMIT, Found, VectorStore
 from keqa.retrievers.manifest import IVF, DenseManifest, PlannedChange
 from keqa.retrievers.text import clean_text
 
@@ -62,18 +53,16 @@ class DenseRetriever(SharedRetriever):
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
     """
 
-    def __init__(self, folder: Path, opened: tuple[Opened, VectorStore, Encoder], model: str | None = None) -> None:
-        """Take over an opened index and the model of questions; use :meth:`open`."""
-        self._folder = folder
-        self._model = model
-        self._opened = opened
+    def __init__(self, folder: Path, model: str | None = None) -> None:
+        """Use :meth:`open`."""
+        self._folder, self._model = folder, model
         self._lock = threading.Lock()
+        self.reload()
 
     @classmethod
     def open(cls, path: Path | str, model: str | None = None) -> DenseRetriever:
         """Open a finished index and the model of questions; see `keqa.retrievers.embedding.Encoder.recognised`."""
-        folder = Path(path)
-        return cls(folder, _opened(folder, model), model)
+        return cls(Path(path), model)
 
     @property
     def manifest(self) -> DenseManifest:
@@ -83,29 +72,30 @@ class DenseRetriever(SharedRetriever):
     def reload(self) -> DenseManifest:
         """See the index as it is now; searches under way finish on the old one."""
         with self._lock:
-            self._opened = _opened(self._folder, self._model)
-        return self.manifest
+            opened, store = open_files(self._folder)
+            said = dense_manifest(opened)
+            encoder = Encoder.recognised(said.encoder, said.probe, self._folder, self._model)
+            self._opened = opened, store, encoder
+        return said
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Return one list of hits per query; the queries are encoded and compared together.
 
         A query without a letter or digit finds nothing. Equal scores are ordered by id.
         """
-        wanted = checked_k(k)
+        checked_k(k)
         opened, store, encoder = self._opened
-        wanted = min(wanted, opened.manifest.passages)
-        texts = [clean_text(query) for query in queries]
-        places = [place for place, text in enumerate(texts) if any(map(str.isalnum, text))]
+        wanted, texts = min(k, opened.manifest.passages), [clean_text(query) for query in queries]
+        asked = {place: text for place, text in enumerate(texts) if any(map(str.isalnum, text))}
         found: list[list[Hit]] = [[] for _ in texts]
-        if not places:
+        if not asked:
             return found
         opened.lengths.check()
         try:
-            vectors = encoder.queries([texts[place] for place in places])
-            most = min(wanted + _SPARE, len(store))
-            scores, keys = store.search(vectors, most)
-            for row, place in enumerate(places):
-                found[place] = _hits(opened, store, vectors[row : row + 1], (scores[row], keys[row]), wanted)
+            rows = encoder.queries(list(asked.values()))
+            scores, keys = store.search(rows, min(wanted + _SPARE, len(store)))
+            for row, place in enumerate(asked):
+                found[place] = _hits(opened, store, rows[row : row + 1], (scores[row], keys[row]), wanted)
         except (RuntimeError, ValueError, OSError) as error:
             raise RetrievalError(f"searching the index in {self._folder} failed: {error}") from error
         return found
@@ -143,20 +133,13 @@ def dense_manifest(opened: Opened) -> DenseManifest:
 def open_files(folder: Path) -> tuple[Opened, VectorStore]:
     """The files of a finished index, which are whole; no model is opened."""
 
-    def opening(state: State) -> tuple[Opened, VectorStore]:
+    def opening(state: object) -> tuple[Opened, VectorStore]:
         opened = open_checked(folder)
         said = dense_manifest(opened)
-        return opened, VectorStore(
-            folder / DATA, said.data, said.encoder.dimension, said.vectors, said.listed, said.rows
-        )
+        size = said.encoder.dimension, said.vectors, said.listed, said.rows
+        return opened, VectorStore(folder / DATA, said.data, *size)
 
     return steady(folder, opening)
-
-
-def _opened(folder: Path, model: str | None) -> tuple[Opened, VectorStore, Encoder]:
-    opened, store = open_files(folder)
-    said = dense_manifest(opened)
-    return opened, store, Encoder.recognised(said.encoder, np.asarray(said.probe, np.float32), folder, model)
 
 
 def build_dense(
@@ -199,13 +182,14 @@ def build_dense(
     check_place(folder, sources, overwrite=overwrite)
     encoder = Encoder.choose(model, query_model, passage_prefix, query_prefix, separator, similarity)
     with building(folder, sources, overwrite=overwrite) as data, tempfile.TemporaryFile(dir=data) as spool:
-        intake = Intake(passages)
+        intake, dimension = Intake(passages), encoder.settings.dimension
         key_of, keys, size = encoder.settings.key_of, dict[int, None](), 0
-        store_name, resumed = begun(data, encoder)
-        there = set(VectorStore(data, store_name, encoder.settings.dimension, settings_for(0, 0), 0, 0).keys.tolist())
+        store_name, resumed = vectors.begun(data, encoder)
+        there = set(VectorStore(data, store_name, dimension, vectors.settings_for(0, 0), 0, 0).keys.tolist())
         with disk_errors(data):
-            for passage in intake:
-                _spool(spool, passage, intake.origin.path if intake.origin else "")
+            for passage, file in intake.rows():
+                row = [passage.id, passage.title, passage.text, passage.place.packed(), file]
+                spool.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
                 if (key := key_of(passage)) not in keys:
                     keys[key] = None
                     size += 0 if key in there else len(passage.text.encode())
@@ -215,10 +199,10 @@ def build_dense(
             report(f"an earlier build of {folder} was interrupted, or is of the same passages: resuming it")
         if missing and (price := encoder.price(size)):
             report(f"{model} is asked for the vectors of {len(missing):,} passages: {price}")
-        told = progress or (lambda done, of: None)
-        _encode(data, store_name, encoder, (row for row, _ in _spooled(spool)), missing, intake.count, shard, told)
-        settings = settings_for(len(keys), flat_limit)
-        store = VectorStore(data, store_name, encoder.settings.dimension, settings, 0, len(keys))
+        given = (passage for passage, _ in _spooled(spool))
+        _encode(data, store_name, encoder, given, missing, intake.count, shard, progress)
+        settings = vectors.settings_for(len(keys), flat_limit)
+        store = VectorStore(data, store_name, dimension, settings, 0, len(keys))
         if settings.kind == IVF or _is_wasteful(store, len(keys)):
             store = store.kept(keys.__contains__, settings)
 
@@ -234,17 +218,12 @@ def build_dense(
             )
 
         built = write_whole(folder, _spooled(spool), intake.language, manifest, intake.files, key=key_of)
-        remove_others(data, {store.name})
+        vectors.remove_others(data, {store.name})
     return built
 
 
 def _is_wasteful(store: VectorStore, used: int) -> bool:
     return len(store) > _UNUSED_SHARE * used + _UNUSED
-
-
-def _spool(stream: BinaryIO, passage: Passage, file: str) -> None:
-    row = [passage.id, passage.title, passage.text, passage.place.packed(), file]
-    stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
 def _spooled(stream: BinaryIO) -> Iterator[Row]:
@@ -262,15 +241,20 @@ def _encode(
     passages: Iterable[Passage],
     missing: Iterable[int],
     count: int,
-    shard: int,
-    progress: Progress,
+    shard: int = SHARD,
+    progress: Progress | None = None,
 ) -> None:
     """Encode the passages of some keys, each once, and add their vectors shard by shard."""
-    left = set(missing)
+    left, tell = set(missing), progress or (lambda done, of: None)
     done, batch = count - len(left), dict[int, Passage]()
-    progress(done, count)
-
-    def write() -> None:
+    tell(done, count)
+    for passage in passages if left else ():
+        if (key := encoder.settings.key_of(passage)) not in left:
+            continue
+        left.discard(key)
+        batch[key] = passage
+        if left and len(batch) < shard:
+            continue
         # Texts of like length together: a model works on all texts of a batch as on its longest.
         order = sorted(batch, key=lambda key: -len(batch[key].text))
         places = {key: place for place, key in enumerate(batch)}
@@ -278,19 +262,9 @@ def _encode(
         for first in range(0, len(batch), _PIECE):
             some = order[first : first + _PIECE]
             rows[[places[key] for key in some]] = encoder.passages([batch[key] for key in some])
-            progress(done + first + len(some), count)
-        append(data, name, list(batch), rows)
-
-    for passage in passages if left else ():
-        if (key := encoder.settings.key_of(passage)) in left:
-            left.discard(key)
-            batch[key] = passage
-            if len(batch) == shard:
-                write()
-                done += len(batch)
-                batch = {}
-    if batch:
-        write()
+            tell(done + first + len(some), count)
+        vectors.append(data, name, list(batch), rows)
+        done, batch = done + len(batch), {}
 
 
 class DenseChanger(TantivyChanger):
@@ -300,7 +274,7 @@ class DenseChanger(TantivyChanger):
         super().__init__(folder)
         self._model, self._store = model, open_files(folder)[1]
         self._data = folder / DATA
-        remove_others(self._data, {self._store.name})
+        vectors.remove_others(self._data, {self._store.name})
 
     def key(self, passage: Passage) -> int | None:
         """By what the vector of a passage is known."""
@@ -314,10 +288,12 @@ class DenseChanger(TantivyChanger):
         missing = {key: one for key, one in new.items() if key not in there and not self._is_used(key)}
         if missing:
             encoder = Encoder.open_for_passages(said.encoder, self._folder, self._model)
-            self._check_same(encoder)
-            _encode(
-                self._data, store.name, encoder, missing.values(), missing, len(missing), SHARD, lambda done, of: None
-            )
+            if not vectors.is_of(self._data, store.name, encoder):
+                raise RetrievalError(
+                    f"the model {encoder.settings.model!r} does not give the vectors that the index in {self._folder} "
+                    "has: name the model that it was built with, or build it again"
+                )
+            _encode(self._data, store.name, encoder, missing.values(), missing, len(missing))
         rows: dict[str, Any] = {"listed": store.listed, "rows": len(store.keys) + len(missing)}
         return dataclasses.replace(after, data=store.name, **rows)
 
@@ -329,21 +305,11 @@ class DenseChanger(TantivyChanger):
         if _is_wasteful(store, said.passages) or (store.listed and len(store.keys) > FLAT_LIMIT):
             self._store = store.kept(self._is_used, said.vectors)
             super().apply(PlannedChange(sources=said.sources, left_out=said.left_out, removed=said.removed))
-            remove_others(self._data, {self._store.name})
+            vectors.remove_others(self._data, {self._store.name})
         return self.manifest
 
     def _is_used(self, key: int) -> bool:
         return self._opened.count("vector", key) > 0
-
-    def _check_same(self, encoder: Encoder) -> None:
-        """Make sure that the model gives the vectors that are there."""
-        note = note_of(self._data, self._store.name)
-        same = note.get("settings") == made_by(dense_manifest(self._opened).encoder)
-        if not same or not same_weights(encoder.passage_probe(), note.get("probe"), hosted=True):
-            raise RetrievalError(
-                f"the model {encoder.settings.model!r} does not give the vectors that the index in {self._folder} has: "
-                "name the model that it was built with, or build it again"
-            )
 
 
 @contextmanager

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import Hit, Passage, SharedRetriever, checked_k, unpacked
 from keqa.retrievers.manifest import DENSE, DenseManifest, Manifest, parse, parse_files, read_lines
-from keqa.retrievers.text import index_terms, is_known, language_of_text, query_terms, settings_for
-from keqa.storage.untrusted import MissingFileError, parse_json, read_file
+from keqa.retrievers.text import LANGUAGES, index_terms, language_of_text, query_terms, settings_for
+from keqa.storage.untrusted import MissingFileError, read_json
 
 if TYPE_CHECKING:
     import tantivy
@@ -85,20 +85,13 @@ def state_of(folder: Path) -> State:
 def stamp_of(data: Path) -> int:
     """The operation stamp of the last commit, by the engine's own record."""
     try:
-        record = parse_json(
-            read_file(data, META, _LARGEST_META, error=RetrievalError), data / META, error=RetrievalError
-        )
+        record = read_json(data, META, _LARGEST_META, error=RetrievalError)
     except (RetrievalError, MissingFileError) as error:
         raise RetrievalError(f"the index in {data} is broken: {error}") from error
     stamp = record.get("opstamp") if isinstance(record, dict) else None
     if type(stamp) is not int:
         raise RetrievalError(f"the index in {data} is broken: meta.json has no operation stamp")
     return stamp
-
-
-def manifest_name(stamp: int) -> str:
-    """The file of the manifest that the first commit after a stamp will have."""
-    return f"manifest-{stamp}.json"
 
 
 class Lengths:
@@ -179,23 +172,21 @@ class Opened:
 
     def matching(self, field: str, value: str | int) -> list[tantivy.Document]:
         """The documents with a value in a field."""
-        from tantivy import Query
-
+        found = self._found(field, value, _FEW)
+        if found.count > _FEW:
+            found = self._found(field, value, found.count)
         with engine_errors(f"the index in {self.folder} could not be read"):
-            query = Query.term_query(self.schema, field, value, "basic")
-            found: Any = self.searcher.search(query, _FEW)
-            if found.count > _FEW:
-                found = self.searcher.search(query, found.count, count=False)
             return [self.searcher.doc(address) for _, address in found.hits]
 
     def count(self, field: str, value: str | int) -> int:
         """How many documents have a value in a field."""
+        return int(self._found(field, value, 1).count)
+
+    def _found(self, field: str, value: str | int, most: int) -> Any:
         from tantivy import Query
 
         with engine_errors(f"the index in {self.folder} could not be read"):
-            query = Query.term_query(self.schema, field, value, "basic")
-            found: Any = self.searcher.search(query, 1)
-            return int(found.count)
+            return self.searcher.search(Query.term_query(self.schema, field, value, "basic"), most)
 
     def every(self) -> Iterator[tantivy.Document]:
         """All documents."""
@@ -292,7 +283,7 @@ def open_checked(folder: Path) -> Opened:
             index.config_reader("manual")
             index.reload()
             searcher, schema = index.searcher(), index.schema
-        if isinstance(manifest, Manifest) and not is_known(manifest.analyzer):
+        if isinstance(manifest, Manifest) and manifest.analyzer not in map(settings_for, LANGUAGES):
             raise RetrievalError(f"{where}: analyzer settings that this version does not know: {manifest.analyzer}")
         if schema != make_schema():
             raise RetrievalError(f"the index in {folder} has other fields than KEQA makes: build it again")
@@ -347,17 +338,15 @@ class TantivyRetriever(SharedRetriever):
     Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
     """
 
-    def __init__(self, folder: Path, opened: Opened) -> None:
-        """Take over an opened index; use :meth:`open`."""
-        self._folder = folder
-        self._opened = opened
+    def __init__(self, folder: Path) -> None:
+        """Use :meth:`open`."""
+        self._folder, self._opened = folder, open_checked(folder)
         self._lock = threading.Lock()
 
     @classmethod
     def open(cls, path: Path | str) -> TantivyRetriever:
         """Open a finished index; a RetrievalError says that there is none, or what is wrong with it."""
-        folder = Path(path)
-        return cls(folder, open_checked(folder))
+        return cls(Path(path))
 
     @property
     def manifest(self) -> AnyManifest:
@@ -372,6 +361,8 @@ class TantivyRetriever(SharedRetriever):
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Return at most ``k`` passages, best first; equal scores are ordered by id."""
+        from tantivy import Occur, Query
+
         checked_k(k)
         opened = self._opened
         manifest, searcher = opened.manifest, opened.searcher
@@ -380,28 +371,22 @@ class TantivyRetriever(SharedRetriever):
             return []
         opened.lengths.check()
         with engine_errors(f"searching the index in {self._folder} failed"):
-            wanted = _query(opened.schema, terms, settings_for(manifest.language).title_weight)
+            fields = [("text", 1.0), ("title", settings_for(manifest.language).title_weight)]
+            clauses = [
+                (Occur.Should, Query.boost_query(Query.term_query(opened.schema, field, term, "freq"), weight))
+                for term in terms
+                for field, weight in fields
+            ]
+            wanted = Query.boolean_query(clauses)
             k = min(k, manifest.passages)
             found = searcher.search(wanted, k + 1, count=False).hits
             if len(found) > k and found[k][0] == found[k - 1][0]:
                 found = searcher.search(wanted, k + _TIES, count=False).hits
             cut = found[k - 1][0] if len(found) >= k else 0.0
-            hits = [
-                Hit(stored_passage(searcher.doc(address)), float(score)) for score, address in found if score >= cut
-            ]
+            near = [(float(score), searcher.doc(address)) for score, address in found if score >= cut]
+        hits = [Hit(stored_passage(document), score) for score, document in near]
         return sorted(hits, key=lambda hit: (-hit.score, hit.passage.id))[:k]
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
         """Search for each query in turn; a search takes milliseconds, less than handing it to a thread gains."""
         return [self.search(query, k) for query in queries]
-
-
-def _query(schema: tantivy.Schema, terms: Sequence[str], title_weight: float) -> tantivy.Query:
-    from tantivy import Occur, Query
-
-    clauses = []
-    for term in terms:
-        clauses.append((Occur.Should, Query.term_query(schema, "text", term, "freq")))
-        in_title = Query.term_query(schema, "title", term, "freq")
-        clauses.append((Occur.Should, Query.boost_query(in_title, title_weight)))
-    return Query.boolean_query(clauses)

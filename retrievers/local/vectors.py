@@ -8,22 +8,21 @@ their keys, in which those of a large index are; ``….json`` says which model m
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
+import struct
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keqa.errors import KeqaError, RetrievalError
 from keqa.retrievers.embedding import Encoder, Vectors, is_hosted, same_weights
-from keqa.retrievers.local.build import cannot_be_written, disk_errors, write_text
-from keqa.retrievers.local.faiss_file import check_file
+from keqa.retrievers.local.build import disk_errors, write_text
 from keqa.retrievers.local.index import VECTORS
 from keqa.retrievers.manifest import FLAT, IVF, EncoderSettings, VectorSettings
 from keqa.storage.untrusted import open_regular, read_json
@@ -36,6 +35,8 @@ Found = tuple[Vectors, Keys]
 """Scores and keys, best first, of one row a question; key -1 where there are no more."""
 
 _LARGEST_NOTE = 4 << 20
+# A table of the sizes of the lists is read at once.
+_MOST_LISTS = 1 << 22
 # FAISS warns below 39 training vectors a list; more than this many no longer move the centroids.
 _SAMPLE = 64
 _BLOCK = 65_536
@@ -121,26 +122,18 @@ class VectorStore:
             index.train(np.ascontiguousarray(self.rows[chosen[sample]], np.float32))
         else:
             index = self._opened_lists(mapped=False)
-            index.remove_ids(np.array([key for key in _listed_keys(index) if not is_wanted(key)], np.int64))
+            lists = index.invlists
+            parts = [faiss.rev_swig_ptr(lists.get_ids(n), lists.list_size(n)).tolist() for n in range(index.nlist)]
+            index.remove_ids(np.array([key for part in parts for key in part if not is_wanted(key)], np.int64))
         for start in range(0, len(chosen), _BLOCK):
             some = chosen[start : start + _BLOCK]
             index.add_with_ids(np.ascontiguousarray(self.rows[some], np.float32), self.keys[some])
         file = self._data / f"{name}.faiss"
-        try:
+        with disk_errors(file, RuntimeError):
             faiss.write_index(index, str(file))
-        except RuntimeError as error:
-            raise cannot_be_written(file, error) from error
-        with disk_errors(file), file.open("rb") as stream:
-            os.fsync(stream.fileno())
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
         return VectorStore(self._data, name, self._dimension, settings, int(index.ntotal), 0)
-
-
-def _listed_keys(index: Any) -> list[int]:
-    import faiss
-
-    lists = index.invlists
-    parts = [faiss.rev_swig_ptr(lists.get_ids(one), lists.list_size(one)).tolist() for one in range(index.nlist)]
-    return [key for part in parts for key in part]
 
 
 def _mapped(path: Path, kind: np.dtype[Any], width: int) -> NDArray[Any]:
@@ -176,35 +169,33 @@ def append(data: Path, name: str, keys: Sequence[int] | Keys, rows: Vectors) -> 
 
 
 def begun(data: Path, encoder: Encoder) -> tuple[str, bool]:
-    """The store that vectors of an encoder are added to, and whether another build has begun it.
-
-    The model is recognised by a vector, as it may have become another under its name.
-    """
-    settings, probe = made_by(encoder.settings), encoder.passage_probe()
+    """The store that vectors of an encoder are added to, and whether another build has begun it."""
     for path in sorted(data.glob(f"{VECTORS}*.json")):
         name = path.name.removesuffix(".json")
-        if (data / f"{name}.faiss").exists() or not (data / f"{name}.keys").is_file():
-            continue
-        note = note_of(data, name)
-        hosted = is_hosted(encoder.settings.model)
-        if note.get("settings") == settings and same_weights(probe, note.get("probe"), hosted=hosted):
+        is_open = (data / f"{name}.keys").is_file() and not (data / f"{name}.faiss").exists()
+        if is_open and is_of(data, name, encoder, hosted=is_hosted(encoder.settings.model)):
             return name, True
-    return begin(data, {"settings": settings, "probe": probe}), False
+    return begin(data, {"settings": _made_by(encoder.settings), "probe": encoder.passage_probe()}), False
 
 
-def note_of(data: Path, name: str) -> dict[str, Any]:
-    """What the note of a store says; nothing where it cannot be read."""
+def is_of(data: Path, name: str, encoder: Encoder, *, hosted: bool = True) -> bool:
+    """Whether an encoder gives the vectors of a store: a model may have become another under its name.
+
+    Where it runs elsewhere, or may have been run elsewhere, its vectors are rounded otherwise.
+    """
     try:
         note = read_json(data, f"{name}.json", _LARGEST_NOTE, error=RetrievalError)
     except KeqaError:
-        return {}
-    return note if isinstance(note, dict) else {}
+        return False
+    if not isinstance(note, dict) or note.get("settings") != _made_by(encoder.settings):
+        return False
+    return same_weights(encoder.passage_probe(), note.get("probe"), hosted=hosted)
 
 
-def made_by(settings: EncoderSettings) -> dict[str, Any]:
+def _made_by(settings: EncoderSettings) -> dict[str, Any]:
     """What decides about the vectors of passages."""
-    kept = dataclasses.asdict(settings)
-    return {name: kept[name] for name in ("model", "passage_prefix", "separator", "similarity", "dimension")}
+    names = ("model", "passage_prefix", "separator", "similarity", "dimension")
+    return {name: getattr(settings, name) for name in names}
 
 
 def remove_others(data: Path, keep: Collection[str]) -> None:
@@ -212,3 +203,71 @@ def remove_others(data: Path, keep: Collection[str]) -> None:
     for path in data.glob(f"{VECTORS}*"):
         if path.name.partition(".")[0] not in keep:
             path.unlink(missing_ok=True)
+
+
+def check_file(path: Path, rows: int, dimension: int, lists: int) -> None:
+    """Make sure that a file is a whole index of 8-bit vectors in lists, before FAISS reads it.
+
+    FAISS takes what a file says for true: how long an array is, of what kind the index is, and even in which other file
+    its lists lie. So the one kind that `VectorStore.kept` writes is read here first, field by field.
+    """
+    with open_regular(path, error=RetrievalError) as stream:
+        try:
+            _check(stream, rows, dimension, lists)
+        except (ValueError, struct.error, OSError) as error:
+            raise RetrievalError(
+                f"{path} cannot be read: it is no file of vectors as KEQA writes it ({error}). Build the index again"
+            ) from error
+
+
+def _check(stream: BinaryIO, rows: int, dimension: int, lists: int) -> None:
+    if not 1 <= lists <= _MOST_LISTS:
+        raise ValueError(f"{lists} lists")
+    shape, metric, numbers = "iq16x", "Bi", "the numbers in centroids"
+    # What comes before the sizes of the lists: of each field its form, and the one content that it can have. An inner
+    # product is 0, and so is a quantizer of eight bits.
+    head: list[tuple[Any, ...]] = [
+        ("the kind", "4s", b"IwSq"),
+        ("the shape", shape, dimension, rows),
+        ("the metric", metric, 1, 0),
+        ("the number of lists", "Q8x", lists),
+        ("the kind of centroids", "4s", b"IxFI"),
+        ("the shape of centroids", shape, dimension, lists),
+        ("the metric of centroids", metric, 1, 0),
+        (numbers, "Q", lists * dimension),
+        ("the map of rows", "BQ", 0, 0),
+        ("the quantizer", f"i8xQQQ{8 * dimension}x", 0, dimension, dimension, 2 * dimension),
+        ("the size of a vector", "Qx", dimension),
+        ("the lists", "4sQQ", b"ilar", lists, dimension),
+    ]
+    for what, form, *expected in head:
+        if (found := list(_take(stream, form))) != expected:
+            raise ValueError(f"{what} {found} in the place of {expected}")
+        if what == numbers:
+            stream.seek(4 * lists * dimension, os.SEEK_CUR)
+    total = _listed(stream, lists)
+    if total != rows:
+        raise ValueError(f"{total} vectors in lists, {rows} are expected")
+    # Of each vector a byte a number, and its row.
+    left = os.fstat(stream.fileno()).st_size - stream.tell()
+    if left != rows * (dimension + 8):
+        raise ValueError(f"{left} bytes of lists, {rows * (dimension + 8)} are expected")
+
+
+def _take(stream: BinaryIO, form: str) -> tuple[Any, ...]:
+    """The next fields of a file, in little-endian order and without gaps but those of the form."""
+    return struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))
+
+
+def _listed(stream: BinaryIO, lists: int) -> int:
+    """How many vectors the lists have, as their table says: of each its size, or of those with any number and size."""
+    kind, length = _take(stream, "4sQ")
+    if kind == b"full" and length == lists:
+        return sum(_take(stream, f"{lists}Q"))
+    if kind == b"sprs" and length % 2 == 0 and length <= 2 * lists:
+        pairs = _take(stream, f"{length}Q")
+        numbers = list(pairs[::2])
+        if numbers != sorted(set(numbers)) or any(number >= lists for number in numbers):
+            raise ValueError("a list that is not there")
+        return sum(pairs[1::2])
+    raise ValueError(f"a table of lists {kind!r} of {length!r}")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Origin, Passage, default_notice, each_path, path_of
@@ -16,10 +16,9 @@ from keqa.retrievers.readers.common import (
     DOCUMENTS,
     MAX_DOCUMENT,
     RECORD_WORDS,
-    noting_opened,
+    opened,
     plain_suffix,
     read_whole,
-    reason_of,
     refuse_binary,
 )
 from keqa.retrievers.readers.records import read_dpr, read_jsonl
@@ -30,7 +29,7 @@ __all__ = ["RECORD_WORDS", "Corpus", "read_corpus"]
 Progress = Callable[[int, int], None]
 """Takes how many bytes were read, and how many there are."""
 
-# Progress is reported after so many passages, and with each file.
+# Progress is reported with each of so many passages, and with each file.
 _EVERY: Final = 100
 # Beside its number, the id of a passage has this path, and ids are at most 1,000 characters long.
 _LONGEST_PATH: Final = 900
@@ -108,7 +107,7 @@ class Corpus(Iterator[Passage]):
             # One bad PDF among thousands is no reason to stop; a file that was named is.
             if not source.is_dir():
                 raise
-            self._counter.unread(path, reason_of(error), str(error))
+            self._counter.unread(path, getattr(error, "reason", "unreadable"), str(error))
 
 
 def read_corpus(
@@ -122,11 +121,8 @@ def read_corpus(
     """Read passages from files and folders.
 
     Folders are searched for documents, such as .txt, .md, .html and .pdf files, which are split into passages. JSONL,
-    JSON lists and DPR's .tsv hold passages already: a record is kept whole, unless it is longer than 2,000 words, in
-    which case it is a document and split as well. JSONL and .tsv are read line by line. Any of them may be packed with
-    gzip.
-
-    Ids are the record's own, or ``file#n`` (``folder/file#n`` below the named folder), counted from 1.
+    JSON lists and DPR's .tsv hold passages already: a record is kept whole, unless it is longer than 2,000 words. Any
+    may be packed with gzip. Ids are the record's own, or ``file#n`` (``folder/file#n`` below the named folder).
 
     Args:
         sources: Files and folders, or one of them.
@@ -191,26 +187,19 @@ def _each_once(paths: Sequence[Path], notice: Notice) -> tuple[Path, ...]:
     """Some files and folders, each once, by where they are in the end."""
     found: dict[Path, Path] = {}
     for path in paths:
-        first = found.get(path.resolve())
-        if first is None:
-            found[path.resolve()] = path
-        else:
-            notice(
-                f"{path} is named twice and is read once" if path == first else f"{path} is {first}: it is read once"
-            )
+        first = found.setdefault(path.resolve(), path)
+        if first is not path:
+            notice(f"{path} is {'named twice and is' if path == first else f'{first}: it is'} read once")
     return tuple(found.values())
 
 
 def _check(path: Path) -> None:
     if not path.exists():
         raise InputError(f"{path} does not exist")
-    suffix = plain_suffix(path)
-    if path.is_dir() or suffix in (*RECORD_SUFFIXES, *DOCUMENTS):
-        return
-    known = ", ".join(sorted([*RECORD_SUFFIXES, *DOCUMENTS]))
-    raise InputError(
-        f"{path}: no reader for {suffix or 'a file without a suffix'}; it can be a folder, or one of {known}"
-    )
+    suffix, known = plain_suffix(path), sorted([*RECORD_SUFFIXES, *DOCUMENTS])
+    if not path.is_dir() and suffix not in known:
+        kind = suffix or "a file without a suffix"
+        raise InputError(f"{path}: no reader for {kind}; it can be a folder, or one of {', '.join(known)}")
 
 
 def _read_document(
@@ -225,8 +214,8 @@ def _read_document(
     if suffix not in _NO_TEXT_FILES:
         refuse_binary(data, path)
     passages, lost = read_beside(data, path, identifier, words, notice)
+    needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
     if not passages:
-        needs = " (a scanned PDF needs OCR first)" if suffix == ".pdf" else ""
         left_out.unread(path, "without text", lost or f"{path} has no text{needs}")
     elif lost:
         notice(lost)
@@ -259,9 +248,8 @@ def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
                 continue
             elif entry.is_dir(follow_symlinks=False):
                 inner.append(path)
-            elif plain_suffix(path) not in DOCUMENTS:
-                packed = plain_suffix(path)
-                kind = packed if packed in RECORD_SUFFIXES else path.suffix.lower()
+            elif (plain := plain_suffix(path)) not in DOCUMENTS:
+                kind = plain if plain in RECORD_SUFFIXES else path.suffix.lower()
                 left_out.pass_over(kind or "without a suffix", path)
             elif not entry.is_file():
                 left_out.unread(path, "pipes or devices", f"{path} is no regular file")
@@ -279,22 +267,23 @@ def _is_hidden(name: str) -> bool:
 
 def _is_followed(entry: os.DirEntry[str], path: Path, root: str, left_out: LeftOutCounter) -> bool:
     """Whether a link leads to a file in the folder; one that leads elsewhere is counted."""
+    not_followed = "which is not followed"
     try:
         target = os.path.realpath(path, strict=True)
         folder = entry.is_dir()
     except OSError:
-        left_out.unread(path, "links that lead nowhere", f"{path} is a link that leads nowhere")
-        return False
-    if folder:
-        left_out.unread(path, "links to folders", f"{path} is a link to a folder, which is not followed")
-        return False
-    if plain_suffix(path) in DOCUMENTS and os.path.commonpath((root, target)) != root:
-        left_out.unread(path, "links out of the folder", f"{path} is a link to a file outside, which is not followed")
-        return False
-    if any(map(_is_hidden, os.path.relpath(target, root).split(os.sep))):
-        left_out.unread(path, "links to hidden files", f"{path} is a link to a hidden file, which is not followed")
-        return False
-    return True
+        kind, said = "links that lead nowhere", "that leads nowhere"
+    else:
+        if folder:
+            kind, said = "links to folders", f"to a folder, {not_followed}"
+        elif plain_suffix(path) in DOCUMENTS and os.path.commonpath((root, target)) != root:
+            kind, said = "links out of the folder", f"to a file outside, {not_followed}"
+        elif any(map(_is_hidden, os.path.relpath(target, root).split(os.sep))):
+            kind, said = "links to hidden files", f"to a hidden file, {not_followed}"
+        else:
+            return True
+    left_out.unread(path, kind, f"{path} is a link {said}")
+    return False
 
 
 class ReadingProgress:
@@ -302,30 +291,21 @@ class ReadingProgress:
 
     def __init__(self, report: Progress | None, files: Iterable[Path]) -> None:
         """Add up what there is to read."""
-        self._report, self._since = report, 0
+        self._report = report
         self._in_all = 0 if report is None else sum(map(_size, files))
         self._before = self._size = 0
-        self._opened: list[BinaryIO] = []
 
     def enter(self, path: Path) -> None:
         """The files before are done, and this one is next."""
         if self._report is not None:
             self._before, self._size = self._before + self._size, _size(path)
-            self._opened.clear()
+            opened.stream = None
             self._now(self._report)
 
     def through(self, passages: Iterator[Passage]) -> Iterator[Passage]:
         """All passages that readers give, of the files that are entered meanwhile."""
-        if self._report is None:
-            yield from passages
-            return
-        while True:
-            with noting_opened(self._opened):
-                passage = next(passages, None)
-            if passage is None:
-                return
-            self._since += 1
-            if self._since >= _EVERY:
+        for number, passage in enumerate(passages, start=1):
+            if self._report is not None and number % _EVERY == 0:
                 self._now(self._report)
             yield passage
 
@@ -335,9 +315,8 @@ class ReadingProgress:
             self._report(self._in_all, self._in_all)
 
     def _now(self, report: Progress) -> None:
-        self._since = here = 0
-        if self._opened:
-            here = self._size if self._opened[0].closed else self._opened[0].tell()
+        stream = opened.stream
+        here = 0 if stream is None else self._size if stream.closed else stream.tell()
         # A file that grew while it was read counts as it was.
         report(min(self._before + min(here, self._size), self._in_all), self._in_all)
 

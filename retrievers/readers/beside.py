@@ -2,8 +2,8 @@
 
 The readers and the libraries behind them promise little about hostile files. So this module runs itself beside the
 process that indexes, with a bound on memory and, for each document, on the time of a processor. One such process reads
-one document after the other; one that a document has ended is replaced. The two speak frames over standard input and
-output: a line of JSON, then as many bytes as it says.
+one document after the other; one that a document has ended is replaced. It is given a line of JSON and then as many
+bytes as that says, and writes lines of JSON: lists of passages, and in the end an object.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.retrievers.base import Notice, Passage, unpacked
@@ -31,8 +32,8 @@ SECONDS: Final = 60.0
 
 SECONDS_PER_MB: Final = 2.0
 
-# So many passages are in a frame, so that no frame takes much memory.
-_IN_A_FRAME: Final = 1000
+# So many passages are in a line, so that none takes much memory.
+_IN_A_LINE: Final = 1000
 # Where modules are found is said by this process: the folder that one happens to be in, which may be anyone's, is no
 # such place.
 _START: Final = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {__name__} import main; main()"
@@ -41,7 +42,7 @@ _START: Final = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from 
 def read_beside(data: bytes, path: Path, identifier: str, words: int, notice: Notice) -> tuple[list[Passage], str]:
     """Read a document in the process beside this one."""
     head = {"path": os.fspath(path), "identifier": identifier, "words": words, "limits": [SECONDS, SECONDS_PER_MB]}
-    rows, last = _BESIDE.ask(head, data)
+    rows, last = _BESIDE.ask({**head, "bytes": len(data)}, data)
     for text in last["notices"]:
         notice(text)
     if "missing" in last:
@@ -59,21 +60,23 @@ class _Beside:
         self._one_at_a_time = threading.Lock()
 
     def ask(self, head: dict[str, Any], data: bytes) -> tuple[list[Any], dict[str, Any]]:
-        """The rows of all frames of an answer, and the head of the last one."""
+        """The rows of an answer, and the object that ends it."""
         rows: list[Any] = []
         with self._one_at_a_time:
             process = self._started()
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                write_frame(process.stdin, head, data)
-                while frame := read_frame(process.stdout):
-                    if "notices" in frame[0]:
-                        if frame[0].get("reason") == "too large":
+                process.stdin.write(json.dumps(head).encode() + b"\n" + data)
+                process.stdin.flush()
+                for line in process.stdout:
+                    found = json.loads(line)
+                    if isinstance(found, dict):
+                        if found.get("reason") == "too large":
                             # What it took is given back.
                             self.end()
-                        return rows, frame[0]
-                    rows += json.loads(frame[1])
+                        return rows, found
+                    rows += found
             except (OSError, ValueError):
                 # It died in the middle of something; how, its exit code says.
                 process.wait()
@@ -116,36 +119,26 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_BESIDE.forget)
 
 
-def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame of a stream; None where it has ended."""
-    line = stream.readline()
-    if not line:
-        return None
-    head = json.loads(line)
-    body = stream.read(head["bytes"])
-    return (head, body) if len(body) == head["bytes"] else None
-
-
-def write_frame(stream: IO[bytes], head: dict[str, Any], body: bytes = b"") -> None:
-    """Write a frame."""
-    stream.write(json.dumps({**head, "bytes": len(body)}).encode() + b"\n")
-    stream.write(body)
-    stream.flush()
-
-
 def main() -> None:
     """Read what comes in until the input ends."""
-    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
+    outgoing = sys.stdout
     # What libraries print belongs to nobody.
     sys.stdout = sys.stderr
     _bound_memory()
-    while (frame := read_frame(incoming)) is not None:
-        limits[:] = frame[0]["limits"]
-        allow(len(frame[1]))
-        write_frame(outgoing, _answer(outgoing, *frame))
+
+    def say(found: Any) -> None:
+        outgoing.write(json.dumps(found) + "\n")
+        outgoing.flush()
+
+    for line in sys.stdin.buffer:
+        head = json.loads(line)
+        data = sys.stdin.buffer.read(head["bytes"])
+        limits[:] = head["limits"]
+        allow(len(data))
+        say(_answer(say, head, data))
 
 
-def _answer(outgoing: IO[bytes], head: dict[str, Any], data: bytes) -> dict[str, Any]:
+def _answer(say: Callable[[Any], None], head: dict[str, Any], data: bytes) -> dict[str, Any]:
     from keqa.retrievers.readers.formats import passages_of
 
     notices: list[str] = []
@@ -158,13 +151,12 @@ def _answer(outgoing: IO[bytes], head: dict[str, Any], data: bytes) -> dict[str,
             size += len(one.title) + len(one.text)
             if size > MOST_TEXT:
                 raise UnreadError("too large", f"{path} has more than {MOST_TEXT:,} characters of text: divide it")
-            if len(rows) == _IN_A_FRAME:
-                write_frame(outgoing, {}, json.dumps(rows).encode())
+            if len(rows) == _IN_A_LINE:
+                say(rows)
                 rows = []
-        if rows:
-            write_frame(outgoing, {}, json.dumps(rows).encode())
+        say(rows)
         found: dict[str, Any] = {"lost": lost}
-    except (ImportError, MissingExtraError):
+    except ImportError:
         found = {"missing": f"Reading {path.name}"}
     except InputError as error:
         found = {"reason": getattr(error, "reason", ""), "error": str(error)}

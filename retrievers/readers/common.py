@@ -10,24 +10,21 @@ import json
 import os
 import re
 import signal
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
 from keqa.retrievers.splitting import split_text
 from keqa.retrievers.text import WORD_LENGTH, clean_text, one_line, text_length
-from keqa.storage.untrusted import MissingFileError, open_regular
+from keqa.storage.untrusted import MAX_LINE, MissingFileError, open_regular
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
-
-MAX_LINE: Final = 16 << 20
-"""The most bytes of one line of records: a few kB of a packed file can become gigabytes."""
 
 MAX_DOCUMENT: Final = 256 << 20
 """The most bytes of one document, unpacked."""
@@ -47,9 +44,7 @@ LONGEST_TITLE: Final = 500
 DELIMITERS: Final = ",;\t|"
 """What parts the cells of CSV files."""
 
-DOCUMENTS: Final = (
-    *(".csv", ".docx", ".pptx", ".xlsx", ".epub", ".eml", ".htm", ".html", ".markdown", ".md", ".pdf", ".txt"),
-)
+DOCUMENTS: Final = tuple(".csv .docx .pptx .xlsx .epub .eml .htm .html .markdown .md .pdf .txt".split())
 """The suffixes of documents, of which `keqa.retrievers.readers.formats` reads each."""
 
 READ_ERRORS: Final = (OSError, EOFError, zlib.error)
@@ -57,7 +52,8 @@ READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 
 _Line = TypeVar("_Line", str, bytes)
 
-_opened: ContextVar[list[BinaryIO] | None] = ContextVar("keqa_file_opened", default=None)
+opened: Final = threading.local()
+"""Its `stream` is the file that this thread opened last, so that somebody sees how far it was read."""
 
 # A record up to this length is somebody's passage and is kept whole (the longest paragraph of the shared corpora has
 # 1,535 words); beyond it, ten retrieved ones would overflow most models.
@@ -101,6 +97,7 @@ _SAMPLE: Final = 200_000
 # The letters beyond ASCII in languages that Windows-1252 is for, as a share of all letters: French and German have less
 # than a tenth. In another alphabet that is read as Windows-1252 nearly all of them are.
 _WESTERN_SHARE: Final = 0.3
+_CHINESE_SHARE: Final = 0.7
 # Those that are still met, by their script; a list, because what resembles one of them is often also some encoding that
 # nobody has used for decades.
 _OTHERS: Final = (
@@ -132,10 +129,6 @@ class UnreadError(InputError):
         self.reason = reason
         super().__init__(message)
 
-    def __reduce__(self) -> tuple[type[UnreadError], tuple[str, str]]:
-        """Rebuild from both arguments when the error crosses a process."""
-        return (type(self), (self.reason, str(self)))
-
 
 class RefusedError(Exception):
     """A document is not what its name says, or more than is read: as what it counts, and why, without its name."""
@@ -145,30 +138,14 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-def reason_of(error: InputError) -> str:
-    """What a file that cannot be read is counted as."""
-    return error.reason if isinstance(error, UnreadError) else "unreadable"
-
-
 def plain_suffix(path: Path) -> str:
-    """Return the suffix that names the format, in lower case and without ``.gz``."""
-    name = path.name.lower()
-    return Path(name.removesuffix(".gz")).suffix
+    """The suffix that names the format, in lower case and without ``.gz``."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def plain_stem(path: Path) -> str:
-    """Return the name of a file without its suffix and ``.gz``."""
+    """The name of a file without its suffix and ``.gz``."""
     return Path(path.name[:-3] if path.name.lower().endswith(".gz") else path.name).stem
-
-
-@contextmanager
-def noting_opened(streams: list[BinaryIO]) -> Iterator[None]:
-    """Within this context the list holds the file that was opened last, so that somebody sees how far it was read."""
-    token = _opened.set(streams)
-    try:
-        yield
-    finally:
-        _opened.reset(token)
 
 
 def open_binary(path: Path) -> io.BufferedReader:
@@ -177,8 +154,7 @@ def open_binary(path: Path) -> io.BufferedReader:
         stream = open_regular(path, links=True, error=InputError)
     except MissingFileError as error:
         raise InputError(f"{path} cannot be read: there is no such file") from error
-    if (streams := _opened.get()) is not None:
-        streams[:] = [stream]
+    opened.stream = stream
     if path.name.lower().endswith(".gz"):
         return io.BufferedReader(_UnpackedFile(stream, path), _CHUNK)
     return cast(io.BufferedReader, stream)
@@ -261,9 +237,12 @@ def _decode_line(path: Path, number: int, line: bytes) -> str:
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file to UTF-8 first"
-        ) from error
+        raise InputError(f"{path}, line {number}: {not_utf8(error)}") from error
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with a file that has to be in UTF-8, and what to do."""
+    return f"not UTF-8 ({error.reason}); convert the file to UTF-8 first"
 
 
 def bom_encoding(head: bytes) -> str | None:
@@ -296,12 +275,11 @@ def _undecodable(name: str, why: str) -> UnreadError:
     return UnreadError("in an unknown encoding", f"{name} cannot be decoded: {why}; convert it to UTF-8 first")
 
 
-def csv_reader(
-    lines: Iterable[str], delimiter: str, *, strict: bool = False, quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
-) -> CsvReader:
+def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False, quoted: bool = True) -> CsvReader:
     """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     return csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
 
 
@@ -375,10 +353,16 @@ def mostly_utf8(data: bytes) -> tuple[str, int] | None:
 
 def guess_encoding(data: bytes) -> str | None:
     """The likely encoding of what is not in UTF-8: GB 18030, Windows-1252, or what charset-normalizer finds."""
-    if _looks_like_gb(data):
-        return "gb18030"
-    if _looks_western(data):
-        return "cp1252"
+    with suppress(UnicodeDecodeError):
+        # Both bytes of a common Chinese character are above 0xA0; accented letters mostly stand between plain ones.
+        text = data.decode("gb18030")[:_SAMPLE]
+        wide = [character.encode("gb18030") for character in text if character > "\x7f"]
+        if wide and sum(len(code) == 2 and min(code) > 0xA0 for code in wide) >= _CHINESE_SHARE * len(wide):
+            return "gb18030"
+    with suppress(UnicodeDecodeError):
+        letters = list(filter(str.isalpha, data.decode("cp1252")[:_SAMPLE]))
+        if sum(letter > "\x7f" for letter in letters) <= _WESTERN_SHARE * len(letters):
+            return "cp1252"
     if len(data) - len(data.translate(None, _BEYOND_ASCII)) < _EVIDENCE:
         return None
     from charset_normalizer import from_bytes
@@ -387,27 +371,3 @@ def guess_encoding(data: bytes) -> str | None:
     sample = data if len(data) <= _SAMPLE else data[: data.rfind(b"\n", 0, _SAMPLE) + 1] or data[:_SAMPLE]
     best = from_bytes(sample, cp_isolation=list(_OTHERS)).best()
     return None if best is None else codecs.lookup(best.encoding).name
-
-
-def _looks_western(data: bytes) -> bool:
-    try:
-        text = data.decode("cp1252")[:_SAMPLE]
-    except UnicodeDecodeError:
-        return False
-    letters = sum(map(str.isalpha, text))
-    accented = sum(character > "\x7f" and character.isalpha() for character in text)
-    return accented <= _WESTERN_SHARE * letters
-
-
-def _looks_like_gb(data: bytes) -> bool:
-    """Distinguish Chinese from accented Latin letters.
-
-    Both bytes of a common Chinese character are above 0xA0, while accented letters mostly stand between plain ones.
-    """
-    try:
-        text = data.decode("gb18030")
-    except UnicodeDecodeError:
-        return False
-    wide = [character.encode("gb18030") for character in text[:_SAMPLE] if character > "\x7f"]
-    common = sum(len(code) == 2 and min(code) > 0xA0 for code in wide)
-    return bool(wide) and common >= 0.7 * len(wide)

@@ -93,7 +93,6 @@ _FOLLOWED = re.compile(
     rf"{_DATE}\s?(?:現在|时点|時点|改定|改訂|施行|修订|起施行|起生效|起执行|起实施|기준|부터 시행)", re.IGNORECASE
 )
 _DATED: Final = 1500
-# Most texts have none of either, which is seen at once.
 _ANY_YEAR = re.compile(_YEAR)
 _ANY_FOLLOWER = re.compile("[現时時改施修起기부]")
 _IN_NAME: Final = (
@@ -164,9 +163,7 @@ class ReadDocument:
         date_of = self._dates(file)
         for text, pieces, section in cut:
             title = one_line(clean_text(section.title))[:LONGEST_TITLE]
-            date = date_of(text)
-            given = {"file": file, "page": section.page, "heading": section.heading, "date": date}
-            place = placed(given)
+            place = placed({"file": file, "page": section.page, "heading": section.heading, "date": date_of(text)})
             yield from ((title, piece, place) for piece in pieces)
 
     def _dates(self, file: str) -> Callable[[str], str]:
@@ -214,14 +211,7 @@ def given_title(*candidates: Any) -> str:
 def iso_date(given: object) -> str:
     """The date that something begins with, as ``2024-05-31``, ``2024-05`` or ``2024``; empty where it is none."""
     found = _ISO.match(str(given or "")[:40].strip().strip("'\""))
-    if found is None:
-        return ""
-    year, month, day = found.groups()
-    try:
-        date(int(year), int(month or 1), int(day or 1))
-    except ValueError:
-        return ""
-    return "-".join(filter(None, (year, month, day)))
+    return "" if found is None else _written(*(int(part or 0) for part in found.groups()))
 
 
 # Line by line, not by patterns over the whole text: what a pattern may match in several ways, it tries in all of them.
@@ -257,11 +247,10 @@ def heading_of(line: str) -> str:
 def stated_date(text: str) -> str:
     """The latest date that a text says at its beginning, such as ``2024-05-31`` or ``2024-05``; may be empty."""
     top = text[:_DATED]
-    if _ANY_YEAR.search(top) is None:
-        return ""
-    patterns = [_LED, _FOLLOWED] if _ANY_FOLLOWER.search(top) else [_LED]
-    found = [_iso(match) for pattern in patterns for match in pattern.finditer(top)]
-    return max(found, default="")
+    # Most texts have none of either, which is seen at once.
+    patterns = [_LED] if _ANY_YEAR.search(top) else []
+    patterns += [_FOLLOWED] if patterns and _ANY_FOLLOWER.search(top) else []
+    return max((_iso(match) for pattern in patterns for match in pattern.finditer(top)), default="")
 
 
 def date_in_name(stem: str) -> str:
@@ -274,23 +263,26 @@ def date_in_name(stem: str) -> str:
 
 def year_in_name(stem: str) -> str:
     """The last year in the name of a file, which says less than what the text does; may be empty."""
-    years = _ONLY_YEAR.findall(stem)
-    return str(years[-1]) if years else ""
+    return str(["", *_ONLY_YEAR.findall(stem)][-1])
 
 
 def _iso(match: re.Match[str]) -> str:
-    """A date as it is written in ISO 8601; empty where there is no such day."""
     parts = {name[0]: value for name, value in match.groupdict().items() if value is not None and name[1:].isdigit()}
-    year, month = int(parts["y"]), parts.get("m", "")
-    number = _NUMBERS.get(month.lower(), 0) or (int(month) if month.isdecimal() else 0)
-    day = int(parts.get("d", 0))
+    month = parts.get("m", "").lower()
+    year, day = int(parts["y"]), int(parts.get("d", 0))
+    number = _NUMBERS.get(month, 0) or (int(month) if month.isdecimal() else 0)
     if match.groupdict().get("mark") == "/" and day != number:
         if day <= 12 and number <= 12:
             # Of 03/04/2024 nobody knows which is the month.
             return str(year)
         number, day = (day, number) if number > 12 else (number, day)
+    return _written(year, number, day)
+
+
+def _written(year: int, month: int, day: int) -> str:
+    """A date as it is written in ISO 8601; empty where there is no such day."""
     try:
-        date(year, number or 1, day or 1)
+        date(year, month or int(not day), day or 1)
     except ValueError:
         return ""
-    return "-".join([str(year), *(f"{one:02}" for one in (number, day) if one)])
+    return "-".join([f"{year:04}", *(f"{one:02}" for one in (month, day) if one)])

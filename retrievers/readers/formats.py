@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,19 +62,15 @@ def front_matter(text: str) -> tuple[str, str, str, str]:
     entries = _of_toml(front) if fence == "+++" else _of_yaml(front) or _of_lines(front)
     if entries is None:
         return "", "", "", text
-    body = "\n".join(lines[end + 1 :])
     title = next((value for name, value in entries if name.lower() == "title" and value), "")
     named = {re.sub(r"[ -]", "_", name.lower()): value for name, value in reversed(entries)}
     # As metadata has it, or as people write it.
     dated = (iso_date(named[name]) or stated_date(f"as of {named[name]}") for name in _DATES if name in named)
     date = next(filter(None, dated), "")
-    taken = [(name, value) for name, value in entries if value and not _is_said(name, value, title, date)]
-    others = "\n".join(f"{name}: {value}" if name else value for name, value in taken)
-    return title, date, others, body
-
-
-def _is_said(name: str, value: str, title: str, date: str) -> bool:
-    return (name.lower(), value) == ("title", title) or (name.lower() == "date" and iso_date(value) == date != "")
+    said = {("title", title), *(("date", value) for _, value in entries if date and iso_date(value) == date)}
+    left = [(name, value) for name, value in entries if value and (name.lower(), value) not in said]
+    others = "\n".join(f"{name}: {value}" if name else value for name, value in left)
+    return title, date, others, "\n".join(lines[end + 1 :])
 
 
 def _of_yaml(front: str) -> Entries | None:
@@ -90,12 +86,12 @@ def _of_yaml(front: str) -> Entries | None:
         entries = [(_text_of(read(name)), _text_of(read(value))) for name, value in top.value]
     except (yaml.YAMLError, RecursionError, ValueError):
         return None
-    return [*entries, *_comments(front, [value for _, value in entries])]
+    return [*entries, *_comments(front, entries)]
 
 
-def _comments(front: str, values: Iterable[str]) -> Entries:
+def _comments(front: str, entries: Entries) -> Entries:
     """Comments, except one on the title: what follows the # of ``see: issue #5`` is one to YAML and to nobody else."""
-    said = "\n".join(values)
+    said = "\n".join(value for _, value in entries)
     found = [_COMMENT.search(line) for line in front.split("\n") if not line.lower().startswith("title")]
     texts = [comment[0].strip() for comment in found if comment]
     # One that would be a heading is none here.
@@ -121,20 +117,17 @@ def _of_lines(front: str) -> Entries | None:
 
 def _title(value: str) -> str:
     """A title without its comment and its quotes."""
-    for quote in ("'", '"'):
-        if len(value) > 1 and value.startswith(quote) and value.endswith(quote):
-            return value[1:-1]
-    comment = _COMMENT.search(value)
-    return value[: comment.start()].strip() if comment else value
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return _COMMENT.split(value)[0].strip()
 
 
 def _of_toml(front: str) -> Entries | None:
     try:
-        found = tomllib.loads(front)
-        entries = [(name, _text_of(value)) for name, value in found.items()]
+        entries = [(name, _text_of(value)) for name, value in tomllib.loads(front).items()]
     except (ValueError, RecursionError):
         return None
-    return [*entries, *_comments(front, [value for _, value in entries])]
+    return [*entries, *_comments(front, entries)]
 
 
 def _text_of(value: Any) -> str:

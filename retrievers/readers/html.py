@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from keqa.errors import MissingExtraError
 from keqa.retrievers.base import LONGEST_HEADING, Notice
 from keqa.retrievers.readers.common import RefusedError, bom_encoding, decode
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
@@ -58,18 +57,12 @@ _ENCODINGS: Final = {
 }
 
 
-class _Heading(str):
-    """A heading, where it begins; its text follows as any other."""
-
-
 def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     """A page, with an empty line between blocks."""
-    try:
-        from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
-        from bs4.dammit import EncodingDetector
-        from bs4.exceptions import ParserRejectedMarkup
-    except ImportError as error:
-        raise MissingExtraError("documents", f"Reading {path.name}") from error
+    from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
+    from bs4.dammit import EncodingDetector
+    from bs4.exceptions import ParserRejectedMarkup
+
     declared = EncodingDetector.find_declared_encoding(data[:_DECLARED], is_html=True)
     text = _with_elements_only(_decoded(data, declared or "", path))
     with warnings.catch_warnings():
@@ -80,11 +73,10 @@ def read_html(data: bytes, path: Path, notice: Notice) -> ReadDocument:
             raise RefusedError("damaged", str(error)) from error
     titles = (found.get_text(" ") for found in (soup.title, soup.find("h1")) if found)
     parts: list[tuple[str, list[str]]] = [("", [])]
-    for piece in _pieces(soup, _NOT_TEXT.difference(_never_closed(soup, text))):
-        if isinstance(piece, _Heading):
-            parts.append((piece, []))
-        else:
-            parts[-1][1].append(piece)
+    for piece, heading in _pieces(soup, _NOT_TEXT.difference(_never_closed(soup, text))):
+        if heading:
+            parts.append((heading, []))
+        parts[-1][1].append(piece)
     sections = [ReadSection("".join(pieces), heading) for heading, pieces in parts]
     return ReadDocument(given_title(*titles), [one for one in sections if one.text], _date(soup))
 
@@ -126,13 +118,11 @@ def _date(page: BeautifulSoup) -> str:
 
 def _with_elements_only(text: str) -> str:
     """A page without what `_OPENING` begins; of a tag that never ends, the bracket becomes text."""
-    parts = []
-    place = 0
+    parts, place = [], 0
     while opening := _OPENING.search(text, place):
         parts.append(text[place : opening.start()])
         place = _end(text, opening)
-    parts.append(text[place:])
-    text = "".join(parts)
+    text = "".join([*parts, text[place:]])
     ended = text.rfind(">") + 1
     return text[:ended] + text[ended:].replace("<", "&lt;")
 
@@ -163,8 +153,8 @@ def _never_closed(page: BeautifulSoup, text: str) -> list[str]:
     return [name for name in _CLOSED if len(page.find_all(name)) > ends(name)]
 
 
-def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[str]:
-    """The text of a page in order; elements may be nested as deeply as a page has room for."""
+def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The text of a page in order, with the heading that begins there; elements may be nested deeply."""
     from bs4.element import PreformattedString, Tag
 
     waiting: list[PageElement | str] = [page]
@@ -174,11 +164,9 @@ def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[str]:
             if one.name in passed_over or _is_title(one):
                 continue
             around = "\n\n" if one.name in _BLOCKS else " " if one.name in _APART else ""
-            if around:
-                yield around
-                waiting.append(around)
-            waiting.extend(reversed(one.contents))
-            if one.name in _HEADINGS and (heading := _heading(one)):
-                yield _Heading(heading)
+            waiting += [around, *reversed(one.contents)]
+            yield around, ""
+            if one.name in _HEADINGS:
+                yield "", _heading(one)
         elif not isinstance(one, PreformattedString):
-            yield str(one)
+            yield str(one), ""

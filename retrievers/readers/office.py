@@ -18,7 +18,7 @@ from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_ti
 from keqa.retrievers.readers.tables import table_sections
 
 _MOST_ENTRIES: Final = 20_000
-_ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+_OLE: Final = b"\xd0\xcf\x11\xe0"
 _ENTITIES: Final = tuple("<!ENTITY".encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be"))
 # As much as other readers of XML allow.
 _DEEPEST: Final = 256
@@ -52,8 +52,6 @@ def _unpacked_size(data: bytes, path: Path, suffix: str) -> int:
         what = f"it is in the format of before 2007, or protected by a password: save it as {suffix} without one"
         raise UnreadError("protected or of an old format", f"{path} cannot be read: {what}")
     try:
-        if not data.startswith(_ZIP):
-            raise zipfile.BadZipFile("it is no zip archive")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
@@ -105,8 +103,12 @@ def _properties(archive: zipfile.ZipFile) -> tuple[str, str]:
     if "docProps/core.xml" not in archive.namelist():
         return "", ""
     core = fromstring(archive.read("docProps/core.xml"))
-    named = {element.tag.rpartition("}")[2]: element.text or "" for element in core}
+    named = {_name(element): element.text or "" for element in core}
     return named.get("title", ""), named.get("modified") or named.get("created", "")
+
+
+def _name(element: Any) -> str:
+    return str(element.tag.rpartition("}")[2])
 
 
 def _markdown(converter: str, suffix: str, data: bytes) -> str:
@@ -167,11 +169,12 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
 
     for sheet in book.worksheets:
         sections += table_sections(rows(sheet), "" if len(book.worksheets) == 1 else str(sheet.title))[0]
-    lost = ""
-    if formulas := _formulas_without_value(data):
-        counted = "1 formula" if formulas == 1 else f"{formulas:,} formulas"
-        verbs = "has no stored value and was" if formulas == 1 else "have no stored value and were"
-        lost = f"{counted} of {path} {verbs} left out: open it in Excel or LibreOffice and save it"
+    count = _formulas_without_value(data)
+    counted, have, were = ("1 formula", "has", "was") if count == 1 else (f"{count:,} formulas", "have", "were")
+    said = (
+        f"{counted} of {path} {have} no stored value and {were} left out: open it in Excel or LibreOffice and save it"
+    )
+    lost = said if count else ""
     return ReadDocument(given_title(stated), sections, date, records=True, lost=lost)
 
 
@@ -191,9 +194,9 @@ def _formulas_without_value(data: bytes) -> int:
             if not _FORMULA.search(content.replace(b"\0", b"")):
                 continue
             for _, element in iterparse(io.BytesIO(content)):
-                tag = element.tag.rpartition("}")[2]
+                tag = _name(element)
                 if tag == "c":
-                    inside = {child.tag.rpartition("}")[2]: child.text for child in element}
+                    inside = {_name(child): child.text for child in element}
                     # A formula may come to an empty text.
                     empty_text = "v" in inside and element.get("t") == "str"
                     count += "f" in inside and not inside.get("v") and not empty_text

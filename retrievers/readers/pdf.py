@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keqa.errors import MissingExtraError
 from keqa.retrievers.base import LONGEST_HEADING, Notice
 from keqa.retrievers.readers.common import LONGEST_TITLE, MOST_TEXT, RefusedError, UnreadError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
@@ -41,10 +40,8 @@ def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
     # It warns of what it finds in a file, in the file's words; what cannot be read is reported below.
     if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
-    try:
-        from pypdf import PdfReader
-    except ImportError as error:
-        raise MissingExtraError("documents", f"Reading {path.name}") from error
+    from pypdf import PdfReader
+
     allow(_PACKED * len(data))
     try:
         reader = PdfReader(io.BytesIO(data))

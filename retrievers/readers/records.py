@@ -46,8 +46,7 @@ def json_passages(data: bytes, path: Path, notice: Notice) -> Iterator[Passage]:
     """The passages of a JSON list of objects."""
     records = _parse(decode(data, str(path), notice).removeprefix("\ufeff"), str(path))
     if not isinstance(records, list):
-        kind = type(records).__name__
-        raise InputError(f"{path}: a list of objects with title and text is expected, found {kind}")
+        raise InputError(f"{path}: a list of objects with title and text is expected, found {type(records).__name__}")
     numbered = ((f"{path}, record {number}", record) for number, record in enumerate(records, start=1))
     return _passages(path, numbered, notice)
 
@@ -71,7 +70,8 @@ def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) ->
         title, text = _title_and_text(record, where)
         own = _identifier(record, where)
         if len(unread) < _MOST_FIELDS:
-            unread.update(dict.fromkeys(record.keys() - _read_fields(record) - unread.keys()))
+            read = {_id_name(record), _first(TEXT_NAMES, record), _first(TITLE_NAMES, record)}
+            unread.update(dict.fromkeys(record.keys() - read - unread.keys()))
         found = list(record_passages(own or f"{path.name}#{number}", title, text))
         empty += not found
         yield from found
@@ -86,9 +86,8 @@ def _passages(path: Path, records: Iterable[tuple[str, Any]], notice: Notice) ->
         )
 
 
-def _read_fields(record: Mapping[str, Any]) -> set[str | None]:
-    identifier = next((name for name in _ID if record.get(name) is not None), None)
-    return {identifier, *(_first(names, record) for names in (TEXT_NAMES, TITLE_NAMES))}
+def _id_name(record: Mapping[str, Any]) -> str | None:
+    return next((name for name in _ID if record.get(name) is not None), None)
 
 
 def _first(names: Sequence[str], record: Mapping[str, Any]) -> str | None:
@@ -120,7 +119,7 @@ def _as_text(value: Any, where: str, name: str) -> str:
 
 
 def _identifier(record: Mapping[str, Any], where: str) -> str:
-    value = next((record[name] for name in _ID if record.get(name) is not None), "")
+    value = record.get(_id_name(record) or "", "")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InputError(f"{where}: the id must be text or a number, found {type(value).__name__}")
     return str(value).strip()
@@ -152,10 +151,7 @@ def _columns(header: list[str], where: str) -> list[str]:
     """The names of the columns, of which id, text and title may have capitals."""
     names = [name.strip() for name in header]
     names = [name.lower() if name.lower() in _COLUMNS else name for name in names]
-    missing = [name for name in _COLUMNS if name not in names]
-    if missing:
+    if missing := " and no ".join(name for name in _COLUMNS if name not in names):
         found = ", ".join(name[:40] for name in header[:10])
-        raise InputError(
-            f"{where}: the columns id, text and title are expected; there is no {' and no '.join(missing)} in: {found}"
-        )
+        raise InputError(f"{where}: the columns id, text and title are expected; there is no {missing} in: {found}")
     return names

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from keqa.retrievers.base import Notice
 from keqa.retrievers.readers.common import DELIMITERS, UnreadError, csv_delimiter, csv_reader, decode
@@ -28,23 +28,13 @@ _LONGEST_ABOVE: Final = 200
 _LONGEST_NAME: Final = 300
 # So many of the rows below a head have no more cells than it, and more than one.
 _LIKE_THE_HEAD: Final = 0.8
-
 # Columns of a table of persons, whose column `title` says what somebody is.
-_PERSONAL: Final = frozenset(
-    """
-    name,first name,last name,firstname,lastname,forename,surname,given name,family name,full name,fullname,employee
-    employee name,person,staff,salary,email,e mail,phone,vorname,nachname,mitarbeiter,telefon,gehalt,prénom,nom,apellido
-    nombre,имя,фамилия,сотрудник,姓名,员工,氏名
-    """.strip()
-    .replace("\n    ", ",")
-    .split(",")
+_PERSONAL: Final = re.compile(
+    r"(?:first|last|given|family|full|employee)?[ _-]?name|forename|surname|employee|person|staff|salary|e[ _-]?mail"
+    r"|phone|(?:vor|nach)name|mitarbeiter|telefon|gehalt|prénom|nom|apellido|nombre|имя|фамилия|сотрудник|姓名|员工|氏名"
 )
-
 # After so many quotes that are not closed all of them are characters, as each is looked for up to the end.
 _MOST_OPEN: Final = 10
-
-Numbered = tuple[int, list[str]]
-"""The number of a row, and its cells."""
 
 
 def read_csv(data: bytes, path: Path, notice: Notice) -> ReadDocument:
@@ -69,8 +59,7 @@ def _csv_rows(text: str, delimiter: str, path: Path, notice: Notice) -> Iterator
     begun = opened = 0
     while begun < len(lines):
         # The line beyond the last one is a row of its own, unless a quote is open there.
-        literally: Literal[0, 3] = csv.QUOTE_NONE if opened >= _MOST_OPEN else csv.QUOTE_MINIMAL
-        reader = csv_reader([*lines[begun:], "\n"], delimiter, quoting=literally)
+        reader = csv_reader([*lines[begun:], "\n"], delimiter, quoted=opened < _MOST_OPEN)
         start = begun
         try:
             for row in reader:
@@ -111,13 +100,15 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
     numbered = [(number, [one_line(cell) for cell in row]) for number, row in enumerate(rows, start=1) if any(row)]
     if not numbered:
         return [], ""
-    above = _lines_above(numbered[: _MOST_ABOVE + _HEAD])
-    sheet = ", ".join(filter(None, (sheet, _said_above(numbered[:above]))))
+    above = _lines_above([row for _, row in numbered[: _MOST_ABOVE + _HEAD]])
+    lines = ("; ".join(filter(None, row)).lstrip("# ") for _, row in numbered[:above])
+    said_above = "; ".join(filter(None, lines))[:_LONGEST_ABOVE]
+    heading = "".join(f"{one}, " for one in (sheet, said_above) if one) + "row"
     (first, names), *body = numbered[above:]
     # A name is said again in every row.
     names = [name[:_LONGEST_NAME] for name in names]
     if not body:
-        return [ReadSection("; ".join(filter(None, names)), _heading(sheet, first))], ""
+        return [ReadSection("; ".join(filter(None, names)), f"{heading} {first}")], ""
     known = [name.lower() for name in names]
     text, title = _text_column(known, [row for _, row in body[:_HEAD]]), _title_column(known)
     sections = []
@@ -133,28 +124,28 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
         ]
         rest = "; ".join(cells)
         whole = f"{body_text} ({rest})" if body_text and rest else body_text or rest
-        sections.append(ReadSection(whole, _heading(sheet, number), title=own))
+        sections.append(ReadSection(whole, f"{heading} {number}", title=own))
     return sections, "" if text is None else names[text]
 
 
-def _lines_above(rows: Sequence[Numbered]) -> int:
+def _lines_above(rows: Sequence[Sequence[str]]) -> int:
     """How many rows stand above the head: titles of one cell, or comments, where a table follows with several columns.
 
     Where it is not certain it is none: the first row of a table is its head.
     """
     for count in range(1, min(_MOST_ABOVE, len(rows) - 2) + 1):
-        (_, head), *body = rows[count:]
+        head, *body = rows[count:]
         columns = _width(head)
         if columns < 2 or not all(head[1:columns]):
             continue
-        fitting = sum(len(list(filter(None, row))) > 1 and _width(row) <= columns for _, row in body)
+        fitting = sum(sum(map(bool, row)) > 1 and _width(row) <= columns for row in body)
         if fitting >= _LIKE_THE_HEAD * len(body):
-            return count if all(_is_above(row, columns, head) for _, row in rows[:count]) else 0
+            return count if all(_is_above(row, columns, head) for row in rows[:count]) else 0
     return 0
 
 
 def _is_above(row: Sequence[str], columns: int, head: Sequence[str]) -> bool:
-    cells = len(list(filter(None, row)))
+    cells = sum(map(bool, row))
     if row[0].startswith("#") and cells != columns:
         return True
     if cells != 1 or not row[0]:
@@ -169,35 +160,20 @@ def _width(row: Sequence[str]) -> int:
     return max((number for number, cell in enumerate(row, start=1) if cell), default=0)
 
 
-def _said_above(rows: Sequence[Numbered]) -> str:
-    texts = ("; ".join(filter(None, row)).lstrip("# ") for _, row in rows)
-    return "; ".join(filter(None, texts))[:_LONGEST_ABOVE]
-
-
-def _heading(sheet: str, number: int) -> str:
-    return f"{sheet}, row {number}" if sheet else f"row {number}"
-
-
 def _first(wanted: Sequence[str], names: Sequence[str]) -> int | None:
     return next((names.index(name) for name in wanted if name in names), None)
 
 
 def _title_column(names: Sequence[str]) -> int | None:
     """The column of what rows are called: a title beside a name is that of a person, unless the rows are texts."""
-    persons = (
-        not _PERSONAL.isdisjoint(re.sub("[_-]", " ", name) for name in names) and _first(TEXT_NAMES, names) is None
-    )
+    persons = any(map(_PERSONAL.fullmatch, names)) and _first(TEXT_NAMES, names) is None
     return _first([name for name in TITLE_NAMES if not (persons and name == "title")], names)
 
 
 def _text_column(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
     if (named := _first(TEXT_NAMES, names)) is not None:
         return named
-    sums, counts = [0] * len(names), [0] * len(names)
-    for row in rows:
-        for column, cell in zip(range(len(names)), row, strict=False):
-            sums[column] += text_length(cell)
-            counts[column] += bool(cell)
-    lengths = [total / max(count, 1) for total, count in zip(sums, counts, strict=True)]
+    columns = [[text_length(row[place]) for row in rows if row[place:] and row[place]] for place in range(len(names))]
+    lengths = [sum(column) / max(len(column), 1) for column in columns]
     longest = max(lengths, default=0.0)
     return lengths.index(longest) if longest >= _TEXT_WORDS * WORD_LENGTH else None

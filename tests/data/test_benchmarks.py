@@ -279,24 +279,17 @@ def test_each_layout_of_a_benchmark_becomes_an_example_or_is_left_out(name, reco
         assert BENCHMARKS[name].convert(record) == found
 
 
-@pytest.mark.parametrize("name", ["answer", "answers", "golden_answers"])
-def test_nq_in_its_layouts(name):
-    example = BENCHMARKS["nq"].convert({"question": NQ["question"], name: NQ["answer"], "ctxs": PASSAGES})
-    assert (example.answers, example.context) == (NQ_ANSWERS, NQ_CONTEXT)
-
-
-@pytest.mark.parametrize(
-    ("target", "answers"),
-    [
-        ('(list (description "Jazmyn Bieber") (description "Jaxon Bieber"))', ("Jazmyn Bieber", "Jaxon Bieber")),
-        ("(list (description London))", ("London",)),
-        (r'(list (description "Dwight \"Ike\" Eisenhower"))', ('Dwight "Ike" Eisenhower',)),
-        ("(list (description 1968) (description ...))", ("1968",)),
-    ],
-)
-def test_webquestions_in_its_original_layout(target, answers):
-    example = BENCHMARKS["webquestions"].convert({"url": "http://x", "utterance": "who is it?", "targetValue": target})
-    assert (example.question, example.answers) == ("who is it?", answers)
+def test_nq_and_webquestions_in_their_layouts():
+    for name in ("answer", "answers", "golden_answers"):
+        example = BENCHMARKS["nq"].convert({"question": NQ["question"], name: NQ["answer"], "ctxs": PASSAGES})
+        assert (example.answers, example.context) == (NQ_ANSWERS, NQ_CONTEXT)
+    for target, answers in {
+        '(list (description "Jazmyn Bieber") (description "Jaxon Bieber"))': ("Jazmyn Bieber", "Jaxon Bieber"),
+        r'(list (description "Dwight \"Ike\" Eisenhower"))': ('Dwight "Ike" Eisenhower',),
+        "(list (description 1968) (description ...))": ("1968",),
+    }.items():
+        example = BENCHMARKS["webquestions"].convert({"utterance": "who is it?", "targetValue": target})
+        assert (example.question, example.answers) == ("who is it?", answers)
 
 
 def test_options_by_letter_and_by_position():
@@ -324,12 +317,6 @@ def test_the_parts_of_an_answer_of_rgb_and_their_spellings(answer, answers):
     # As in the integration subset.
     grouped = rgb({**RGB, "positive": [["a b"], ["c d", "e f"]]})
     assert [one.text for one in grouped.context[:3]] == ["a b", "c d", "e f"]
-
-
-def test_a_decomposition_that_cannot_be_resolved_is_dropped_and_the_question_stays():
-    hops = [MUSIQUE["question_decomposition"][0], {"question": "#3 >> spouse", "answer": "Amanda Docter"}]
-    example = BENCHMARKS["musique"].convert({**MUSIQUE, "question_decomposition": hops})
-    assert (example.quizzes, example.quiz_answers, example.answers) == ((), (), ("Amanda Docter", "Amanda"))
 
 
 @pytest.mark.parametrize(
@@ -490,9 +477,8 @@ IMPOSSIBLE = {"id": "q2", "question": "Who directed Down?", "answers": [], "is_i
 ARTICLE = {"title": "Up_(film)", "paragraphs": [{"context": CONTEXT, "qas": [SQUAD, IMPOSSIBLE]}]}
 
 
-@pytest.mark.parametrize("name", ["squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"])
-def test_the_files_of_squad(name, write_json):
-    squad = BENCHMARKS[name]
+def test_the_files_of_squad(write_json):
+    squad = BENCHMARKS["squad"]
     articles = [
         ARTICLE,
         "Up",
@@ -510,17 +496,12 @@ def test_the_files_of_squad(name, write_json):
         "question 3: there is no answers",
         "question 4: the question of question 1 again",
     ]
-    only = [{"title": "Up", "paragraphs": [{"context": CONTEXT, "qas": [IMPOSSIBLE]}]}]
-    with pytest.raises(InputError, match="holds no question to ask: 1 unanswerable"):
-        squad.load(write_json("dev.json", {"data": only}))
 
 
 def test_the_files_of_webqa(write_json):
     loaded = BENCHMARKS["webqa"].load(write_json("ir.json", {"Q1": {**WEBQA, "id": "x"}, "Q2": "broken"}))
     assert loaded.examples == [WEBQA_EXAMPLE]
-    assert [str(one).rpartition("/")[2] for one in loaded.problems] == [
-        "ir.json, record 2: an object is expected, not str"
-    ]
+    assert str(*loaded.problems).endswith("ir.json, record 2: an object is expected, not str")
 
 
 ANSWER = {"Value": "Boston Braves", "Aliases": ["The Boston Braves"]}
@@ -626,13 +607,6 @@ def test_a_row_of_the_hub(hub, name):
     assert hub.asked == [(source.repository, source.config, source.splits[0])]
 
 
-@pytest.mark.slow
-def test_arrow_keeps_the_columns_as_they_are_read():
-    datasets = pytest.importorskip("datasets")
-    for name, row in HUB_ROWS.items():
-        assert BENCHMARKS[name].from_rows(datasets.Dataset.from_list([row])) == BENCHMARKS[name].from_rows([row])
-
-
 def test_splits_of_the_hub(hub):
     hub.rows = [NQ]
     for split in (None, "dev", "validation", "train"):
@@ -662,3 +636,6 @@ def test_records_that_a_program_holds():
     assert [str(problem) for problem in loaded.problems] == ["example 2: there is no answer"]
     with pytest.raises(InputError, match=r"^the data given for nq holds no question that can be used"):
         BENCHMARKS["nq"].from_rows([])
+    datasets = pytest.importorskip("datasets")
+    for name, row in HUB_ROWS.items():
+        assert BENCHMARKS[name].from_rows(datasets.Dataset.from_list([row])) == BENCHMARKS[name].from_rows([row])

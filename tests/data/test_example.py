@@ -24,7 +24,7 @@ UP = Example(
 
 
 def test_an_example_stays_what_it_is_and_a_testbed_question_is_one():
-    with_evidence = make({"question": "What?", "answers": ["a film"], "context": [ContextPassage("Up", "A film.")]})
+    with_evidence = make(question="What?", answers=["a film"], context=[ContextPassage("Up", "A film.")])
     assert as_examples([UP, with_evidence]) == [UP, with_evidence]
     question = testbed.TestbedQuestion(
         id="t1",
@@ -183,8 +183,8 @@ def test_usable_answers_are_unique_and_can_be_equalled(answers):
 @pytest.mark.parametrize("quizzes", [["Who is #2?"], ["Who?", " "], ["Who is #1?"], ["Who is #2?", "Who is #1?"]])
 def test_quizzes_of_a_benchmark_that_lead_nowhere_are_dropped(quizzes):
     fields = {"question": "Who?", "answers": ["Ann"], "quizzes": quizzes, "quiz_answers": ["Ann"] * len(quizzes)}
-    assert make(fields).quizzes == make(fields).quiz_answers == ()
-    assert make({**fields, "quizzes": ["Who?", "Is it #1?"], "quiz_answers": ()}).quizzes == ("Who?", "Is it #1?")
+    assert make(**fields).quizzes == make(**fields).quiz_answers == ()
+    assert make(**fields | {"quizzes": ["Who?", "Is it #1?"], "quiz_answers": ()}).quizzes == ("Who?", "Is it #1?")
 
 
 def frame(name, *methods, **attributes):

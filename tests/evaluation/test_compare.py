@@ -7,7 +7,7 @@ from fixtures.boundary import make_model
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.evaluation.compare import compare, run_path
-from keqa.evaluation.configuration import describe
+from keqa.evaluation.evaluate import describe
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.run_file import read_run
 from keqa.lms import Roles

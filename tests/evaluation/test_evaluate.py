@@ -13,10 +13,13 @@ from fixtures.run_files import without_seconds
 from keqa.data import BENCHMARKS
 from keqa.data.example import Example, as_example
 from keqa.errors import ConfigurationError, InputError, RetrievalError, TooManyFailuresError
-from keqa.evaluation.evaluate import ask, evaluate, scores_of
+from keqa.evaluation.evaluate import ask, demonstrations_of, evaluate, scores_of
 from keqa.evaluation.questions import of_name
+from keqa.evaluation.records import RunSettings
 from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
+from keqa.programs.keqa import KEQA
+from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
 
 pytestmark = pytest.mark.server
 
@@ -241,3 +244,26 @@ def test_two_questions_that_differ_in_their_gold_answers_have_one_prompt(closed_
         ask(program, BENCHMARKS["hotpotqa"].convert({**POLAR, "answer": answer}))
     first, second = engine.prompts
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("kind", "described"),
+    [("TantivyRetriever", "BM25"), ("DenseRetriever", "dense"), ("HybridRetriever", "hybrid"), ("Own", "Own")],
+)
+def test_tables_name_the_kind_of_retriever(kind, described):
+    assert RunSettings(index={"kind": kind, "name": "numbers"}).retriever == described
+
+
+@pytest.mark.parametrize(("variant", "judge"), [("similar", 2), ("random", 2), ("none", 1)])
+def test_demonstrations_are_counted_by_predictor(variant, judge):
+    entries = [UtilityEntry(str(number), f"quiz {number}", f"passage {number}", True) for number in range(3)]
+    program = KEQA(None, reference=UtilityReference(k=2, variant=variant).fit(entries))
+    program.summarizing.summarize.demos = [{"question": "Who?"}] * 3
+    program.picking.judge.demos = [{"quiz": "Who?"}]
+    found = demonstrations_of(program)
+    assert found.keys() == dict(program.named_predictors()).keys()
+    assert {name: count for name, count in found.items() if count} == {
+        "picking.judge": judge,
+        "summarizing.summarize": 3,
+    }
+    assert demonstrations_of(AlwaysRetrieve(None)) == {"answer": 0}

@@ -1,4 +1,4 @@
-from __future__ import annotations
+import pytest
 
 from keqa.data.example import as_example
 from keqa.evaluation.gold_quizzes import golds_of, golds_within, oracle_log, with_golds
@@ -15,27 +15,31 @@ CHAIN = {
 }
 
 
-def test_the_gold_answers_of_quizzes_are_those_of_their_resolved_text():
-    golds = golds_of([CHAIN])
-    assert golds("Who governs Oslo?") == ("Bob",)
-    assert golds("  to whom is BOB married? ") == ("Ann Lee",)
-    assert golds("To whom is the mayor of Oslo married?") == ("Ann Lee", "A. Lee")
-
-
-def test_a_quiz_that_no_gold_decomposition_has_is_answered_by_nothing():
-    golds = golds_of([CHAIN])
-    assert golds("To whom is #1 married?") == ("",)
-    assert golds("To whom is Carl married?") == ("",)
+@pytest.mark.parametrize(
+    ("quiz", "golds"),
+    [
+        ("Who governs Oslo?", ("Bob",)),
+        ("  to whom is BOB married? ", ("Ann Lee",)),
+        (CHAIN["question"], ("Ann Lee", "A. Lee")),
+        # A quiz that no gold decomposition has is answered by nothing.
+        ("To whom is #1 married?", ("",)),
+        ("To whom is Carl married?", ("",)),
+    ],
+)
+def test_the_gold_answers_of_quizzes_are_those_of_their_resolved_text(quiz, golds):
+    assert golds_of([CHAIN])(quiz) == golds
 
 
 def test_a_quiz_in_other_words_has_the_answer_of_the_gold_one_of_its_question():
     golds = golds_of([CHAIN, {"id": "d", "question": "Who governs Rome?", "answer": "Cai"}])
     with oracle_log(as_example(CHAIN)) as log:
+        assert log.answers is None
+        # Another question's quiz in other words may ask something else; and it was asked.
+        assert golds("Who is it that governs Rome?") == ("",)
+        assert log.answers == {}
         assert golds("Who is it that governs Oslo?") == ("Bob",)
         assert golds("To whom is the man called Bob married?") == ("Ann Lee",)
         assert golds("who governs rome?") == ("Cai",)
-        # Another question's quiz in other words may ask something else.
-        assert golds("Who is it that governs Rome?") == ("",)
     assert log.answers == {
         "Who is it that governs Oslo?": ["Bob"],
         "To whom is the man called Bob married?": ["Ann Lee"],
@@ -45,56 +49,38 @@ def test_a_quiz_in_other_words_has_the_answer_of_the_gold_one_of_its_question():
     assert golds("Who is it that governs Oslo?") == ("",)
 
 
-def test_a_quiz_without_gold_answers_is_not_one_that_was_never_asked():
-    golds = golds_of([CHAIN])
-    with oracle_log(as_example(CHAIN)) as log:
-        assert log.answers is None
-        golds("Who governs Rome?")
-        assert log.answers == {}
-
-
 def asked(*texts, drawn=True):
     """A record with these quizzes."""
     samples = [SampleRecord(text="Bob", abstained=False)] if drawn else []
-    quizzes = [
-        QuizRecord(index=number, text=str(text), resolved=text, tries=1, threshold=0.8, samples=samples)
-        for number, text in enumerate(texts, start=1)
-    ]
+    how = {"tries": 1, "threshold": 0.8, "samples": samples}
+    quizzes = [QuizRecord(index=n, text=str(text), resolved=text, **how) for n, text in enumerate(texts, start=1)]
     return QuestionRecord(question=CHAIN["question"], quizzes=quizzes)
 
 
 def test_a_record_has_the_gold_answers_of_the_quizzes_that_were_examined():
-    record = asked(
-        "Who is it that governs Oslo?", "To whom is Bob married?", "How big is Oslo?", None, CHAIN["question"]
-    )
-    assert golds_within(as_example(CHAIN), record) == {
+    texts = ("Who is it that governs Oslo?", "To whom is Bob married?", "How big is Oslo?", None, CHAIN["question"])
+    assert golds_within(as_example(CHAIN), asked(*texts)) == {
         "Who is it that governs Oslo?": ["Bob"],
         "To whom is Bob married?": ["Ann Lee"],
         CHAIN["question"]: ["Ann Lee", "A. Lee"],
     }
     assert golds_within(as_example(CHAIN), asked("Who governs Oslo?", drawn=False)) is None
     assert golds_within(as_example(CHAIN), None) is None
-
-
-def test_data_without_a_gold_decomposition_say_nothing_of_quizzes():
+    # Data without a gold decomposition say nothing of quizzes.
     bare = as_example({key: CHAIN[key] for key in ("id", "question", "answer")})
     assert golds_within(bare, asked(CHAIN["question"])) is None
 
 
-def line(record, **golds):
-    return RunLine(
-        id="c", question=record.question, answers=["Ann Lee"], answer="Bob", scores={}, record=record, **golds
-    )
+def line(record, question="?", **golds):
+    return RunLine(id="c", question=question, answers=["Ann Lee"], answer="Bob", scores={}, record=record, **golds)
 
 
-def test_a_line_has_what_its_own_question_and_the_oracle_know():
+def test_a_line_has_what_its_own_question_the_oracle_and_the_testbed_know():
     asked_of = line(asked("Q?"), golds={"Q?": ["a"], "R?": []}, quiz_golds={"S?": ["b"]})
     assert with_golds(asked_of, "mine").quiz_golds == {"Q?": ["a"], "S?": ["b"]}
     assert with_golds(line(asked("Q?"), golds={}), "mine").quiz_golds is None
-    assert with_golds(line(asked("Q?")).model_copy(update={"record": None}), "testbed").quiz_golds is None
-
-
-def test_the_testbed_knows_its_quizzes_in_whichever_question_they_came_up():
+    assert with_golds(line(None), "testbed").quiz_golds is None
+    # The testbed knows its quizzes in whichever question they came up.
     bridge = next(question for question in of_testbed("train", 8).examples if question.shape == "bridge")
     known = bridge.quizzes[0].upper()
     found = with_golds(line(asked(known, "Who never lived?"), quiz_golds={"Who never lived?": ["Ann"]}), "testbed")

@@ -10,10 +10,10 @@ from keqa.cli.running import figures, run_table
 from keqa.errors import InputError
 from keqa.evaluation.compare import compare
 from keqa.evaluation.evaluate import evaluate
-from keqa.evaluation.overlap import overlap_notes
 from keqa.evaluation.questions import Questions
 from keqa.evaluation.reports import entries_of, tables
 from keqa.evaluation.run_file import read_run
+from keqa.evaluation.tally import overlap_notes
 from keqa.lms import Roles
 from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache

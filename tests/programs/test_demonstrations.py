@@ -8,13 +8,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from keqa import signatures
-from keqa.evaluation.configuration import demonstrations_of, describe
+from keqa.evaluation.evaluate import demonstrations_of, describe
 from keqa.lms.local.provider import InProcessLM
 from keqa.programs.baselines import ClosedBook
 from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import fixed_for
-from keqa.programs.saving.folder import load, save
 from keqa.signatures.markers import sections
 
 ROMEO = "Who wrote Romeo and Juliet?"
@@ -38,14 +37,6 @@ def test_every_prompt_has_four_with_a_value_of_its_type_for_every_field(name: st
         assert list(demo.keys()) == list(signature.fields)
         for field, info in signature.fields.items():
             TypeAdapter(info.annotation).validate_python(demo[field])
-
-
-def test_of_answers_all_types_are_shown(scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    for name in ("AnswerQuestion", "AnswerQuiz", "ReasonFromMemory", "ReasonWithKnowledge", "AnswerWithKnowledge"):
-        demos = fixed_for(name, getattr(signatures, name), lm)
-        assert {demo.answer_type for demo in demos} == {"short", "yes/no", "choice"}
-        assert all(demo.answer in demo.choices for demo in demos if demo.answer_type == "choice")
 
 
 def test_any_language_model_is_shown_them_but_the_one_that_ships(scripted: Any) -> None:
@@ -115,15 +106,6 @@ def test_what_answers_depend_on_tells_them_apart(scripted: Any) -> None:
     for program in programs:
         program.set_lm(shipped())
     assert program_fingerprint(programs[0]) == program_fingerprint(programs[1]) == off
-
-
-def test_a_saved_program_keeps_the_switch(tmp_path: Any, scripted: Any) -> None:
-    lm, _ = scripted(reply)
-    for shown in (True, False):
-        save(KEQA(None, demonstrations=shown), tmp_path / str(shown))
-        program = load(tmp_path / str(shown), None)
-        program.set_lm(lm)
-        assert any(demonstrations_of(program).values()) is shown
 
 
 def test_only_a_trajectory_holds_markers() -> None:

@@ -23,7 +23,6 @@ from keqa.programs.gate import Draw
 from keqa.programs.gates import (
     AlwaysRetrieveGate,
     CertaintyGate,
-    NeverRetrieveGate,
     ProbabilityGate,
     Verdict,
     VoteGate,
@@ -96,14 +95,6 @@ def test_early_stopping_gives_the_verdict_and_answer_of_all_draws(draws, judge, 
     clusters = algorithm_1(made, judge, alpha)[3]
     assert [[draws[position] for position in members] for members in found.clusters] == clusters
     assert len(made) == len(draws) or found.leader_is_fixed
-
-
-@pytest.mark.slow
-@settings(max_examples=200)
-@given(draws=st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), judge=judges)
-def test_a_gate_that_never_retrieves_still_finds_the_largest_cluster(draws, judge):
-    found, _ = examine(Scripted(draws, judge, NeverRetrieveGate()))
-    assert (found.known, found.leading) == (True, algorithm_1(draws, judge, Fraction(1))[1])
 
 
 @pytest.mark.parametrize(
@@ -242,18 +233,6 @@ def test_with_the_cache_on_tries_are_draws_and_reruns_are_free(asking, memory_ca
     assert len(set(five)) == 5
     assert examined(5) == five == examined(7)[:5]
     assert not set(examined(5, seed=1)) & set(five)
-
-
-def test_a_draw_is_told_by_program_seed_quiz_kind_and_number():
-    base = (0, "q", "short", [], 0)
-    others = [
-        (1, "q", "short", [], 0),
-        (0, "p", "short", [], 0),
-        (0, "q", "choice", ["a"], 0),
-        (0, "q", "short", [], 1),
-    ]
-    assert len({draw_identity(*one) for one in (base, *others)}) == 5
-    assert draw_identity(*base) == draw_identity(*base)
 
 
 class OneRequest(Session):

@@ -1,4 +1,4 @@
-"""What a program returns is what the rest of DSPy can vote on, write, score and pass on."""
+"""What a program returns: what DSPy can vote on, write, score and pass on, its sources, and a program as a tool."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ from typing import Any
 import dspy
 import pytest
 from dspy.streaming.streamify import streaming_response
+from dspy.utils import DummyLM
 
 from keqa.programs import KEQA
-from keqa.programs.prediction import AnswerPrediction, sources_of
+from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.prediction import (
+    AnswerPrediction,
+    disagreements_of,
+    observation,
+    sources_of,
+    with_supporting_sentences,
+)
 from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
 
 
@@ -111,8 +119,10 @@ def test_evaluate_and_parallel(program, tmp_path):
     assert [prediction.record.answer for prediction in found] == ["Bergen", "Bergen"]
 
 
-def passage(name: str, *, kept: bool = True) -> PassageVerdict:
-    return PassageVerdict(passage_id=name, title="T", text=name, score=1, verdict="helpful", kept=kept, why="")
+def passage(name, text="Text.", *, kept=True, **place):
+    return PassageVerdict(
+        passage_id=name, title="Report", text=text, score=1, verdict="helpful", kept=kept, why="", **place
+    )
 
 
 def test_the_sources_of_a_fallback_are_those_of_the_question_itself():
@@ -124,3 +134,124 @@ def test_the_sources_of_a_fallback_are_those_of_the_question_itself():
     assert [one.id for one in sources_of(summary)] == ["a"]
     failed = record.model_copy(update={"answer": None, "answer_source": "failed"})
     assert sources_of(failed) == []
+
+
+OLD = passage("a/r.pdf#1", "The mayor of Carmouth is Ann Lee.", file="a/r.pdf", page=3, heading="Town", date="2019")
+NEW = passage("b/r.pdf#1", "Snow fell. The mayor of Carmouth is Bo Kim.", file="b/r.pdf", page=1)
+UNKEPT = passage("c.txt#1", "The mayor of Carmouth is Cy Doe.", kept=False)
+TEXT = "Who is the mayor of Carmouth?"
+QUIZ = QuizRecord(index=1, text=TEXT, source="passages", answer="Ann Lee", passages=[OLD, NEW, UNKEPT])
+RECORD = with_supporting_sentences(
+    QuestionRecord(question="Who is it?", quizzes=[QUIZ], answer="Ann Lee", answer_source="summary")
+)
+
+
+def test_a_record_names_the_sentences_that_carried_an_answer():
+    found = [one.sentences for one in RECORD.quizzes[0].passages]
+    assert found == [["The mayor of Carmouth is Ann Lee."], ["The mayor of Carmouth is Bo Kim."], []]
+    assert QuestionRecord.model_validate_json(RECORD.model_dump_json()) == RECORD
+
+
+def test_the_sentence_with_the_answer_to_a_quiz_carries_it():
+    told = passage("d.txt#1", "The mayor of Carmouth wears a chain. It was won by Ann Lee.")
+    quiz = QUIZ.model_copy(update={"passages": [told]})
+    record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [quiz], "fallback": quiz}))
+    assert record.quizzes[0].passages[0].sentences == ["It was won by Ann Lee."]
+    assert record.fallback.passages == record.quizzes[0].passages
+
+
+def test_two_files_of_one_title_are_told_apart():
+    first, second = sources_of(RECORD)
+    assert first.label == "Report (a/r.pdf, page 3, Town)"
+    assert second.label == "Report (b/r.pdf, page 1)"
+    assert (first.quizzes, first.sentences, first.date) == ([1], ["The mayor of Carmouth is Ann Lee."], "2019")
+
+
+def test_a_record_of_a_corpus_is_told_apart_by_its_id():
+    (source,) = sources_of(
+        RECORD.model_copy(update={"quizzes": [QUIZ.model_copy(update={"passages": [passage("7", "Text.")]})]})
+    )
+    assert source.label == "Report (7)"
+    assert source.model_copy(update={"title": ""}).label == "7"
+
+
+def test_sources_that_disagree_are_named_once():
+    (found,) = disagreements_of(RECORD)
+    assert str(found) == (
+        "Sources may disagree: Report (a/r.pdf, page 3, Town), 2019 says “The mayor of Carmouth is Ann Lee.” and "
+        "Report (b/r.pdf, page 1) says “The mayor of Carmouth is Bo Kim.”"
+    )
+    same = QUIZ.model_copy(update={"passages": [OLD, NEW.model_copy(update={"file": "a/r.pdf"})]})
+    record = with_supporting_sentences(RECORD.model_copy(update={"quizzes": [same]}))
+    assert disagreements_of(record) == []
+    assert disagreements_of(RECORD.model_copy(update={"answer_source": "memory"})) == []
+
+
+def test_a_quiz_from_memory_keeps_its_record():
+    quiz = QUIZ.model_copy(update={"source": "memory"})
+    record = RECORD.model_copy(update={"quizzes": [quiz]})
+    assert with_supporting_sentences(record) is record
+
+
+@pytest.fixture
+def searching(scripted, retriever):
+    lm, _ = scripted(reply)
+    program = AlwaysRetrieve(retriever("Ann lives in Bergen."))
+    program.set_lm(lm)
+    return program
+
+
+ANSWER = "Bergen\nSources:\n[1] Ann lives in Bergen."
+
+
+def test_a_question_goes_in_and_a_short_answer_comes_out(searching):
+    tool = searching.as_tool()
+    assert (tool.name, list(tool.args), tool.args["question"]["type"]) == ("answer_question", ["question"], "string")
+    assert tool(question="Where does Ann live?") == ANSWER
+    assert asyncio.run(tool.acall(question="Where does Ann live?")) == ANSWER
+    assert tool.func("Where does Ann live?") == ANSWER
+    schema = tool.format_as_litellm_function_call()["function"]
+    assert schema["parameters"]["required"] == ["question"]
+    named = searching.as_tool("encyclopedia", "Knows people.")
+    assert (named.name, named.desc) == ("encyclopedia", "Knows people.")
+
+
+def test_react_uses_it(searching):
+    chosen = {"next_thought": "ask", "next_tool_name": "answer_question"}
+    lm = DummyLM(
+        [
+            {**chosen, "next_tool_args": '{"question": "Where does Ann live?"}'},
+            {"next_thought": "done", "next_tool_name": "finish", "next_tool_args": "{}"},
+            {"reasoning": "so it says", "answer": "Bergen"},
+        ]
+    )
+    with dspy.context(lm=lm):
+        agent = dspy.ReAct("question -> answer", tools=[searching.as_tool()])
+        found = agent(question="Where does the sister of Bo live?")
+        copied = agent.deepcopy()
+    assert found.trajectory["observation_0"] == ANSWER
+    assert found.answer == "Bergen"
+    assert copied.tools["answer_question"](question="Where does Ann live?") == ANSWER
+
+
+def test_a_question_without_an_answer_is_reported_in_words(searching):
+    assert searching.as_tool()(question="   ").startswith("No answer: ")
+    searching._retriever.value.error = OSError("away")
+    assert searching.as_tool()(question="Where?") == "No answer: retrieve failed (OSError): away"
+    assert asyncio.run(searching.as_tool().acall(question="Where?")).startswith("No answer: retrieve failed")
+
+
+def test_an_answer_from_memory_says_so(scripted):
+    lm, _ = scripted(reply)
+    program = ClosedBook()
+    program.set_lm(lm)
+    assert program.as_tool()(question="Where?") == "Oslo\n(from memory, without sources)"
+
+
+def test_long_sources_are_cut_and_many_are_counted():
+    source = {"title": "Ann", "passage_id": "p", "text": "lives\nin  Bergen " * 100}
+    lines = observation(AnswerPrediction(explanation="", sources=[source] * 7, answer="Bergen")).split("\n")
+    assert lines[:2] == ["Bergen", "Sources:"]
+    assert lines[2].startswith("[1] Ann: lives in Bergen lives")
+    assert [len(line) for line in lines[2:7]] == [304] * 5
+    assert lines[7:] == ["and 2 more"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,7 @@ from fixtures import one_quiz
 
 from keqa.errors import InputError
 from keqa.programs import KEQA, UnansweredError
-from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
+from keqa.programs.baselines import ClosedBook
 from keqa.programs.gates import ConfidenceGate
 from keqa.programs.records import CallCost, Cost
 
@@ -34,14 +33,6 @@ def roles(scripted):
     return SimpleNamespace(**{role: lm for role, (lm, _) in made.items()}), {r: e for r, (_, e) in made.items()}
 
 
-def test_each_role_has_its_language_model(roles, retriever):
-    lms, engines = roles
-    KEQA(retriever("text"), lms=lms)(question="Who is it?")
-    assert set(engines["task"].count) == {"DecomposeQuestion", "AnswerQuiz", "AnswerWithKnowledge", "Summarize"}
-    assert set(engines["consistency"].count) == {"JudgeConsistency"}
-    assert set(engines["utility"].count) == {"JudgeUtility"}
-
-
 def test_copies_share_language_models_retriever_and_bound(roles, retriever):
     lms, _ = roles
     program = KEQA(retriever("text"), lms=lms)
@@ -53,21 +44,6 @@ def test_copies_share_language_models_retriever_and_bound(roles, retriever):
         assert copied(question="Who is it?").answer == "Ann"
 
 
-def test_saved_state_is_json_without_endpoints_and_makes_any_ablation_the_program(roles, retriever, tmp_path):
-    lms, _ = roles
-    program = KEQA(retriever("text"), lms=lms)
-    program.summarizing.summarize.demos = [dspy.Example(question="q", answer="a")]
-    program.save(tmp_path / "program.json")
-    state = json.loads((tmp_path / "program.json").read_text())
-    assert {part["lm"] for name, part in state.items() if name not in ("metadata", "settings")} == {None}
-    other = KEQA(retriever("text"), lms=lms, examine=False, select=True, tries=9)
-    other.load(tmp_path / "program.json")
-    assert other.summarizing.summarize.demos[0]["answer"] == "a"
-    assert (other.examine, other.select, other.examination.tries) == (True, False, 5)
-    assert other.summarizing.summarize.lm is lms.task
-    assert program.summarizing.summarize.lm is lms.task
-
-
 def test_the_predictor_of_a_gate_starts_empty_where_it_was_not_saved():
     asking = KEQA(None, gate=ConfidenceGate())
     saved = asking.dump_state()
@@ -76,15 +52,6 @@ def test_the_predictor_of_a_gate_starts_empty_where_it_was_not_saved():
     assert asking.examination.confidence.state.demos == []
     with pytest.raises(KeyError, match=r"picking\.judge"):
         asking.load_state({name: state for name, state in saved.items() if name != "picking.judge"})
-
-
-def test_bootstrapping_finds_demonstrations_for_inner_predictors(bootstrapped, roles, retriever):
-    lms, _ = roles
-    program = KEQA(retriever("text"), lms=lms)
-    compiled = bootstrapped(program, [f"Who is it? {i}" for i in range(3)])
-    assert len(compiled.decomposition.decompose.demos) == 2
-    assert compiled.summarizing.summarize.lm is lms.task
-    assert compiled(question="Who is it?").answer == "Ann"
 
 
 def test_usage_tracking_counts_every_call(roles, retriever):
@@ -104,27 +71,6 @@ def test_calls_answered_by_the_cache_cost_nothing(scripted, retriever, memory_ca
     assert first.calls == len(engine.calls)
     assert (second.calls, second.by_role["task"].prompt_tokens) == (0, 0)
     assert second.lm_requests == first.calls
-
-
-@pytest.mark.parametrize(
-    ("make", "answer", "source", "explanation"),
-    [
-        (lambda r: ClosedBook(), "Bo", "closed_book", ""),
-        (lambda r: ClosedBook(reason=True), "Bo", "closed_book", "because"),
-        (lambda r: AlwaysRetrieve(r), "Ann", "passages", ""),
-        (lambda r: AlwaysRetrieve(r, top_k=1, reason=True), "Ann", "passages", "because"),
-    ],
-)
-def test_baselines_are_asked_and_recorded_alike(scripted, retriever, make, answer, source, explanation):
-    lm, engine = scripted(reply)
-    program = make(retriever("one", "two"))
-    program.set_lm(lm)
-    prediction = program(question="Who?", answer_type="choice", choices=["Ann", "Bo"])
-    record = prediction.record
-    assert (record.answer, record.answer_source, record.explanation) == (answer, source, explanation)
-    assert (record.quizzes, record.cost.calls, record.cost.retrievals) == ([], 1, int(source == "passages"))
-    assert engine.calls[0][1]["answer_type"] == "choice"
-    assert [outcome.answer for outcome in program.answer_many(["Who?"])] == [answer]
 
 
 def test_an_unanswered_error_survives_a_process():

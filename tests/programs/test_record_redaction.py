@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from keqa.data.example import Example
-from keqa.evaluation.configuration import describe
-from keqa.evaluation.evaluate import ask
+from keqa.evaluation.evaluate import ask, describe
 from keqa.lms import build_lm
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking

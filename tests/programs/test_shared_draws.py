@@ -80,15 +80,6 @@ def test_all_gates_read_the_same_draws(norway):
     assert [quiz.gate for quiz in quizzes] == [gate.name for gate in gates]
 
 
-def test_a_program_that_shares_is_a_copy(norway):
-    program, _ = norway()
-    twin = SharedDraws().sharing(program)
-    assert twin.examination.shared is not program.examination.shared
-    assert twin.gate is program.gate
-    assert dict(twin.named_predictors()).keys() == dict(program.named_predictors()).keys()
-    assert twin.examination.quiz.lm is program.examination.quiz.lm
-
-
 def test_each_gate_is_charged_as_if_it_had_asked_itself(norway):
     program, engine = norway()
     draws = SharedDraws()
@@ -279,16 +270,6 @@ def test_other_draws_are_not_shared(norway, change):
 def test_a_gate_by_probability_wants_draws_that_have_them(norway):
     with pytest.raises(ConfigurationError, match=r"needs SharedDraws\(probabilities=True\)"):
         SharedDraws().sharing(norway()[0], ProbabilityGate())
-
-
-def test_a_compiled_way_of_stating_confidence_is_kept(norway):
-    program, engine = norway(gate=ConfidenceGate())
-    program.examination.confidence.state.demos = [
-        dspy.Example(quiz="q", answer_type="short", choices=[], proposed_answer="a", confidence="12")
-    ]
-    SharedDraws().sharing(program)(QUIZ)
-    (asked,) = [prompt for (name, *_), prompt in zip(engine.calls, engine.prompts, strict=True) if "Conf" in name]
-    assert "12" in asked
 
 
 @pytest.mark.parametrize("change", [{"completions": 5}, {"tokens": [1]}, {"samples": -1}, {"draws": []}])

@@ -20,7 +20,7 @@ from keqa.retrievers.base import SharedRetriever, checked_k
 from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
 from keqa.retrievers.elasticsearch import dense_address, load_index
-from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.client import parse_address
 from keqa.retrievers.engines import ENGINES, Engine, engine_of, facts_of, register_engine
 from keqa.retrievers.intake import Intake
 from keqa.retrievers.manifest import PlannedChange, manifest_after
@@ -75,12 +75,10 @@ class ShelfChanger:
         return [one for one in self.shelf.passages if one.startswith(f"{document}#")]
 
     def apply(self, change):
-        replaced = self.held([one.id for one in change.new])
-        leaving = self.stored([*change.gone, *replaced]).values()
         passages = {own: one for own, one in self.shelf.passages.items() if own not in change.gone}
         passages |= {one.id: one for one in change.new}
         files = self.shelf._files | {path: one and (one.digest, one.ids) for path, one in change.files.items()}
-        self.manifest = manifest_after(self.manifest, change, replaced, leaving)
+        self.manifest = manifest_after(self.manifest, change)
         kept = {path: one for path, one in files.items() if one}
         self.shelf = Shelf.shelves[self.address] = Shelf(self.manifest, passages, kept)
         return self.manifest

@@ -28,20 +28,31 @@ def test_any_text_is_a_query(query, language):
     assert all(terms)
 
 
-def test_stop_words_go_unless_nothing_is_left():
-    assert query_terms("Who is the director of the films?", "en") == ["director", "film"]
-    assert query_terms("The Who", "en") == ["the", "who"]
-    assert query_terms("?!…", "en") == []
-
-
-def test_operators_are_plain_text():
-    assert query_terms('Who said "to be…? OR foo:bar^2 -(x', "en") == ["said", "foo", "bar", "2", "x"]
-
-
-def test_chinese_is_searched_by_characters_and_pairs_and_latin_stays_whole():
-    asked = query_terms("谁是iPhone 15的发明者？", "zh")
-    assert asked == ["iphon", "15", "发", "明", "者", "的发", "发明", "明者"]
-    assert query_terms("谁", "zh") == ["谁"]
+@pytest.mark.parametrize(
+    ("query", "languages", "terms"),
+    [
+        ("Who is the director of the films?", "en", ["director", "film"]),
+        ("The Who", "en", ["the", "who"]),
+        ("The Who", "en de zh", ["the", "who"]),
+        ("?!…", "en", []),
+        # Operators are plain text.
+        ('Who said "to be…? OR foo:bar^2 -(x', "en", ["said", "foo", "bar", "2", "x"]),
+        # Chinese goes by characters and pairs, and Latin stays whole.
+        ("谁是iPhone 15的发明者？", "zh", ["iphon", "15", "发", "明", "者", "的发", "发明", "明者"]),
+        ("谁", "zh", ["谁"]),
+        # Two spellings of a letter.
+        ("cafe\u0301", "en", ["café"]),
+        ("caf\u00e9", "en", ["café"]),
+        ("Wie heißt die Straße, in der die Müllers wohnten?", "de", ["heisst", "strass", "mull", "wohnt"]),
+        ("STRASSE der Mullers", "de", ["strass", "mull"]),
+        ("北京 Übung", "de", ["ubung", "北", "京", "北京"]),
+        # Nothing but function words is searched for as it is.
+        ("für über", "de", ["fur", "uber"]),
+        ("ecole generale", "fr", ["ecol", "general"]),
+    ],
+)
+def test_what_a_query_is_searched_for(query, languages, terms):
+    assert query_terms(query, *languages.split()) == terms
 
 
 @pytest.mark.parametrize(
@@ -56,41 +67,15 @@ def test_what_has_no_spaces_is_found_in_every_language(language, text, asked):
 def test_a_query_is_stemmed_as_each_language_and_loses_the_stop_words_of_its_own():
     assert set(query_terms("Wer baut die Häuser?", "en", "de")) == {"wer", "baut", "häuser", "haus"}
     assert set(query_terms("When did she die in Houses?", "en", "de")) == {"die", "hous"}
-    assert query_terms("The Who", "en", "de", "zh") == ["the", "who"]
-
-
-def test_a_huge_question_is_cut():
+    assert query_terms("l'école générale", "fr")[-2:] == query_terms("ecole generale", "fr")
+    # A huge question is cut.
     assert len(query_terms(" ".join(f"w{n}" for n in range(20_000)), "en")) == MAX_QUERY_TERMS
-
-
-def test_composed_and_decomposed_letters_are_one_term():
-    assert query_terms("cafe\u0301", "en") == query_terms("caf\u00e9", "en") == ["café"]
-
-
-def test_language_is_reported_from_the_text():
-    english = "The Chinese name of Beijing is 北京, and it is the capital of the country of China."
-    chinese = "北京是中华人民共和国的首都。"
-    assert language_of("auto", [english]) == "en"
-    assert language_of("auto", [chinese]) == "zh"
-    assert language_of("auto", [english] * 3 + [chinese]) == "zh"
-    assert language_of("auto", []) == "en"
-    assert language_of("zh", [english]) == "zh"
 
 
 def test_unknown_language_is_refused():
     for refuse in (settings_for, lambda name: language_of(name, [])):
         with pytest.raises(InputError, match="'xx'"):
             refuse("xx")
-
-
-def test_german_is_stemmed_and_folded_and_knows_chinese():
-    asked = query_terms("Wie heißt die Straße, in der die Müllers wohnten?", "de")
-    assert asked == ["heisst", "strass", "mull", "wohnt"]
-    assert query_terms("STRASSE der Mullers", "de") == ["strass", "mull"]
-    assert query_terms("北京 Übung", "de") == ["ubung", "北", "京", "北京"]
-    # Nothing but function words is searched for as it is.
-    assert query_terms("für über", "de") == ["fur", "uber"]
-    assert query_terms("l'école générale", "fr")[-2:] == query_terms("ecole generale", "fr")
 
 
 TEXTS = {
@@ -114,11 +99,6 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("language", TEXTS)
-def test_a_language_is_found_by_its_function_words_and_letters(language):
-    assert language_of("auto", [TEXTS[language]]) == language
-
-
 MORE = {
     "ja": "東京は日本の首都であり、世界でも最も大きな都市の一つです。",
     "ko": "서울은 대한민국의 수도이며 가장 큰 도시이다.",
@@ -140,13 +120,29 @@ def test_a_passage_that_does_not_say_it_is_of_the_language_of_the_index():
     assert language_of_text("La Roche sur Yon is a town in the west of France.") == "en"
 
 
-def test_a_mixed_corpus_goes_to_the_analyzer_that_serves_most_of_it():
-    german, english = TEXTS["de"], TEXTS["en"]
-    chinese = "北京是中华人民共和国的首都。"
-    assert language_of("auto", [german, german, german, chinese]) == "de"
-    assert language_of("auto", [english, english, english, german]) == "en"
-    assert language_of("auto", ["name: Ulm; height: 161; berth: N4"]) == "en"
-    assert language_of("auto", [german], ("en", "zh")) == "en"
+NAMES = "The Chinese name of Beijing is 北京, and it is the capital of the country of China."
+
+
+@pytest.mark.parametrize(
+    ("named", "texts", "language"),
+    [
+        *(("auto", [text], code) for code, text in TEXTS.items()),
+        ("auto", [NAMES], "en"),
+        ("auto", [MORE["zh"]], "zh"),
+        ("auto", [TEXTS["en"]] * 3 + [MORE["zh"]], "zh"),
+        ("auto", [TEXTS["de"]] * 3 + [MORE["zh"]], "de"),
+        ("auto", [TEXTS["en"]] * 3 + [TEXTS["de"]], "en"),
+        ("auto", ["name: Ulm; height: 161; berth: N4"], "en"),
+        ("auto", [], "en"),
+        ("zh", [NAMES], "zh"),
+    ],
+)
+def test_the_language_of_a_corpus(named, texts, language):
+    assert language_of(named, texts) == language
+
+
+def test_an_engine_that_has_few_analyzers_takes_one_of_them():
+    assert language_of("auto", [TEXTS["de"]], ("en", "zh")) == "en"
     with pytest.raises(InputError, match="no analyzer for 'de'"):
         language_of("de", [], ("en", "zh"))
 
@@ -154,7 +150,7 @@ def test_a_mixed_corpus_goes_to_the_analyzer_that_serves_most_of_it():
 def test_clean_text_drops_what_an_index_refuses():
     assert clean_text(None) == ""
     assert clean_text("a\ud800b\x00c\ufeff\r\nd\te") == "ab c\nd\te"
-    assert clean_text(12) == "12"
+    assert (clean_text(12), clean_text("Cafe\u0301")) == ("12", "Café")
 
 
 @given(st.text(st.characters(exclude_categories=())))
@@ -170,10 +166,6 @@ def test_every_character_that_an_index_refuses_is_cleaned_wherever_it_stands():
     assert spaces == [*map(chr, [*range(9), *range(0x0B, 0x20), *range(0x7F, 0xA0)])]
     gone = [c for c in map(chr, range(0xD000, 0x10000)) if clean_text(f"a{c}b") == "ab"]
     assert gone == [*map(chr, range(0xD800, 0xE000)), "\ufeff"]
-
-
-def test_two_spellings_of_a_letter_are_one():
-    assert clean_text("Cafe\u0301") == "Café"
 
 
 def test_length_counts_words_and_characters():

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keqa.errors import RetrievalError
-from keqa.retrievers.local.faiss_file import check_file
-from keqa.retrievers.local.vectors import VectorStore, append, begin, settings_for
+from keqa.retrievers.local.vectors import VectorStore, append, begin, check_file, settings_for
 from keqa.retrievers.manifest import VectorSettings
 
 ROWS, DIMENSION, LISTS = 50, 8, 4

@@ -16,8 +16,7 @@ from servers.local_http import LocalHandler, LocalServer
 
 from keqa.errors import KeqaError
 from keqa.lms import build_lm
-from keqa.retrievers.elasticsearch.address import parse_address
-from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.client import connect, parse_address
 from keqa.retrievers.embedding import HostedModel
 from keqa.storage.replies import MOST, ReplyTooLargeError, Unpacker
 

@@ -7,7 +7,7 @@ from servers.elasticsearch import AlteringServer
 from servers.openai_server import OpenAIServer
 
 from keqa.retrievers.elasticsearch import index_address
-from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.client import parse_address
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from keqa.errors import InputError
 from keqa.evaluation.reports.overall import overall
-from keqa.evaluation.reports.paper import by_language_model, by_retriever
+from keqa.evaluation.reports.paper import by_facet
 from keqa.evaluation.reports.rows import entries_of, groups_of, main_rows
 
 
@@ -87,14 +87,14 @@ def test_runs_of_one_label_with_two_language_models_are_two_rows(run, scored):
     ]
     # The first folder's are the rows of Table 1; both are in Table 4.
     assert [entry.title for entry in main_rows(entries)] == ["Always retrieve", "KEQA"]
-    table = by_language_model(entries)
+    table = by_facet("table4", "lm", entries)
     assert [[cell.text for cell in row.cells] for row in table.rows] == [
         ["KEQA w keqa/tiny", "1.000"],
         ["RAG w keqa/tiny", ".500"],
         ["KEQA w keqa/small", ".500"],
         ["RAG w keqa/small", ".000"],
     ]
-    assert by_retriever(entries) is None
+    assert by_facet("table3", "retriever", entries) is None
 
 
 def test_a_label_on_two_data_sets_is_one_row_though_their_engines_differ(run, line):

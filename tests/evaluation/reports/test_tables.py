@@ -15,11 +15,10 @@ from keqa.cli.running import run_table
 from keqa.evaluation.gold_quizzes import known_on_testbed
 from keqa.evaluation.records import Run, RunSettings
 from keqa.evaluation.reports import entries_of, figures, read_brief, table, tables, write
-from keqa.evaluation.reports.figures import probabilities, risk
-from keqa.evaluation.reports.gates import gates
+from keqa.evaluation.reports.gates import gates, risk
 from keqa.evaluation.reports.judge import discriminator, pairs_by_group
 from keqa.evaluation.reports.overall import overall
-from keqa.evaluation.reports.paper import cases
+from keqa.evaluation.reports.paper import cases, probabilities
 from keqa.evaluation.reports.parts import search_rates, searching, untouched_note
 from keqa.evaluation.reports.published import published
 from keqa.evaluation.reports.rows import groups_of

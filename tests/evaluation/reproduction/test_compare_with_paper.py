@@ -14,8 +14,7 @@ from keqa.evaluation.reproduction.experiments import (
     in_table_order,
     settings_for,
 )
-from keqa.evaluation.reproduction.labels import label_pairs, pairs_to_label
-from keqa.evaluation.reproduction.training import embedder_of, training_sources
+from keqa.evaluation.reproduction.training import embedder_of, label_pairs, pairs_to_label, training_sources
 from keqa.programs.records import CallCost
 from keqa.programs.registry import METHODS
 

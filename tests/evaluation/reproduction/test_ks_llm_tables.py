@@ -1,53 +1,32 @@
 """The KS-LLM paper's tables from run files."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
-from fixtures.run_files import make_run
+from fixtures.run_files import make_line, make_run
 
-from keqa.evaluation.records import RunLine
 from keqa.evaluation.reports.published import published
 from keqa.evaluation.reproduction.ks_llm_tables import ROWS, KSRun, ks_llm_tables, selection_recall
-from keqa.programs.records import (
-    CallCost,
-    Cost,
-    EvidenceSentence,
-    PassageVerdict,
-    QuestionRecord,
-    QuizRecord,
-)
+from keqa.programs.records import CallCost, Cost, EvidenceSentence, PassageVerdict, QuizRecord
 
 
-def quiz(sentence: str) -> QuizRecord:
+def quiz(sentence, **others):
     selected = EvidenceSentence(text=sentence, passage_id="p", nearest_to="Ann | mayor | Skarn", distance=0.5)
-    return QuizRecord(
-        index=1, text="Who?", retrieved=True, evidence=[sentence], selected=[selected], triples=["Ann | mayor | Skarn"]
-    )
+    read = {"retrieved": True, "evidence": [sentence], "selected": [selected], "triples": ["Ann | mayor | Skarn"]}
+    return QuizRecord(index=1, text="Who?", **read | others)
 
 
-def passage(text: str, *, kept: bool = True) -> PassageVerdict:
+def passage(text, *, kept=True):
     return PassageVerdict(passage_id="p", title="", text=text, score=1, verdict="unjudged", kept=kept, why="")
 
 
-def line(number: int, right: bool, **story: Any) -> RunLine:
+def line(number, right, **story):
+    made = make_line(number, float(right), answers=("Ann Berg",))
     cost = Cost(by_role={"task": CallCost(calls=1, seconds=1.5)})
-    return RunLine(
-        id=f"q{number}",
-        question="Who?",
-        answers=["Ann Berg"],
-        answer_type="short",
-        answer="Ann Berg" if right else "Bo",
-        scores={"em": float(right), "f1": float(right)},
-        record=QuestionRecord(question="Who?", answer="x", cost=cost, **story),
-        error=None,
-        seconds=2,
-    )
+    record = made.record.model_copy(update={"cost": cost, **story})
+    return made.model_copy(update={"answer": "Ann Berg" if right else "Bo", "record": record})
 
 
-def run(method: str, *lines: RunLine, dataset: str = "webquestions", lm: str = "one", **arguments: int) -> KSRun:
-    return KSRun(dataset, lm, method, arguments, make_run(method, lines, dataset=dataset))
+def run(method, *lines, lm="one", **arguments):
+    return KSRun("webquestions", lm, method, arguments, make_run(method, lines, dataset="webquestions"))
 
 
 HELD, NOT_HELD = quiz("Its mayor is Ann Berg."), quiz("Fish is sold.")
@@ -61,7 +40,7 @@ RUNS = [
 ]
 
 
-def rows(name: str) -> list[list[str]]:
+def rows(name):
     (grid,) = [grid for grid in ks_llm_tables(RUNS) if grid.name == name]
     return [[cell.text for cell in row.cells] for row in grid.rows]
 
@@ -71,7 +50,7 @@ def rows(name: str) -> list[list[str]]:
     [
         ({"quizzes": [HELD]}, True),
         ({"quizzes": [NOT_HELD]}, False),
-        ({"quizzes": [quiz("x").model_copy(update={"retrieved": False, "evidence": []})]}, None),
+        ({"quizzes": [quiz("x", retrieved=False, evidence=[])]}, None),
         ({"passages": [passage("Ann Berg.")]}, True),
         # What was beyond the length of the document was not read.
         ({"passages": [passage("Fish."), passage("Ann Berg.", kept=False)]}, False),
@@ -82,28 +61,22 @@ def test_whether_what_was_read_holds_the_answer(story, held):
     assert selection_recall(line(1, True, **story)) is held
 
 
-def test_table_1_has_every_row_and_the_paper_beside():
+def test_table_1_has_every_row_and_the_paper_with_remarks_beside():
     found = rows("ks-llm-table1")
     assert [row[0] for row in found] == ["Standard", "Standard+doc", "CoT+doc", "KS-Q", "KS-T", "KS-S", "KS-LLM"]
     assert found[0] == ["Standard", "50.00", "", "", "", "17.91", "23.18", "17.08"]
     assert found[1] == ["Standard+doc", "50.00", "50.00", "", "", "18.31", "23.47", "17.52"]
     assert found[6] == ["KS-LLM", "50.00", "50.00", "0.00", "100.00", "21.85", "24.70", "21.11"]
     assert found[2][1:5] == ["", "", "", ""]
-
-
-def test_the_remarks_of_the_papers_figures_stand_under_them():
     notes = " ".join(ks_llm_tables(RUNS)[0].notes)
     assert "by 6.35 (13B) and 6.89 (7B)" in notes
-    table_1 = published("ks-llm", "table1")
-    below = [
-        table_1["standard", "triviaqa-verified", lm] - table_1["ks-llm", "triviaqa-verified", lm]
-        for lm in ("Llama2-13B", "Llama2-7B")
-    ]
-    assert [round(one, 2) for one in below] == [6.35, 6.89]
-    over = [
-        table_1["ks-llm", "webquestions", "Vicuna-13B"] - table_1[row, "webquestions", "Vicuna-13B"] for row in ROWS[:2]
-    ]
-    assert [round(one, 2) for one in over] == [3.94, 3.54]
+    figures = published("ks-llm", "table1")
+
+    def over(row, dataset, lm):
+        return round(figures["ks-llm", dataset, lm] - figures[row, dataset, lm], 2)
+
+    assert [over("standard", "triviaqa-verified", lm) for lm in ("Llama2-13B", "Llama2-7B")] == [-6.35, -6.89]
+    assert [over(row, "webquestions", "Vicuna-13B") for row in ROWS[:2]] == [3.94, 3.54]
 
 
 def test_table_2_is_the_length_of_the_document():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keqa.data.question import Question
-from keqa.programs.baselines.base import Gathered, Reply, from_memory, from_passages, search_record
+from keqa.programs.baselines.base import Gathered, Reply, from_memory, from_passages
 from keqa.programs.calls.errors import CallError
 from keqa.programs.calls.session import CallLimiter, Session
 from keqa.retrievers.base import Hit, Passage
@@ -44,15 +44,6 @@ def test_what_was_gathered_stays_in_its_place(rounds, most):
         assert now[: len(before)] == before
         assert len(now) == len(set(now)) <= most
         before = now
-
-
-def test_a_search_is_recorded_with_what_was_drawn_from_it():
-    record = search_record(2, "Who?", hits("a"), "Ann wrote it.")
-    told = (record.index, record.text, record.answer, record.source, record.retrieved)
-    assert told == (2, "Who?", "Ann wrote it.", "passages", True)
-    assert [passage.kept for passage in record.passages] == [True]
-    assert search_record(1, "Who?", [], "Ann wrote it.").source == "closed_book"
-    assert search_record(1, "Who?", hits("a"), None).source == "failed"
 
 
 @pytest.mark.parametrize("signature", [AnswerWithKnowledge, ReasonWithKnowledge])

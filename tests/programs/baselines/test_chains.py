@@ -13,7 +13,6 @@ from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import ConfigurationError
 from keqa.lms.factory import build_lm
-from keqa.programs import UnansweredError
 from keqa.programs.baselines import FLARE, IRCoT
 from keqa.programs.baselines.steps import concluded, first_sentence, masked
 
@@ -74,21 +73,6 @@ def chained(scripted, retriever, thoughts=CHAIN, **settings):
     program = IRCoT(searched, **settings)
     program.set_lm(lm)
     return program(QUESTION).record, engine, searched
-
-
-def test_sentences_and_searches_take_turns(scripted, retriever):
-    # Of a reply of several sentences only the first is taken.
-    record, engine, searched = chained(scripted, retriever, [" ".join(CHAIN), *CHAIN[1:]])
-    assert searched.queries == [QUESTION, *CHAIN[:2]]
-    shown = ['["It is by Ann."]', '["It is by Ann.", "Ann is from Oslo."]']
-    shown.append('["It is by Ann.", "Ann is from Oslo.", "Oslo is old."]')
-    assert [asked["passages"] for asked in engine.asked("ExtendReasoning")] == shown
-    thoughts = ["[]", '["Ann wrote It."]', '["Ann wrote It.", "Ann was born in Oslo."]']
-    assert [asked["thoughts"] for asked in engine.asked("ExtendReasoning")] == thoughts
-    assert engine.asked("ReasonWithKnowledge")[0]["passages"] == shown[-1]
-    assert (record.answer, record.explanation, record.answer_source) == ("Oslo", "because", "passages")
-    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == list(zip([QUESTION, *CHAIN], CHAIN, strict=False))
-    assert (record.cost.calls, record.cost.retrievals, record.degradations) == (4, 3, [])
 
 
 def test_where_the_chain_ends(scripted, retriever):
@@ -201,20 +185,6 @@ def test_reasoning_without_an_answer_is_answered_from_what_was_found(scripted, r
     assert [note.cause for note in record.degradations] == ["NoAnswerStated"]
     # A sentence said again ends the reasoning.
     assert engine.count["ExtendReasoning"] == 4
-
-
-def test_where_passages_cannot_be_read_the_sentence_from_memory_does_not_stand_in(scripted, retriever):
-    def reply(name, inputs, config):
-        if inputs["passages"] != "[]":
-            raise ServerError("down")
-        return {"thought": CHAIN[2]}
-
-    lm, engine = scripted(reply)
-    engine.probability = 0.6
-    program = FLARE(retriever("text"), first_retrieval=False)
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError, match=r"answer failed \(LMServerError\)"):
-        program(QUESTION)
 
 
 def test_where_the_question_finds_nothing_the_first_sentence_is_tried_from_memory(scripted, retriever):

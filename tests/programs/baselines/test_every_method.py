@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from operator import attrgetter
-from types import SimpleNamespace
 from typing import Any
 
 import dspy
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.programs import KEQA, UnansweredError, baselines
-from keqa.programs.baselines import FLARE, KSLLM, AlwaysRetrieve, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
+from keqa.programs import KEQA, baselines
+from keqa.programs.baselines import FLARE, KSLLM, IRCoT, ReAct, Rowen, SearChain, SelfRAG, SlimPLM
 from keqa.programs.registry import arguments_of
 from keqa.programs.stages.stage import Stage
 
@@ -76,17 +75,6 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
     }[name]
 
 
-@pytest.mark.parametrize("method", EXAMINING)
-async def test_they_answer_within_an_event_loop(scripted, retriever, method):
-    made = {role: scripted(reply)[0] for role in ("task", "consistency", "utility")}
-    program = method(retriever("one", "two"), lms=SimpleNamespace(**made))
-    for asked in (program, program.deepcopy(), program.reset_copy()):
-        assert all(predictor.lm in made.values() for predictor in asked.predictors())
-        record = (await asked.acall(question="Who?")).record
-        assert (record.answer, record.answer_source, record.method) == ("Ann", "passages", program.method)
-        assert [quiz.answer for quiz in record.quizzes] == ["Ann"]
-
-
 def thinking(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
     if name == "ReasonWithKnowledge":
         return {"reasoning": "because", "answer": "Ann"}
@@ -105,51 +93,6 @@ def test_bootstrapping_finds_demonstrations_for_their_predictors(
     compiled = bootstrapped(program, [f"Who? {i}" for i in range(2)])
     assert {name: len(attrgetter(name)(compiled).demos) for name in counts} == counts
     assert compiled(question="Who?").answer == "Ann"
-
-
-@pytest.mark.parametrize(
-    ("method", "texts", "cause"),
-    [
-        (AlwaysRetrieve, ("one",), "AdapterParseError"),
-        (SelfRAG, ("text",), "NoAnswerError"),
-        (SlimPLM, ("text",), "AdapterParseError"),
-        (Rowen, (), "NoAnswer"),
-        (Rowen, ("text",), "AdapterParseError"),
-    ],
-)
-def test_it_fails_with_a_type(scripted, retriever, method, texts, cause):
-    program = method(retriever(*texts))
-    program.set_lm(scripted(lambda name, inputs, config: "garbage")[0])
-    with pytest.raises(UnansweredError) as caught:
-        program(question="Who?")
-    assert (caught.value.stage, caught.value.record.failure.stage) == ("answer", "answer")
-    assert caught.value.record.failure.cause == cause
-
-
-def searching(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
-    if "observation_0" in inputs:
-        return {"next_thought": "so", "next_tool_name": "finish", "next_tool_args": "{}"}
-    return {"next_thought": "so", "next_tool_name": "search", "next_tool_args": '{"query": "Who wrote It?"}'}
-
-
-@pytest.mark.parametrize(
-    ("method", "replies", "asked"),
-    [
-        (AlwaysRetrieve, reply, []),
-        (IRCoT, thinking, []),
-        (SelfRAG, reply, ["DecideRetrieval"]),
-        (ReAct, searching, ["ChooseAction"] * 2),
-    ],
-)
-def test_where_every_search_fails_nothing_is_answered_from_memory(scripted, retriever, method, replies, asked):
-    lm, engine = scripted(replies)
-    searched = retriever("text")
-    searched.error = OSError("no index")
-    program = method(searched)
-    program.set_lm(lm)
-    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\)"):
-        program(question="Who wrote It?")
-    assert [name for name, _, _ in engine.calls] == asked
 
 
 @pytest.mark.parametrize("method", [SelfRAG, SlimPLM])

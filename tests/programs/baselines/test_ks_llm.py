@@ -144,15 +144,6 @@ def test_where_nothing_is_found_the_triples_are_answered_from(scripted, retrieve
         assert (record.answer_source, record.quizzes[0].retrieved) == ("closed_book", found is not None)
 
 
-def test_a_search_that_fails_fails_the_question(scripted, retriever):
-    found = retriever(*PASSAGES)
-    found.error = OSError("away")
-    with pytest.raises(UnansweredError, match=r"retrieve failed \(OSError\): away") as caught:
-        asked(scripted, KSLLM(found))
-    (note,) = caught.value.record.degradations
-    assert (note.action, note.touches, found.queries) == ("searched again", False, ["Who governs Carmouth?"] * 2)
-
-
 @pytest.mark.parametrize(("reason", "prompt"), [(False, "AnswerWithKnowledge"), (True, "ReasonWithKnowledge")])
 def test_the_document_is_read_up_to_so_many_tokens(scripted, retriever, reason, prompt):
     # LiteLLM's count of the scripted model: each of these words and its full stop is one token.

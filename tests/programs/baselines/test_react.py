@@ -47,20 +47,6 @@ def solved(scripted, retriever, actions, **settings):
     return program(QUESTION), engine, searched
 
 
-def test_searches_until_finished_and_answers_from_the_trajectory(scripted, retriever):
-    prediction, engine, searched = solved(scripted, retriever, TWO_SEARCHES)
-    record = prediction.record
-    assert (prediction.answer, prediction.explanation, record.answer_source) == ("Oslo", "because", "passages")
-    assert searched.queries == ["Who wrote It?", "Where was Ann born?"]
-    assert [(quiz.text, quiz.answer) for quiz in record.quizzes] == [
-        ("Who wrote It?", "Ann wrote It."),
-        ("Where was Ann born?", "Ann was born in Oslo."),
-    ]
-    assert [passage.text for passage in record.passages] == ["Ann wrote It.", "Ann was born in Oslo."]
-    assert (engine.count, record.degradations) == ({"ChooseAction": 3, "AnswerFromTrajectory": 1}, [])
-    assert (record.method, record.cost.calls, record.cost.retrievals) == ("react", 4, 2)
-
-
 def test_prompts_are_those_of_dspy(scripted, retriever):
     def search(query: str) -> str:
         return {"Who wrote It?": '["Ann wrote It."]', "Where was Ann born?": '["Ann was born in Oslo."]'}[query]
@@ -117,14 +103,6 @@ def test_stops_at_the_step_limit(scripted, retriever):
     assert engine.count["ChooseAction"] == 2
     assert [note.cause for note in prediction.record.degradations] == ["StepLimit"]
     assert [quiz.source for quiz in prediction.record.quizzes] == ["passages", "failed"]
-
-
-def test_an_unusable_action_ends_the_trajectory(scripted, retriever):
-    unusable = {"next_thought": "t", "next_tool_name": "google", "next_tool_args": "{}"}
-    prediction, engine, _ = solved(scripted, retriever, [TWO_SEARCHES[0], unusable])
-    assert prediction.answer == "Oslo"
-    assert [note.action for note in prediction.record.degradations] == ["asked again", "ended the trajectory"]
-    assert engine.asked("AnswerFromTrajectory")[0]["observation_0"] == '["Ann wrote It."]'
 
 
 def test_oldest_turns_are_left_out_where_the_window_is_exceeded(scripted, retriever):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from keqa.programs import UnansweredError, baselines
+from keqa.programs import baselines
 from keqa.programs.records import QuestionRecord
 
 Rowen = partial(baselines.Rowen, reason=False)
@@ -113,19 +113,6 @@ def test_wordings_are_drawn_apart_and_the_same_way_again(asked):
     assert (record.answer, record.degradations[0].cause) == ("Repaired", "NoRephrasing")
 
 
-def test_failures_lead_to_retrieval_and_not_back(asked):
-    record, _ = asked(Model({"*": "garbage"}))
-    told = [d.action for d in record.degradations]
-    assert (record.answer, told) == ("Repaired", ["asked again"] * 4 + ["went on to retrieve"])
-    record, _ = asked(Model({"*": "garbage", "Who?": "Ann"}))
-    touching = {d.action for d in record.degradations if d.touches}
-    assert (record.answer, touching) == ("Repaired", {"taken for different answers"})
-    record, _ = asked(Model({"*": "Bo", "Who?": "Ann"}), found={})
-    assert (record.answer, record.answer_source) == ("Ann", "closed_book")
-    with pytest.raises(UnansweredError, match="answer failed"):
-        asked(Model({"*": "Bo", "Who?": "Ann"}, AnswerWithKnowledge="garbage"))
-
-
 def test_repairing_searches_with_the_question_and_its_other_wordings(asked):
     found = {"Who?": [0, 1], "Who, put 0?": [1, 2], "Who, put 1?": [2, 0], "Who, put 2?": [3]}
     record, _ = asked(Model({"*": "Bo", "Who?": "Ann"}), "a", "b", "c", "d", found=found, top_k=3)
@@ -135,11 +122,3 @@ def test_repairing_searches_with_the_question_and_its_other_wordings(asked):
     assert texts[0] == "a"
     assert sorted(texts) in (["a", "b", "c"], ["a", "b", "d"], ["a", "c", "d"])
     assert (record.answer, record.answer_source) == ("Repaired", "passages")
-
-
-def test_by_default_it_reasons(asked):
-    said = {name: {"reasoning": "because", "answer": name} for name in ("ReasonFromMemory", "ReasonWithKnowledge")}
-    unsure = Model({}, same=(), **said, TranslateQuestion={"translated": "?"})
-    record, engine = asked(unsure, made=baselines.Rowen, min_consistency=1)
-    assert (record.answer, record.explanation) == ("ReasonFromMemory", "because")
-    assert set(engine.count) == {"ReasonFromMemory", "RephraseQuestion"}

@@ -113,14 +113,3 @@ def test_where_there_is_no_plan_or_no_conclusion(solved):
     with pytest.raises(UnansweredError) as failure:
         solved({WHO: "Ann"}, summary=ServerError("down"))
     assert (failure.value.stage, len(failure.value.record.quizzes)) == ("summarize", 1)
-
-
-def test_the_judge_has_its_own_language_model(scripted, retriever):
-    class Roles:
-        task, tasked = scripted(chain([{WHO: "Bo"}]))
-        consistency, judging = scripted(chain([]))
-        utility = task
-
-    record = SearChain(retriever("passage"), lms=Roles())(QUESTION).record
-    assert (Roles.judging.count, Roles.tasked.count["JudgeConsistency"]) == ({"JudgeConsistency": 1}, 0)
-    assert record.answer == "Oslo"

@@ -86,17 +86,3 @@ def test_a_passage_without_an_answer_is_left_out(asked):
         asked(Model(), "it says broken")
     record, _, _ = asked(Model(), found={})
     assert (record.answer, record.quizzes[0].known, record.cost.retrievals) == ("From memory", False, 1)
-
-
-def test_verdicts_that_cannot_be_had_count_nothing_and_ask_for_retrieval(asked):
-    answers = {"AnswerWithKnowledge": {"answer": "Ann"}}
-    record, _, scores = asked(lambda name, inputs, config: answers.get(name, "garbage"), "text")
-    assert (record.answer, scores) == ("Ann", ["0"])
-    assert [(d.stage, d.action) for d in record.degradations if d.touches] == [
-        ("decide_retrieval", "retrieved"),
-        *[("criticise", "counted 0")] * 3,
-    ]
-
-
-def test_reasoning_is_the_explanation(asked):
-    assert asked(Model(), "it says Ann", reason=True)[0].explanation == "It says Ann."

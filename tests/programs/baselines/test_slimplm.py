@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from dspy.lm15 import ContextLengthError
 
-from keqa.programs import UnansweredError
 from keqa.programs.baselines import SlimPLM
 
 WHO, WHERE = "Who wrote it?", "Where is Ann from?"
@@ -87,21 +85,3 @@ def test_one_query_needs_no_second_judgement_and_more_than_wanted_are_left_out(a
     assert asked(Model(), "text", max_queries=1)[1].count["JudgeHeuristicAnswer"] == 1
     record, engine, _ = asked(Model(RewriteQueries={"queries": '["a", "a", "b", "c"]'}), "text", max_queries=2)
     assert (engine.count["JudgeHeuristicAnswer"], record.cost.retrievals) == (3, 2)
-
-
-def test_the_proxy_is_the_language_model_of_the_consistency_role(scripted, retriever):
-    made = {role: scripted(Model()) for role in ("task", "consistency")}
-    lms = SimpleNamespace(task=made["task"][0], consistency=made["consistency"][0], utility=None)
-    SlimPLM(retriever("text"), lms=lms, reason=False)(question="Where?")
-    assert made["task"][1].count == {"AnswerWithKnowledge": 1}
-    assert set(made["consistency"][1].count) == {"ReasonFromMemory", "JudgeHeuristicAnswer", "RewriteQueries"}
-
-
-def test_what_a_failure_leads_to(asked):
-    record, _, _ = asked(Model(ReasonFromMemory="garbage"), "text")
-    assert (record.answer, record.cost.retrievals) == ("From passages", 1)
-    assert [d.action for d in record.degradations if d.touches] == ["took the question for unknown"]
-    record, _, _ = asked(Model())
-    assert (record.answer, record.answer_source, record.touched) == ("From memory", "closed_book", False)
-    with pytest.raises(UnansweredError, match="answer failed"):
-        asked(Model(AnswerWithKnowledge="garbage"), "text")

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import dspy
 import pytest
-from servers.openai_server import FaultPlan, OpenAIServer, markers
+from servers.openai_server import OpenAIServer, markers
 
 from keqa.errors import InputError, StorageError
 from keqa.evaluation.evaluate import evaluate
@@ -80,15 +80,6 @@ def test_it_never_makes_draws_equal(roles, cache, numbered, tmp_path, monkeypatc
     assert numbered.count == before
 
 
-def test_another_seed_draws_anew(roles, cache, tmp_path):
-    for seed in (0, 1):
-        program = KEQA(None, lms=roles, decompose=False, tries=4, seed=seed)
-        evaluate(program, TOWNS, out=tmp_path / f"{seed}.jsonl", cache=cache)
-    assert not {text for one in drawn(tmp_path / "0.jsonl") for text in one} & {
-        text for one in drawn(tmp_path / "1.jsonl") for text in one
-    }
-
-
 @pytest.mark.parametrize(
     ("settings", "equal"),
     [
@@ -135,15 +126,6 @@ def test_without_a_file_every_call_is_made(roles, numbered):
     assert numbered.count == 2
 
 
-def test_no_failure_is_kept(roles, cache, numbered, tmp_path):
-    answers, numbered.reply = numbered.reply, lambda messages, n, body: 1 / 0
-    numbered.faults = FaultPlan(share=1.0, kinds=["500"])
-    run = {"out": tmp_path / "run.jsonl", "cache": cache}
-    assert evaluate(ClosedBook(lms=roles), TOWNS, **run).failed == 3
-    numbered.reply, numbered.faults = answers, None
-    assert evaluate(ClosedBook(lms=roles), TOWNS, **run, retry_failed=True).failed == 0
-
-
 def test_a_question_that_is_asked_again_does_not_get_the_reply_that_it_failed_with(roles, cache, numbered, tmp_path):
     answers = numbered.reply
     numbered.reply = lambda messages, n, body: ["no format"] if "Town1" in str(messages) else answers(messages, n, body)
@@ -176,14 +158,6 @@ def test_dspys_own_cache_is_back_afterwards(cache):
         assert dspy.cache is cache
         raise RuntimeError
     assert dspy.cache is before
-
-
-def test_it_keeps_the_draws_that_gates_share(tmp_path):
-    with CallCache(tmp_path / "calls.sqlite") as cache:
-        cache.draws().put("draws:k", {"draws": [1]})
-    with CallCache(tmp_path / "calls.sqlite") as cache:
-        assert cache.draws().get("draws:k") == {"draws": [1]}
-        assert cache.draws().get("draws:other") is None
 
 
 def test_another_file_is_refused(tmp_path):

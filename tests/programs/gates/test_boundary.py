@@ -10,7 +10,7 @@ from fixtures.boundary import make_model
 
 import keqa
 from keqa.errors import ConfigurationError, InputError
-from keqa.evaluation.configuration import describe
+from keqa.evaluation.evaluate import describe
 from keqa.evaluation.records import RunSettings
 from keqa.programs import KEQA
 from keqa.programs.boundary import Judgement

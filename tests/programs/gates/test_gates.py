@@ -14,7 +14,6 @@ from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.programs.gate import Draw, Draws, leader, leader_is_fixed
 from keqa.programs.gates import (
-    AllSamplesGate,
     AlwaysRetrieveGate,
     CertaintyGate,
     ConfidenceGate,
@@ -28,9 +27,7 @@ from keqa.programs.gates import (
     Verdict,
     VoteGate,
     as_fraction,
-    asks,
 )
-from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
 
 QUIZ = "Capital of Norway?"
 CHOICE: Any = {"answer_type": "choice", "choices": ("Oslo", "Bergen")}
@@ -193,10 +190,6 @@ def test_arguments_that_are_refused(made, message):
         made()
 
 
-def test_thresholds_are_what_their_writing_says():
-    assert {as_fraction(value) for value in (0.8, "0.8", "4/5", Fraction(4, 5))} == {Fraction(4, 5)}
-
-
 @pytest.mark.parametrize(
     ("sizes", "left", "fixed"),
     [((3, 2), 1, True), ((2, 3), 1, False), ((2, 2), 0, True), ((2, 2), 1, False), ((1,), 1, True), ((), 1, False)],
@@ -266,16 +259,3 @@ def test_an_oracle_travels_and_keeps_its_golds_to_itself():
     gate = pickle.loads(pickle.dumps(ORACLE))
     assert gate.decide(OSLO).known is True
     assert "Oslo" not in repr(gate)
-
-
-def test_what_gates_ask_for():
-    gates = [VoteGate(), LexicalSimilarityGate(), ConfidenceGate(), ProbabilityGate(), PromptGate()]
-    assert list(map(asks, gates)) == [None, None, StatedConfidence, "probabilities", RetrievalDecision]
-
-
-def test_a_gate_that_reads_all_samples_has_to_say_what_it_measures():
-    class Nothing(AllSamplesGate):
-        kind = "nothing"
-
-    with pytest.raises(TypeError, match="abstract"):
-        Nothing()

@@ -8,8 +8,7 @@ import pytest
 
 from keqa.errors import ConfigurationError
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
-from keqa.programs.gates import ConfidenceGate, PromptGate, VoteGate
-from keqa.programs.gates.registry import GATES, questions, saved_gate
+from keqa.programs.gates import GATES, ConfidenceGate, PromptGate, VoteGate, questions, saved_gate
 from keqa.programs.gates.uncertainty import RetrievalDecision, StatedConfidence
 from keqa.programs.registry import METHODS, Method, register_gate, register_method
 

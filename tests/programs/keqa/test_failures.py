@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dspy.lm15 import AuthError, BillingError, ContextLengthError, RateLimitError, ServerError
+from dspy.lm15 import AuthError, BillingError, RateLimitError, ServerError
 from fixtures.director_of_up import QUESTION, World, causes
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
@@ -87,13 +87,6 @@ def test_where_an_answer_from_passages_fails_an_unknown_quiz_is_not_answered_fro
     assert told == [("asked again", False), ("left the quiz unanswered", True)]
 
 
-def test_an_answer_from_passages_is_asked_again_after_an_outage(ask):
-    replies = iter([DOWN, {"answer": "1968"}])
-    prediction, engine = ask("When?", World(AnswerWithKnowledge=lambda i, c: next(replies)), decompose=False)
-    assert (prediction.answer, prediction.record.touched) == ("1968", False)
-    assert [config.temperature for name, _, config in engine.calls if name == "AnswerWithKnowledge"] == [0.0, 0.0]
-
-
 def test_an_empty_answer_and_one_cut_off_at_the_token_limit_are_failures(ask, scripted, retriever):
     world = World(AnswerWithKnowledge={"answer": ""}, AnswerQuiz={"answer": "unknown"})
     assert causes(failed(ask, "When?", world, decompose=False)) == [("answer", 1, "EmptyAnswerError")] * 5
@@ -151,18 +144,6 @@ def test_a_failing_search_is_recorded(ask, retriever):
     record = failed(ask, "When?", match=match, decompose=False, retriever=broken)
     assert causes(record) == [("retrieve", 1, "RetrievalError")] * 2
     assert record.quizzes[0].source == "failed"
-
-
-def test_an_overflow_is_tried_with_fewer_passages(ask, retriever):
-    def answer(inputs, config):
-        too_long = inputs["passages"].count("born") > 2
-        return ContextLengthError("context length exceeded") if too_long else {"answer": "1968"}
-
-    world = World(JudgeUtility={"helpful": True}, AnswerWithKnowledge=answer)
-    prediction, engine = ask("When?", world, decompose=False, retriever=retriever(*["born in 1968"] * 10))
-    halved = ["tried the best 5 of 10 passages", "tried the best 2 of 5 passages"]
-    assert [d.action for d in prediction.record.degradations] == halved
-    assert (prediction.answer, engine.count["AnswerWithKnowledge"]) == ("1968", 3)
 
 
 @pytest.mark.parametrize("error", [AuthError("bad key"), BillingError("no money")])

@@ -6,7 +6,7 @@ import dspy
 import pytest
 from fixtures.director_of_up import World, causes
 
-from keqa.programs import AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate
+from keqa.programs import AlwaysRetrieveGate
 
 
 def test_without_examination_all_is_retrieved(ask):
@@ -21,17 +21,6 @@ def test_without_picking_all_top_k_are_kept(ask):
     second = prediction.record.quizzes[1]
     assert engine.count["JudgeUtility"] == 0
     assert [(p.verdict, p.kept) for p in second.passages] == [("unjudged", True), ("unjudged", True)]
-
-
-@pytest.mark.parametrize(
-    ("gate", "retrievals", "draws"),
-    [(AlwaysRetrieveGate(), 2, 0), (NeverRetrieveGate(), 0, 8), (CertaintyGate(), 1, 10)],
-)
-def test_another_gate(ask, gate, retrievals, draws):
-    prediction, engine = ask(gate=gate, world=World(JudgeUtility={"helpful": True}))
-    assert prediction.record.cost.retrievals == retrievals
-    assert engine.count["AnswerQuiz"] == draws or gate == NeverRetrieveGate()
-    assert {quiz.gate for quiz in prediction.record.quizzes} == {gate.name}
 
 
 def test_selected_evidence_goes_beside_the_passages_or_instead(ask):

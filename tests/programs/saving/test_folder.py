@@ -17,7 +17,6 @@ from servers.openai_server import OpenAIServer
 import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
-from keqa.programs.gates import ConfidenceGate
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
@@ -127,18 +126,6 @@ def test_settings_may_be_replaced(saved):
         keqa.load(saved, None, colour="red")
 
 
-def test_a_gate_brings_its_predictor_along(tmp_path):
-    made = KEQA(None, gate=ConfidenceGate())
-    demo = {"quiz": "q", "answer_type": "short", "choices": [], "proposed_answer": "a", "confidence": "12"}
-    made.examination.confidence.state.demos = [dspy.Example(**demo)]
-    keqa.save(made, tmp_path / "confident")
-    loaded = keqa.load(tmp_path / "confident", None)
-    assert loaded.examination.gate == ConfidenceGate()
-    assert loaded.examination.confidence.state.demos[0]["confidence"] == "12"
-    # With another gate it has no place.
-    assert keqa.load(tmp_path / "confident", None, threshold="1/2").examination.question is None
-
-
 def test_an_empty_reference_is_kept(tmp_path):
     keqa.save(KEQA(None, reference=UtilityReference(variant="random")), tmp_path / "empty")
     reference = keqa.load(tmp_path / "empty", None).picking.reference
@@ -157,16 +144,6 @@ def test_embeddings_of_a_model_are_saved(program, tmp_path):
     assert keqa.load(tmp_path / "program", None, embedder=HashingEmbedder()).picking.reference.entries == tuple(ENTRIES)
     with pytest.raises(ConfigurationError, match="the vectors are not those"):
         keqa.load(tmp_path / "program", None, embedder=Embedder(512))
-
-
-def test_a_similarity_that_ships_comes_back_by_its_name_and_one_of_ones_own_is_asked_for(tmp_path):
-    keqa.save(KEQA(None, similarity="hashing-64"), tmp_path / "hashing")
-    assert keqa.load(tmp_path / "hashing", None).similarity.name == "hashing-64"
-    own = lambda triples, sentences: [0.0] * len(sentences)  # noqa: E731
-    keqa.save(KEQA(None, similarity=own), tmp_path / "own")
-    with pytest.raises(ConfigurationError, match="compiled with a similarity of your own; give it again as similarity"):
-        keqa.load(tmp_path / "own", None)
-    assert keqa.load(tmp_path / "own", None, similarity=own).similarity is own
 
 
 def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved, program):
@@ -249,20 +226,6 @@ def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles
         assert {call.body["model"] for call in judges.calls} == {"judge", "picker"}
         assert sum(call.body["model"] == "picker" for call in judges.calls) == 2
         assert sorted(prompts(server) + prompts(judges)) == asked
-
-
-def test_it_works_on_with_optimizers_and_another_save(saved, tmp_path, server, index):
-    loaded = keqa.load(saved, open_index(index), keqa.build_roles("openai/x", api_base=server.api_base))
-    train = [dspy.Example(question=QUESTION, answer="Flora Isvik").with_inputs("question")]
-    again = dspy.BootstrapFewShot(
-        metric=lambda example, prediction, trace=None: prediction.answer == example.answer,
-        max_bootstrapped_demos=1,
-        max_labeled_demos=0,
-    ).compile(loaded, trainset=train)
-    keqa.save(again, tmp_path / "again")
-    twice = keqa.load(tmp_path / "again", None)
-    assert twice.summarizing.summarize.demos[0]["answer"] == "Flora Isvik"
-    assert twice.picking.reference.entries == loaded.picking.reference.entries
 
 
 # Secrets.

@@ -50,14 +50,6 @@ def test_every_method_comes_back_as_it_was(name, tmp_path):
     assert loaded.bound.workers == 3
 
 
-def test_settings_demonstrations_and_instructions_come_back(saved):
-    loaded = keqa.load(saved, None)
-    assert (type(loaded), loaded.reason, loaded.max_question_chars) == (ClosedBook, True, 90)
-    assert loaded.answer.demos == [DEMO]
-    assert loaded.answer.signature.instructions == "Think aloud."
-    assert json.loads((saved / "program.json").read_text())["reference"] is None
-
-
 ASK = """
 import json, sys
 import keqa

@@ -126,15 +126,6 @@ def test_what_is_code_of_the_users_has_to_be_there():
     assert isinstance(program.examination.gate, OwnGate)
 
 
-def test_cutting_of_passages_follows_the_settings(retriever):
-    found = retriever("text")
-    program = KEQA(found)
-    program.load_state(KEQA(None, extract_sentences=1).dump_state())
-    assert (program.extract_sentences, program.retriever) == (1, found)
-    program.load_state(KEQA(None).dump_state())
-    assert (program.extract_sentences, program.retriever) == (None, found)
-
-
 def test_the_number_of_workers_is_the_machines():
     program = KEQA(None, workers=3)
     bound = program.bound

@@ -97,13 +97,6 @@ def test_without_a_history_nothing_is_rewritten_and_what_is_none_is_refused_befo
     assert engine.count["RewriteFollowUp"] == 0
 
 
-def test_a_batch_of_questions_with_histories(scripted):
-    lm, _ = scripted(reply)
-    with dspy.context(lm=lm):
-        (outcome,) = ClosedBook().answer_many([{"question": "Where was she born?", "history": HISTORY}])
-    assert outcome.record.standalone == "Where was Ann Lee born?"
-
-
 def test_its_document_is_that_of_the_question_as_it_was_asked(scripted, tmp_path):
     file = tmp_path / "documents.jsonl"
     file.write_text(json.dumps({"question": "Where was she born?", "text": "She was born in Bo."}))

@@ -13,7 +13,7 @@ from keqa.errors import StageError
 from keqa.evaluation.reports.questions import unreadable
 from keqa.lms import build_lm
 from keqa.programs import KEQA, CertaintyGate, VoteGate
-from keqa.programs.records import CallCost, Cost
+from keqa.programs.records import Cost
 from keqa.programs.shared_draws import SharedDraws
 
 pytestmark = pytest.mark.server
@@ -140,10 +140,3 @@ def test_every_reply_that_does_not_parse_counts_however_tries_are_sent(together,
     assert (unreadable(record), record.cost.samples) == ((3, 13) if together else (1, 5))
     assert {note.cause for note in record.degradations} == {"AdapterParseError"}
     assert [sample.text for sample in record.quizzes[0].samples].count("Oslo") == 4
-
-
-def test_records_of_a_version_that_did_not_count_them_have_one_for_each_request():
-    assert CallCost.model_validate_json('{"calls": 3, "cached": 1}').samples == 4
-    assert CallCost.model_validate_json('{"calls": 1, "samples": 4}').samples == 4
-    again = Cost.model_validate_json(Cost(by_role={"task": CallCost(calls=1, samples=4)}).model_dump_json())
-    assert again.samples == 4

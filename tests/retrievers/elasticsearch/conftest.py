@@ -5,8 +5,7 @@ from servers import elasticsearch
 
 from keqa.retrievers import Passage
 from keqa.retrievers.elasticsearch import index_address
-from keqa.retrievers.elasticsearch.address import parse_address
-from keqa.retrievers.elasticsearch.client import connect
+from keqa.retrievers.elasticsearch.client import connect, parse_address
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from keqa.errors import InputError
 from keqa.retrievers.elasticsearch import index_address, is_address
-from keqa.retrievers.elasticsearch.address import Address, parse_address, without_hosts
+from keqa.retrievers.elasticsearch.client import Address, parse_address, without_hosts
 
 hosts = st.from_regex(r"[a-z][a-z0-9_-]{0,9}(\.[a-z0-9]{1,9}){0,2}\.?|\[[0-9a-f:]{2,10}\]", fullmatch=True)
 names = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,30}", fullmatch=True)

@@ -17,7 +17,7 @@ from keqa.retrievers.elasticsearch import (
     load_index,
     writing,
 )
-from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.client import parse_address
 from keqa.retrievers.elasticsearch.mapping import score_of
 
 MODEL = "some/model"

@@ -8,7 +8,7 @@ import pytest
 from keqa.errors import InputError, RetrievalError
 from keqa.retrievers import Passage, build_index
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, generation, load_index, writing
-from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.client import parse_address
 
 MANY = 3000
 BUSY = {"type": "es_rejected_execution_exception", "reason": "rejected: queue is full"}

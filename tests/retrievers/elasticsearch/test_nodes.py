@@ -13,7 +13,8 @@ from keqa.retrievers.elasticsearch import (
     index_address,
     load_index,
 )
-from keqa.retrievers.elasticsearch.address import parse_address
+from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.engines import facts_of
 
 QUESTIONS = 2000
 
@@ -78,7 +79,8 @@ def test_no_question_is_lost_when_a_node_is(start, settled):
     load_index([Passage(str(n), f"t{n}", text) for n, text in enumerate(made(3000, 0))], address)
     cluster_client = settled(address)
     opened = ElasticsearchRetriever.open(address)
-    assert (opened.facts()["replicas"], opened.facts()["health"]) == (1, "green")
+    (facts,) = facts_of(address)
+    assert (facts["replicas"], facts["health"]) == (1, "green")
     victim = node_of_primary(cluster_client, opened.manifest.data)
     questions = made(QUESTIONS, 1)
     expected = opened.search_many(questions, 5)

@@ -1,11 +1,13 @@
+import json
+
 import pytest
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
-from keqa.retrievers.elasticsearch.address import parse_address
-from keqa.retrievers.elasticsearch.mapping import analyzer_settings, check_analyzer, key
-from keqa.retrievers.text import AnalyzerSettings
+from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch.mapping import key
+from keqa.retrievers.engines import facts_of
 
 
 @pytest.fixture
@@ -71,14 +73,22 @@ def test_scores_and_their_order_do_not_depend_on_the_number_of_shards(address, p
         assert ids(three.search("text", k)) == [f"{n:02}" for n in range(min(k, 20))]
 
 
-def test_a_key_is_the_id_unless_it_is_too_long_and_other_analyzers_are_refused():
+def test_a_key_is_the_id_unless_it_is_too_long():
     assert (key("wiki#1"), key("é" * 256), len(key("é" * 257))) == ("wiki#1", "é" * 256, 71)
     assert key("é" * 257) != key("é" * 258)
-    check_analyzer(analyzer_settings("en"), "the index")
+
+
+@pytest.mark.parametrize(
     # Queries of the second would lose the function words within words.
-    for settings in ((3, "en", "english", 0.5), (1, "zh", "cjk", 0.5), (1, "fr", "french", 0.5)):
-        with pytest.raises(RetrievalError, match=r"the index was built with .*does not know .*Load it"):
-            check_analyzer(AnalyzerSettings(*settings), "the index")
+    "other",
+    [(3, "en", "english", 0.5), (1, "zh", "cjk", 0.5), (2, "fr", "french", 0.5), (2, "en", "cjk", 0.5)],
+)
+def test_an_index_of_another_analyzer_is_refused(address, client, loaded, other):
+    analyzer = dict(zip(("version", "language", "tokenizer", "title_weight"), other, strict=True))
+    meta = {"keqa": {**json.loads(loaded.manifest.to_json()), "analyzer": analyzer}}
+    client.indices.put_mapping(index=loaded.manifest.data, meta=meta)
+    with pytest.raises(RetrievalError, match=r"was built with .*does not know .*Load it again"):
+        ElasticsearchRetriever.open(address)
 
 
 def test_scores_are_those_of_the_embedded_index_where_the_terms_are(address, tmp_path, passages):
@@ -213,7 +223,7 @@ def test_an_index_that_is_gone_is_a_failure(client, loaded):
 
 
 def test_facts(address, loaded):
-    facts = loaded.facts()
+    (facts,) = facts_of(address)
     assert (facts["index"], facts["passages"], facts["shards"]) == (loaded.manifest.data, 4, 1)
     assert facts["version"].startswith(("8.", "9."))
     assert facts["bytes"] > 1000
@@ -227,7 +237,7 @@ def test_facts_that_the_credentials_do_not_allow_to_ask_are_left_open(loaded, al
             return 403, {"error": {"type": "security_exception", "reason": "monitor is unauthorized"}, "status": 403}
         return forward()
 
-    facts = ElasticsearchRetriever.open(altered(guarding)).facts()
+    (facts,) = facts_of(altered(guarding))
     assert (facts["version"], facts["bytes"], facts["health"]) == (None, None, None)
     assert (facts["index"], facts["passages"], facts["shards"]) == (loaded.manifest.data, 4, 1)
 

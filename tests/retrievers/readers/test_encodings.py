@@ -1,7 +1,6 @@
 import pytest
 
 from keqa.retrievers import read_corpus
-from keqa.retrievers.readers.common import guess_encoding
 
 _RUSSIAN = "Маяк Скарна был построен в 1871 году Идой Хольм, инженером из Осло.\n"
 
@@ -40,7 +39,3 @@ def test_a_few_wrong_bytes_do_not_make_utf8_another_encoding(tmp_path):
     assert notices == [f"{tmp_path / 'cut.txt'} is UTF-8 except at 1 places, which were replaced"]
     found, _ = read(tmp_path / "joined.txt", text.encode() + "Fuß".encode("cp1252") + b" unten")
     assert found == f"{text}Fu\N{REPLACEMENT CHARACTER} unten"
-
-
-def test_what_is_no_text_in_any_encoding_is_not_guessed():
-    assert guess_encoding(b"caf\xe9 \x81\x8d") is None

@@ -1,17 +1,16 @@
 import csv
 import gzip
 import json
-import sys
 
 import office_files as files
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keqa.errors import InputError, MissingExtraError
+from keqa.errors import InputError
 from keqa.retrievers import Passage, read_corpus
 from keqa.retrievers.readers.common import DOCUMENTS
-from keqa.retrievers.readers.formats import READERS, passages_of
+from keqa.retrievers.readers.formats import READERS
 
 field = st.text("ab \"\\',\té京", max_size=20).map(lambda text: f"x{text}y")
 record = st.fixed_dictionaries({"title": field, "text": field})
@@ -88,10 +87,9 @@ def test_bad_files_are_named_with_the_line(tmp_path, name, content):
 
 
 def test_missing_sources_are_reported_at_once(tmp_path):
-    with pytest.raises(InputError, match=r"nothing\.jsonl does not exist"):
-        read_corpus([tmp_path / "nothing.jsonl"])
-    with pytest.raises(InputError, match="at least one"):
-        read_corpus([])
+    for named, message in (([tmp_path / "nothing.jsonl"], r"nothing\.jsonl does not exist"), ([], "at least one")):
+        with pytest.raises(InputError, match=message):
+            read_corpus(named)
     # And a broken line when it is reached.
     (tmp_path / "a.jsonl").write_text('{"text": "first"}\nbroken\n')
     assert next(read_corpus([tmp_path / "a.jsonl"])).text == "first"
@@ -124,9 +122,8 @@ def test_fields_that_are_not_read_are_named_once(tmp_path):
     (tmp_path / "b.json").write_text(json.dumps([{"text": "x", **{f"field{n:02}": n for n in range(12)}}]))
     (tmp_path / "c.tsv").write_text("id\ttext\ttitle\tauthor\n1\tx\ty\tJana\n")
     (tmp_path / "d.jsonl").write_text(json.dumps({"_id": 1, "title": "T", "text": "x"}))
-    assert (
-        len(read(*(tmp_path / name for name in ("a.jsonl", "b.json", "c.tsv", "d.jsonl")), notice=notices.append)) == 5
-    )
+    names = [tmp_path / name for name in ("a.jsonl", "b.json", "c.tsv", "d.jsonl")]
+    assert len(read(*names, notice=notices.append)) == 5
     only = "only the id, the title and the text of a record are read, not"
     after = "; put into the text what is to be found"
     ten = ", ".join(f"field{n:02}" for n in range(10))
@@ -230,13 +227,3 @@ def test_a_folder_of_documents(tmp_path):
             (tmp_path / name / "a.jsonl").write_text("{}")
         with pytest.raises(InputError, match=said):
             read(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "content"),
-    [("pypdf", "a.pdf", "x"), ("bs4", "a.html", "<p>x</p>")],
-)
-def test_a_missing_extra_is_named(tmp_path, monkeypatch, module, name, content):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'keqa\[documents\]'"):
-        passages_of(content.encode(), tmp_path / name, name, 100, print)
