@@ -92,14 +92,12 @@ def _is_own(model: str, api_base: str | None) -> bool:
 
 def _priced() -> Set[str]:
     """The models that LiteLLM has a price of; read from its file as long as it is not imported, which takes seconds."""
-    known = getattr(sys.modules.get("litellm"), "model_cost", None)
-    if known is None and os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP", "True").lower() == "true":
+    local = os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP", "True").lower() == "true"
+    if local and getattr(sys.modules.get("litellm"), "model_cost", None) is None:
         return _packaged()
-    if known is None:
-        import litellm
+    import litellm
 
-        known = litellm.model_cost
-    found: Set[str] = known.keys()
+    found: Set[str] = litellm.model_cost.keys()
     return found
 
 
@@ -121,16 +119,10 @@ async def complete(request: Mapping[str, Any]) -> Any:
     body = {name: value for name, value in request.items() if name in _SENT and value is not None}
     provider, _, body["model"] = model.partition("/")
     key = request.get("api_key") or os.environ.get(f"{provider.upper()}_API_KEY")
+    sending: dict[str, Any] = {"json": body, "headers": {"Authorization": f"Bearer {key}"} if key else None}
+    url = f"{request['api_base'].rstrip('/')}/chat/completions"
     try:
-        async with (
-            _client() as client,
-            client.post(
-                f"{request['api_base'].rstrip('/')}/chat/completions",
-                json=body,
-                headers={"Authorization": f"Bearer {key}"} if key else None,
-                allow_redirects=False,
-            ) as response,
-        ):
+        async with _client() as client, client.post(url, **sending, allow_redirects=False) as response:
             unpacker = Unpacker(response.headers.get("Content-Encoding"))
             sent = b"".join([unpacker.take(part) async for part in response.content.iter_any()])
             status = response.status

@@ -292,10 +292,8 @@ def provider_of(model: str, api_base: str | None) -> str:
     except Exception as error:
         # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
         hint = f" For the server at {api_base} write hosted_vllm/{model} or openai/{model}." if api_base else ""
-        raise ConfigurationError(
-            f"{model!r} names no provider that LiteLLM knows. A model string is provider/model.{hint} "
-            f"Examples: {EXAMPLES}"
-        ) from error
+        unknown = f"{model!r} names no provider that LiteLLM knows. A model string is provider/model.{hint}"
+        raise ConfigurationError(f"{unknown} Examples: {EXAMPLES}") from error
     if not name:
         raise ConfigurationError(f"{model!r} names a provider but no model. Examples: {EXAMPLES}")
     return str(provider)
@@ -304,9 +302,8 @@ def provider_of(model: str, api_base: str | None) -> str:
 def _checked_key(model: str, provider: str, api_base: str | None, api_key: str | None) -> str | None:
     """The key to pass on; complains where the provider's is missing."""
     if provider == "hosted_vllm" and not (api_base or address_in_environment(provider)):
-        raise ConfigurationError(
-            f"{model} needs the server's address: api_base (--api-base), such as http://127.0.0.1:8000/v1"
-        )
+        example = "api_base (--api-base), such as http://127.0.0.1:8000/v1"
+        raise ConfigurationError(f"{model} needs the server's address: {example}")
     if api_key:
         return api_key
     if provider in PROVIDERS:
@@ -317,11 +314,9 @@ def _checked_key(model: str, provider: str, api_base: str | None, api_key: str |
     if not missing or api_base:
         # A server of one's own mostly wants no key, but the client library insists on one.
         return KEYLESS if missing else None
-    alternatives = " or ".join(missing) if provider == "gemini" else " and ".join(missing)
-    raise ConfigurationError(
-        f"{model} needs a key: set {alternatives} in the environment, or give api_key. "
-        "For a server of your own give its address as api_base (--api-base)."
-    )
+    needed = (" or " if provider == "gemini" else " and ").join(missing)
+    own = "For a server of your own give its address as api_base (--api-base)."
+    raise ConfigurationError(f"{model} needs a key: set {needed} in the environment, or give api_key. {own}")
 
 
 def address_in_environment(provider: str) -> str | None:

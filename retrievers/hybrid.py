@@ -21,7 +21,7 @@ CONSTANT = 2
 
 With two retrievers and five passages wanted, 60 puts what both know faintly before what one of them is sure of, and
 finds up to three points of recall@5 less than the better of the two. Of 0, 1, 2, 3, 5, 10, 20 and 60, this one is the
-best on every second question of four corpora, and better than 60 on the others of each (`benchmarks/fusion.py`).
+best on every second question of four corpora, and better than 60 on the others of each.
 """
 
 DEPTH = 100

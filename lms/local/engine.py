@@ -12,7 +12,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
@@ -63,14 +63,8 @@ class TransformersEngine:
 
         on_cpu = next(model.parameters()).device.type == "cpu"
         row_bytes = row_bytes or (3 * 2**29 if on_cpu else int(torch.cuda.mem_get_info()[0]) // 3)
-        self.decoder = Decoder(
-            model,
-            stop_tokens(model, tokenizer),
-            max_rows=max_batch,
-            row_bytes=row_bytes,
-            kept_bytes=row_bytes // 4,
-            chunk_tokens=4096 if on_cpu else 32768,
-        )
+        memory = {"row_bytes": row_bytes, "kept_bytes": row_bytes // 4, "chunk_tokens": 4096 if on_cpu else 32768}
+        self.decoder = Decoder(model, stop_tokens(model, tokenizer), max_rows=max_batch, **memory)
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._process = os.getpid()
@@ -135,22 +129,19 @@ class TransformersEngine:
                 )
             max_tokens = min(max_tokens, self.context - len(tokens))
         stops = self.texts.stops(request)
+        seed = secrets.randbits(53) if config.seed is None else config.seed
+        top_p = 1.0 if config.top_p is None else config.top_p
+        settings = DrawSettings(config.temperature or 0.0, top_p, config.top_k or 0, max_tokens, seed, config.logprobs)
         future: Future[lm15.Response] = Future()
-        job = Job(
-            tokens,
-            shared,
-            DrawSettings(
-                temperature=config.temperature or 0.0,
-                top_p=1.0 if config.top_p is None else config.top_p,
-                top_k=config.top_k or 0,
-                max_tokens=max_tokens,
-                seed=secrets.randbits(53) if config.seed is None else config.seed,
-                logprobs=config.logprobs,
-            ),
-            ended=self.texts.ended(stops),
-            finish=lambda outcome: _settle(future, lambda: self._response(request.model, job, stops, outcome)),
-            wanted=lambda: not future.cancelled(),
-        )
+
+        def finish(outcome: str | Exception) -> None:
+            with suppress(InvalidStateError):
+                try:
+                    future.set_result(self._response(request.model, job, stops, outcome))
+                except Exception as error:
+                    future.set_exception(error)
+
+        job = Job(tokens, shared, settings, self.texts.ended(stops), finish, lambda: not future.cancelled())
         self._queue.put(job)
         if self._closed.is_set():
             job.finish(lm15.ConfigurationError(_CLOSED))
@@ -187,12 +178,10 @@ class TransformersEngine:
                     job.finish(failure)
         closed = lm15.ConfigurationError(_CLOSED)
         self.decoder.fail(closed)
-        waiting = [held]
-        while not self._queue.empty():
-            waiting.append(self._queue.get())
-        for left in waiting:
-            if left is not None:
-                left.finish(closed)
+        while held is not None or not self._queue.empty():
+            if held is not None:
+                held.finish(closed)
+            held = None if self._queue.empty() else self._queue.get()
 
     def _collect(self, joining: list["Job"], held: "Job | None") -> "Job | None":
         """Take the requests that fit from the queue; returns the first that did not."""
@@ -214,26 +203,17 @@ class TransformersEngine:
         cuts = [at for stop in stops if (at := text.find(stop)) >= 0]
         text = text[: min(cuts)] if cuts else text
         read, drawn = len(job.tokens), len(job.drawn)
-        return lm15.Response(
-            id=None,
-            model=model,
-            message=lm15.Message.assistant([lm15.TextPart(text)]),
-            finish_reason="length" if outcome == "length" else "stop",
-            usage=lm15.Usage(input_tokens=read, output_tokens=drawn, total_tokens=read + drawn),
-            logprobs=self._logprobs(job) if job.settings.logprobs is not None else None,
-        )
+        message, usage = lm15.Message.assistant([lm15.TextPart(text)]), lm15.Usage(read, drawn, read + drawn)
+        logprobs = self._logprobs(job) if job.settings.logprobs is not None else None
+        reason = "length" if outcome == "length" else "stop"
+        return lm15.Response(None, model, message, reason, usage, logprobs=logprobs)
 
     def _logprobs(self, job: "Job") -> tuple[lm15.TokenLogprob, ...]:
-        piece = self.texts.piece
-        return tuple(
-            lm15.TokenLogprob(
-                token=piece(token),
-                logprob=score,
-                token_id=token,
-                top=tuple(lm15.TopLogprob(token=piece(one), logprob=value, token_id=one) for one, value in top),
-            )
-            for token, (score, top) in zip(job.drawn, job.scores, strict=True)
-        )
+        piece, found = self.texts.piece, []
+        for token, (score, top) in zip(job.drawn, job.scores, strict=True):
+            others = tuple(lm15.TopLogprob(token=piece(one), logprob=value, token_id=one) for one, value in top)
+            found.append(lm15.TokenLogprob(token=piece(token), logprob=score, token_id=token, top=others))
+        return tuple(found)
 
 
 class AsyncTransformersEngine:
@@ -266,14 +246,3 @@ class AsyncTransformersEngine:
 
     async def aclose(self) -> None:
         """Nothing: the engine is shared and closed by its owner."""
-
-
-def _settle(future: "Future[lm15.Response]", make: Callable[[], lm15.Response]) -> None:
-    """Give a future its outcome, unless it has one or was cancelled."""
-    try:
-        future.set_result(make())
-    except InvalidStateError:
-        return
-    except Exception as error:
-        if not future.done():
-            future.set_exception(error)

@@ -114,13 +114,9 @@ class PlainLlama(nn.Module):
         """Make it without weights."""
         super().__init__()
         self.config = config
-        self.model = nn.ModuleDict(
-            {
-                "embed_tokens": _Embedding(config.vocab_size, config.hidden_size),
-                "layers": nn.ModuleList(_Block(config) for _ in range(config.num_hidden_layers)),
-                "norm": _Norm(config),
-            }
-        )
+        words, blocks = _Embedding(config.vocab_size, config.hidden_size), range(config.num_hidden_layers)
+        layers = nn.ModuleList(_Block(config) for _ in blocks)
+        self.model = nn.ModuleDict({"embed_tokens": words, "layers": layers, "norm": _Norm(config)})
         self.lm_head = _Linear(config.hidden_size, config.vocab_size, bias=False)
 
     def get_output_embeddings(self) -> nn.Module:
@@ -128,19 +124,14 @@ class PlainLlama(nn.Module):
         return self.lm_head
 
     def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        position_ids: torch.Tensor,
-        past_key_values: Any,
-        use_cache: bool = True,
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, position_ids: torch.Tensor, **given: Any
     ) -> SimpleNamespace:
         """Logits of tokens, as a transformers model gives them."""
         hidden = self.model["embed_tokens"](input_ids)
         turn = self._rotation(position_ids, hidden)
         layers: Any = self.model["layers"]
         for number, layer in enumerate(layers):
-            hidden = layer(hidden, attention_mask, turn, past_key_values, number)
+            hidden = layer(hidden, attention_mask, turn, given["past_key_values"], number)
         return SimpleNamespace(logits=self.lm_head(self.model["norm"](hidden)))
 
     def _rotation(self, positions: torch.Tensor, like: torch.Tensor) -> _Turn:
@@ -152,19 +143,14 @@ class PlainLlama(nn.Module):
         return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 
 
-class _Undrawn:
-    """Weights that are read: to draw them on the device without data would import torch's compiler."""
-
+class _Linear(nn.Linear):
     def reset_parameters(self) -> None:
-        """Draw nothing."""
+        """Draw nothing: to draw weights on the device without data would import torch's compiler."""
 
 
-class _Linear(_Undrawn, nn.Linear):
-    """A linear layer."""
-
-
-class _Embedding(_Undrawn, nn.Embedding):
-    """An embedding."""
+class _Embedding(nn.Embedding):
+    def reset_parameters(self) -> None:
+        """As a linear layer."""
 
 
 class _Norm(nn.Module):

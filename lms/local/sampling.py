@@ -12,12 +12,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 
-@dataclass(frozen=True, slots=True)
-class DrawSettings:
+class DrawSettings(NamedTuple):
     """How one text is drawn; temperature 0 takes the likeliest token each time."""
 
     temperature: float = 0.0

@@ -378,7 +378,7 @@ class _Training:
             self.tokenizer.save_pretrained(self.folder)
         loss = sum(self.losses) / max(1, len(self.losses))
         done = FineTuned(self.folder, self.steps, round(self.seconds / 60, 3), len(self.shown), self.left_out, loss)
-        note = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run}
+        note: dict[str, Any] = {"base": self.name, "base_weights": fingerprint(self.source), "run": self.name_of_run}
         note |= {name: value for name, value in asdict(done).items() if name != "folder"}
         note |= {"options": self.options.spec()}
         (self.folder / _CHECKPOINT).unlink(missing_ok=True)

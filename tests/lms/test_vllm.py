@@ -7,9 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import dspy
@@ -54,34 +54,23 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
     try:
-        _wait(process, f"http://127.0.0.1:{port}/health", log)
+        deadline = time.monotonic() + STARTUP_SECONDS
+        while not _is_up(f"http://127.0.0.1:{port}/health"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"vLLM is not up, {process.returncode}:\n{log.read_text()[-3000:]}")
+            time.sleep(0.5)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        _stop(process)
+        for sent in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, sent)
+                process.wait(timeout=20)
 
 
-def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    deadline = time.monotonic() + STARTUP_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            pytest.fail(f"vLLM ended with {process.returncode}:\n{log.read_text()[-3000:]}")
-        try:
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except (OSError, urllib.error.URLError):
-            time.sleep(0.5)
-    pytest.fail(f"vLLM was not up after {STARTUP_SECONDS} seconds:\n{log.read_text()[-3000:]}")
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    for sent in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, sent)
-            process.wait(timeout=20)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
-    process.wait(timeout=20)
+def _is_up(url: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(url, timeout=2) as answer:
+        return bool(answer.status == 200)
+    return False
 
 
 @pytest.mark.timeout(900)
@@ -102,10 +91,8 @@ def test_the_shipped_model_answers_as_it_does_in_this_process(server: str) -> No
 
     quizzes = [question.quizzes[0] for question in Testbed().dev[:5]]
     answers = []
-    for lm in (
-        build_lm("hosted_vllm/keqa-tiny", api_base=server, cache=False, max_tokens=64),
-        build_lm("keqa/tiny", cache=False, max_tokens=64),
-    ):
+    for model, address in (("hosted_vllm/keqa-tiny", server), ("keqa/tiny", None)):
+        lm = build_lm(model, api_base=address, cache=False, max_tokens=64)
         with dspy.context(lm=lm, adapter=adapter()):
             answers.append([dspy.Predict(AnswerQuiz)(quiz=quiz).answer for quiz in quizzes])
     assert answers[0] == answers[1]

@@ -14,13 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
+
+from servers.local_http import LocalHandler, LocalServer
 
 FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "elasticsearch"
 
@@ -96,53 +95,40 @@ class AlteringServer:
         self.paths: list[str] = []
 
     def __enter__(self) -> AlteringServer:
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
-
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                owner.paths.append(f"{self.command} {self.path}")
-                status, reply = owner.alter(self.command, self.path, body, lambda: self.forward(body))
-                data = (reply if isinstance(reply, str) else json.dumps(reply)).encode()
-                kind = "text/html" if isinstance(reply, str) else "application/vnd.elasticsearch+json;compatible-with=8"
-                self.send_response(status)
-                if owner.product:
-                    self.send_header("X-Elastic-Product", "Elasticsearch")
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(data)
-
-            def forward(self, body: bytes) -> Reply:
-                assert owner.to is not None
-                target = urlsplit(owner.to)
-                connection = http.client.HTTPConnection(target.hostname or "", target.port)
-                headers = {name: self.headers[name] for name in ("Accept", "Content-Type") if name in self.headers}
-                connection.request(self.command, self.path, body or None, headers)
-                answer = connection.getresponse()
-                data = answer.read()
-                connection.close()
-                return answer.status, json.loads(data) if data else ""
-
-            do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._server = LocalServer(_Altering, self)
+        self.url = self._server.address.removesuffix("/v1")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def __exit__(self, *_: object) -> None:
+        self._server.stop()
+
+
+class _Altering(LocalHandler):
+    def answer(self) -> None:
+        owner, body = self.server.owner, self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        owner.paths.append(f"{self.command} {self.path}")
+        status, reply = owner.alter(self.command, self.path, body, lambda: self.forward(body))
+        data = (reply if isinstance(reply, str) else json.dumps(reply)).encode()
+        kind = "text/html" if isinstance(reply, str) else "application/vnd.elasticsearch+json;compatible-with=8"
+        headers = {"Content-Type": kind, **({"X-Elastic-Product": "Elasticsearch"} if owner.product else {})}
+        if self.command == "HEAD":
+            self.wfile.write(self.head(status, len(data), headers))
+        else:
+            self.write(status, data, headers)
+
+    def forward(self, body: bytes) -> Reply:
+        owner = self.server.owner
+        assert owner.to is not None
+        target = urlsplit(owner.to)
+        connection = http.client.HTTPConnection(target.hostname or "", target.port)
+        headers = {name: self.headers[name] for name in ("Accept", "Content-Type") if name in self.headers}
+        connection.request(self.command, self.path, body or None, headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        return answer.status, json.loads(data) if data else ""
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = answer  # noqa: N815
 
 
 def version_reply(number: str = "8.19.14") -> Reply:

@@ -17,12 +17,14 @@ import json
 import math
 import re
 import socket
+import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from servers.local_http import LocalHandler, LocalServer
@@ -34,8 +36,6 @@ TRANSPORT_FAULTS = FAULTS[:4]
 TEXT_FAULTS = FAULTS[4:]
 BODY_FAULTS = ("error body", "no choices", "null choices", "no message", "null content", "html", "nothing", "list")
 """Status 200 with what is no reply."""
-FURTHER_FAULTS = (*BODY_FAULTS, "503", "drip")
-"""Others, which a plan names by itself."""
 
 
 def markers(**fields: object) -> str:
@@ -50,7 +50,7 @@ class FaultPlan:
 
     Attributes:
         share: From 0 to 1.
-        kinds: Some of `FAULTS` and `FURTHER_FAULTS`.
+        kinds: Some of the server's `ways`.
         seed: Another seed lets other calls fail.
         only: Where given, only calls whose body it accepts may fail.
     """
@@ -59,11 +59,6 @@ class FaultPlan:
     kinds: Sequence[str] = FAULTS
     seed: int = 0
     only: Callable[[dict[str, Any]], bool] | None = None
-
-    def __post_init__(self) -> None:
-        unknown = set(self.kinds) - set(FAULTS) - set(FURTHER_FAULTS)
-        if unknown:
-            raise ValueError(f"unknown faults {sorted(unknown)}; known: {(*FAULTS, *FURTHER_FAULTS)}")
 
     def draw(self, key: str, attempt: int, body: dict[str, Any]) -> str | None:
         """The fault of this call, or None."""
@@ -86,6 +81,8 @@ class RecordedCall:
     texts: list[str] = field(default_factory=list)
     status: int | None = None
     authorization: str | None = None
+    key: str = ""
+    attempt: int = 0
 
     @property
     def n(self) -> int:
@@ -98,6 +95,86 @@ class RecordedCall:
         return list(self.body.get("messages") or [])
 
 
+@dataclass
+class Sent:
+    """What the server sends: bytes as they are, anything else as JSON; in another manner than whole where it fails."""
+
+    body: Any = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    manner: str = "whole"
+
+
+@dataclass
+class Answer:
+    """A call, and what would be a sound answer to it."""
+
+    owner: OpenAIServer
+    call: RecordedCall
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """What the server would say."""
+        return self.owner.said(self.call)
+
+    def completion(self, texts: Sequence[Any] | None = None, reason: str = "stop") -> dict[str, Any]:
+        """A chat completion; a token is a word, which is good enough for counting."""
+        self.call.texts = list(self.texts if texts is None else texts)
+        prompt = sum(len(str(message.get("content") or "").split()) for message in self.call.messages)
+        written = sum(len(str(text).split()) for text in self.call.texts)
+        choices: list[dict[str, Any]] = [
+            {"index": i, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+            for i, text in enumerate(self.call.texts)
+        ]
+        if self.owner.probability is not None and self.call.body.get("logprobs"):
+            for choice in choices:
+                choice["logprobs"] = _logprobs(choice["message"]["content"], self.owner.probability)
+        usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+        about = {"id": "chatcmpl-scripted", "object": "chat.completion", "created": 0}
+        about |= {"model": self.call.body.get("model") or "scripted"}
+        return {**about, "choices": choices, "usage": self.owner.usage or usage}
+
+
+Way = Callable[[Answer], Sent]
+
+
+def failed(status: int, message: str, code: str | None = None, **headers: str) -> Sent:
+    """An error of the server's."""
+    return Sent({"error": {"message": message, "type": "error", "code": code}}, status, headers)
+
+
+def but(**values: Any) -> Way:
+    """A sound answer with other values."""
+    return lambda answer: Sent(answer.completion() | values)
+
+
+def with_texts(write: Callable[[str], Any], reason: str = "stop") -> Way:
+    """An answer with other texts."""
+    return lambda answer: Sent(answer.completion([write(text) for text in answer.texts], reason))
+
+
+WAYS: dict[str, Way] = {
+    "429": lambda answer: failed(429, "a planned 429", **{"Retry-After": answer.owner.retry_after}),
+    "500": lambda answer: failed(500, "a planned 500"),
+    "503": lambda answer: failed(503, "a planned 503", **{"Retry-After": answer.owner.retry_after}),
+    "hang": lambda answer: Sent(manner="hang"),
+    "close": lambda answer: Sent(manner="close"),
+    "drip": lambda answer: Sent(answer.completion(), manner="drip"),
+    "empty": with_texts(lambda text: ""),
+    "truncated": with_texts(lambda text: text[: len(text) // 2], "length"),
+    "markdown": with_texts(lambda text: f"Here you are:\n```\n{text}\n```"),
+    "error body": lambda answer: failed(200, "the backend is away"),
+    "no choices": but(choices=[]),
+    "null choices": but(choices=None),
+    "no message": but(choices=[{"index": 0, "finish_reason": "stop"}]),
+    "null content": with_texts(lambda text: None),
+    "html": lambda answer: Sent(b"<html>Bad gateway</html>"),
+    "nothing": lambda answer: Sent(),
+    "list": lambda answer: Sent([1, 2]),
+}
+"""The ways to fail."""
+
+
 class OpenAIServer:
     """The server; use it as a context manager, or call `start` and `close`.
 
@@ -105,7 +182,10 @@ class OpenAIServer:
         calls: Every chat request, in order of arrival.
         embedded: Every request for embeddings, in order of arrival.
         peak: The most chat requests that were in work at once.
+        ways: The ways to fail that a plan may name.
     """
+
+    ways: Mapping[str, Way] = WAYS
 
     def __init__(
         self,
@@ -159,7 +239,7 @@ class OpenAIServer:
 
     def start(self) -> OpenAIServer:
         """Listen on a free port of 127.0.0.1."""
-        self._http = LocalServer(_Handler, self)
+        self._http = LocalServer(Handler, self)
         return self
 
     def close(self) -> None:
@@ -201,7 +281,11 @@ class OpenAIServer:
         """How often each fault was given."""
         return Counter(call.fault for call in self.calls if call.fault)
 
-    def open_call(self, body: dict[str, Any], authorization: str | None) -> RecordedCall:
+    def said(self, call: RecordedCall) -> list[str]:
+        """The texts of a sound reply."""
+        return list(self.reply(call.messages, call.n, call.body))
+
+    def open_call(self, body: dict[str, Any], authorization: str | None, kept: list[RecordedCall]) -> RecordedCall:
         """Record a request that arrived, and draw its fault."""
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         with self._lock:
@@ -209,20 +293,9 @@ class OpenAIServer:
             self._attempts[key] += 1
             self._in_work += 1
             self.peak = max(self.peak, self._in_work)
-            call = RecordedCall(body, time.monotonic(), authorization=authorization)
+            call = RecordedCall(body, time.monotonic(), authorization=authorization, key=key, attempt=attempt)
             call.fault = self.faults.draw(key, attempt, body) if self.faults else None
-            self.calls.append(call)
-        return call
-
-    def open_embedding(self, body: dict[str, Any], authorization: str | None) -> RecordedCall:
-        """Record a request for embeddings that arrived, and draw its fault."""
-        key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        with self._lock:
-            attempt = self._attempts[key]
-            self._attempts[key] += 1
-            call = RecordedCall(body, time.monotonic(), authorization=authorization)
-            call.fault = self.faults.draw(key, attempt, body) if self.faults else None
-            self.embedded.append(call)
+            kept.append(call)
         return call
 
     def close_call(self, call: RecordedCall) -> None:
@@ -230,11 +303,6 @@ class OpenAIServer:
         with self._lock:
             call.finished = time.monotonic()
             self._in_work -= 1
-
-    @property
-    def closing(self) -> bool:
-        """Whether it is being stopped."""
-        return self._closing.is_set()
 
     def wait(self, seconds: float) -> None:
         """Sleep, but not past the closing of the server."""
@@ -249,10 +317,12 @@ class HTTPFault(Exception):  # noqa: N818
         self, status: int, message: str, code: str | None = None, headers: dict[str, str] | None = None
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.code, self.headers = status, message, code, headers or {}
+        self.status, self.code, self.headers = status, code, headers or {}
 
 
-class _Handler(LocalHandler):
+class Handler(LocalHandler):
+    """Answers as the server's owner says."""
+
     def get(self) -> None:
         models = self.server.owner.models
         if self.path.rstrip("/") == "/v1/models":
@@ -260,114 +330,79 @@ class _Handler(LocalHandler):
         elif self.path == "/api/tags":
             self.write(200, {"models": [{"name": name, "model": name} for name in models]})
         else:
-            self._error(404, "no such page")
+            self.send(failed(404, "no such page"))
 
     def post(self) -> None:
-        owner = self.server.owner
-        body = self.read_json()
-        if self.path.endswith("/embeddings") and owner.embedding is not None:
-            self._embed(owner, owner.embedding, body)
+        owner, body = self.server.owner, self.read_json()
+        embeds = self.path.endswith("/embeddings") and owner.embedding is not None
+        if not embeds and not self.path.endswith("/chat/completions"):
+            self.send(failed(404, "no such page"))
             return
-        if not self.path.endswith("/chat/completions"):
-            self._error(404, "no such page")
-            return
-        authorization = self.headers.get("Authorization")
         if body.get("max_tokens") == 1 and owner.api_key is None and not owner.shows_preflight:
-            self.write(200, _completion(RecordedCall(body, time.monotonic(), texts=["Hello"]), "length"))
+            self.write(200, Answer(owner, RecordedCall(body, time.monotonic())).completion(["Hello"], "length"))
             return
-        call = owner.open_call(body, authorization)
+        call = owner.open_call(body, self.headers.get("Authorization"), owner.embedded if embeds else owner.calls)
         try:
-            if owner.api_key is not None and authorization != f"Bearer {owner.api_key}":
-                call.status = 401
-                self._error(401, "Incorrect API key provided.", "invalid_api_key")
+            if owner.api_key is not None and call.authorization != f"Bearer {owner.api_key}":
+                sent = failed(401, "Incorrect API key provided.", "invalid_api_key")
             else:
-                self._answer(owner, call)
+                sent = self._answer(owner, call, embeds)
+            call.status = sent.status
+            self.send(sent)
         finally:
             owner.close_call(call)
 
-    def _embed(self, owner: OpenAIServer, embedding: Callable[[str], Sequence[float]], body: dict[str, Any]) -> None:
-        call = owner.open_embedding(body, self.headers.get("Authorization"))
-        if owner.api_key is not None and call.authorization != f"Bearer {owner.api_key}":
-            self._error(401, "Incorrect API key provided.", "invalid_api_key")
-        elif call.fault == "close":
-            self._drop()
-        elif call.fault is not None:
-            self._error(int(call.fault), f"a planned {call.fault}", headers={"Retry-After": owner.retry_after})
-        else:
-            data = [
-                {"object": "embedding", "index": place, "embedding": list(embedding(text))}
-                for place, text in enumerate(body["input"])
-            ]
-            tokens = sum(len(text.split()) for text in body["input"])
-            usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-            self.write(200, {"object": "list", "model": body["model"], "data": data, "usage": usage})
-
-    def _answer(self, owner: OpenAIServer, call: RecordedCall) -> None:
-        if call.fault == "close":
-            self._drop()
-            return
-        if call.fault == "hang":
-            owner.wait(owner.hang_seconds)
-            self._drop()
-            return
-        owner.wait(owner.latency)
-        if call.fault in ("429", "500", "503"):
-            call.status = int(call.fault)
-            headers = {} if call.fault == "500" else {"Retry-After": owner.retry_after}
-            self._error(call.status, f"a planned {call.fault}", headers=headers)
-            return
+    def _answer(self, owner: OpenAIServer, call: RecordedCall, embeds: bool) -> Sent:
+        answer = Answer(owner, call)
+        if call.fault not in ("hang", "close"):
+            owner.wait(owner.latency)
         try:
-            texts = list(owner.reply(call.messages, call.n, call.body))
+            if call.fault is not None:
+                return owner.ways[call.fault](answer)
+            if embeds:
+                return _embedded(call, owner.embedding)
+            sound = answer.completion()
         except HTTPFault as fault:
-            call.status = fault.status
-            self._error(fault.status, fault.message, fault.code, fault.headers)
+            return failed(fault.status, str(fault), fault.code, **fault.headers)
+        if call.body.get("stream"):
+            return Sent(_events(sound), headers={"Content-Type": "text/event-stream"})
+        return Sent(sound)
+
+    def send(self, sent: Sent) -> None:
+        """Send an answer in its manner."""
+        owner = self.server.owner
+        data = sent.body if isinstance(sent.body, bytes) else json.dumps(sent.body).encode()
+        if sent.manner == "whole":
+            self.write(sent.status, data, sent.headers)
             return
-        call.texts, reason = _spoil(texts, call.fault)
-        call.status = 200
-        sound = _completion(call, reason, owner.probability)
-        if owner.usage is not None:
-            sound["usage"] = owner.usage
-        if call.fault == "drip":
-            self._drip(owner, sound)
-        elif call.body.get("stream"):
-            self.write(200, _events(sound), {"Content-Type": "text/event-stream"})
-        else:
-            self.write(200, _body(sound, str(call.fault)) if call.fault in BODY_FAULTS else sound)
-
-    def _drip(self, owner: OpenAIServer, body: dict[str, Any]) -> None:
-        """A byte now and then, for as long as a hanging call stays open."""
-        data = json.dumps(body).encode()
-        pause = owner.hang_seconds / len(data)
         with suppress(OSError):
-            self.wfile.write(self.head(200, len(data)))
-            for place in range(len(data)):
-                if owner.closing:
-                    break
-                self.wfile.write(data[place : place + 1])
-                owner.wait(pause)
-
-    def _drop(self) -> None:
+            if sent.manner == "hang":
+                owner.wait(owner.hang_seconds)
+            if sent.manner in ("drip", "short"):
+                self.wfile.write(self.head(sent.status, len(data), sent.headers))
+            if sent.manner == "short":
+                self.wfile.write(data[: len(data) // 2])
+            if sent.manner == "drip":
+                # A byte now and then, for as long as a hanging call stays open.
+                for place in range(len(data)):
+                    self.wfile.write(data[place : place + 1])
+                    owner.wait(owner.hang_seconds / len(data))
+                return
         self.close_connection = True
         with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
+            if sent.manner == "reset":
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()
+            else:
+                self.connection.shutdown(socket.SHUT_RDWR)
 
-    def _error(self, status: int, message: str, code: str | None = None, headers: dict[str, str] | None = None) -> None:
-        self.write(status, {"error": {"message": message, "type": "error", "code": code}}, headers)
 
-
-def _body(sound: dict[str, Any], fault: str) -> Any:
-    """What a fault makes of the body of a sound reply."""
-    choice = sound["choices"][0]
-    return {
-        "error body": {"error": {"message": "the backend is away", "type": "server_error"}},
-        "no choices": {**sound, "choices": []},
-        "null choices": {**sound, "choices": None},
-        "no message": {**sound, "choices": [{"index": 0, "finish_reason": "stop"}]},
-        "null content": {**sound, "choices": [{**choice, "message": {"role": "assistant", "content": None}}]},
-        "html": b"<html>Bad gateway</html>",
-        "nothing": b"",
-        "list": [1, 2],
-    }[fault]
+def _embedded(call: RecordedCall, embedding: Callable[[str], Sequence[float]]) -> Sent:
+    texts = call.body["input"]
+    data = [{"object": "embedding", "index": at, "embedding": list(embedding(text))} for at, text in enumerate(texts)]
+    tokens = sum(len(text.split()) for text in texts)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return Sent({"object": "list", "model": call.body["model"], "data": data, "usage": usage})
 
 
 def _events(sound: dict[str, Any]) -> bytes:
@@ -384,17 +419,6 @@ def _events(sound: dict[str, Any]) -> bytes:
     return b"".join(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks) + b"data: [DONE]\n\n"
 
 
-def _spoil(texts: list[str], fault: str | None) -> tuple[list[str], str]:
-    """The texts as the fault leaves them, and the reason they ended."""
-    if fault == "empty":
-        return ["" for _ in texts], "stop"
-    if fault == "truncated":
-        return [text[: len(text) // 2] for text in texts], "length"
-    if fault == "markdown":
-        return [f"Here you are:\n```\n{text}\n```" for text in texts], "stop"
-    return texts, "stop"
-
-
 def _logprobs(text: str, probability: Callable[[str], float]) -> dict[str, Any]:
     """A choice's log probabilities in OpenAI's layout."""
     tokens = re.findall(r"\s*\S+|\s+", text)
@@ -402,24 +426,3 @@ def _logprobs(text: str, probability: Callable[[str], float]) -> dict[str, Any]:
         {"token": token, "logprob": math.log(probability(token)), "bytes": None, "top_logprobs": []} for token in tokens
     ]
     return {"content": content, "refusal": None}
-
-
-def _completion(call: RecordedCall, reason: str, probability: Callable[[str], float] | None = None) -> dict[str, Any]:
-    """A chat completion; a token is a word, which is good enough for counting."""
-    prompt = sum(len(str(message.get("content") or "").split()) for message in call.messages)
-    written = sum(len(text.split()) for text in call.texts)
-    choices = [
-        {"index": i, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
-        for i, text in enumerate(call.texts)
-    ]
-    if probability is not None and call.body.get("logprobs"):
-        for choice, text in zip(choices, call.texts, strict=True):
-            choice["logprobs"] = _logprobs(text, probability)
-    return {
-        "id": f"chatcmpl-{id(call):x}",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": call.body.get("model") or "scripted",
-        "choices": choices,
-        "usage": {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written},
-    }

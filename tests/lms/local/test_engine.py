@@ -2,6 +2,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import dspy
 import pytest
@@ -162,35 +163,17 @@ def test_a_closed_engine_refuses_and_a_new_one_is_loaded(tiny_folder: Path) -> N
     assert TransformersEngine.shared(str(tiny_folder)) is not first
 
 
-def test_a_model_without_a_chat_template_gets_marked_roles(tmp_path: Path) -> None:
-    engine = TransformersEngine(str(save_tiny_model(tmp_path, template=False)))
-    rendered = engine.texts.render([{"role": "system", "content": "S"}, {"role": "user", "content": "U"}])
-    assert rendered == "System: S\n\nUser: U\n\nAssistant:"
-    assert engine.complete(request("a", temperature=0.0)).usage.output_tokens
-    engine.close()
-
-
-@pytest.mark.parametrize("name", ["/nowhere/at/all", "./nowhere"])
-def test_a_missing_folder_is_named(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="There is no model folder"):
-        TransformersEngine(name)
-
-
-def test_several_gguf_files_are_a_question(tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_is_refused_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("/nowhere/at/all", "./nowhere"):
+        with pytest.raises(ConfigurationError, match="There is no model folder"):
+            TransformersEngine(name)
     for name in ("a.gguf", "b.gguf"):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(ConfigurationError, match=r"a\.gguf, b\.gguf"):
         TransformersEngine(str(tmp_path))
-
-
-def test_a_recurrent_model_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Kinds:
-        layer_types = ("linear_attention", "full_attention")
-
-        def get_text_config(self, decoder: bool) -> "Kinds":
-            return self
-
-    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *arguments, **options: Kinds())
+    kinds = SimpleNamespace(layer_types=("linear_attention", "full_attention"))
+    kinds.get_text_config = lambda decoder: kinds
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", lambda *arguments, **options: kinds)
     with pytest.raises(ConfigurationError, match=r"some/model keeps a recurrent state.*vLLM"):
         TransformersEngine("some/model")
 
