@@ -7,7 +7,7 @@ It is told the same in the terminal, to agents and to programs. The page has its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from keqa.programs.records import FoundQuiz, MissingQuiz, QuestionRecord, QuizRecord, Unanswered, UnansweredKind
@@ -115,30 +115,22 @@ def said(record: QuestionRecord) -> str:
 
 def lines_of(unanswered: Unanswered) -> list[tuple[str, list[str]]]:
     """What was asked, searched and read in vain, with details, and what is known of the rest; never the guess."""
-    return [*map(_missing, unanswered.missing), *((_found(one), []) for one in unanswered.found)]
+    lines: list[tuple[str, list[str]]] = []
+    for one in unanswered.missing:
+        details = [] if one.searched == [one.asked] else [f"Searched for: {'; '.join(one.searched) or 'nothing'}"]
+        details += [f"A source says: {answer}" for answer in one.answers]
+        details += [f"Read: {'; '.join(one.read)}"] if one.read else []
+        why = f" ({one.why})" if one.why else ""
+        lines.append((f"Missing: {_quoted(one.quiz, one.asked)}: {one.kind}{why}", details))
+    for known in unanswered.found:
+        where = "from memory" if known.source == "memory" else "from the documents"
+        lines.append((f"Known: {_quoted(known.quiz, known.asked)}: {known.answer} ({where})", []))
+    return lines
 
 
 def without_guess(unanswered: Unanswered | None) -> dict[str, Any] | None:
     """The finding as JSON for those who take whatever they are given for an answer: without the guess."""
     return None if unanswered is None else unanswered.model_dump(mode="json", exclude={"guess"})
-
-
-def _missing(one: MissingQuiz) -> tuple[str, list[str]]:
-    why = f" ({one.why})" if one.why else ""
-    return f"Missing: {_quoted(one.quiz, one.asked)}: {one.kind}{why}", list(_looked_at(one))
-
-
-def _looked_at(one: MissingQuiz) -> Iterator[str]:
-    if one.searched != [one.asked]:
-        yield f"Searched for: {'; '.join(one.searched) or 'nothing'}"
-    yield from (f"A source says: {answer}" for answer in one.answers)
-    if one.read:
-        yield f"Read: {'; '.join(one.read)}"
-
-
-def _found(one: FoundQuiz) -> str:
-    where = "from memory" if one.source == "memory" else "from the documents"
-    return f"Known: {_quoted(one.quiz, one.asked)}: {one.answer} ({where})"
 
 
 def _quoted(quiz: int, asked: str) -> str:
