@@ -12,9 +12,6 @@ from types import FrameType
 
 from keqa.errors import KeqaError, StageError
 
-UNANSWERED = 1
-"""Exit code of a question that ended without an answer, although what was asked was sound."""
-
 MISUSED = 2
 """Exit code of everything that the user can put right: bad input, a missing package, key or index."""
 
@@ -68,7 +65,7 @@ def main() -> None:
 
 def _run() -> None:
     from keqa.cli import app
-    from keqa.cli.console import complain
+    from keqa.cli.console import UNANSWERED, complain
 
     try:
         app(prog_name="keqa")

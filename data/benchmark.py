@@ -44,12 +44,10 @@ class Benchmark:
     """A benchmark that `keqa.data.benchmarks.load` knows by name.
 
     Attributes:
-        name: As it is asked for.
-        title: As it is written.
+        name: As it is asked for; `title` is as it is written.
         files: The authors' file names by split, for a folder with several; the first is taken where none is asked for.
         hub: None where the hub has no copy that can be read without running its code.
         multi_hop: Whether most questions need several steps.
-        language: ``en`` or ``zh``.
         licence: A note on the licence of the data; read the licence itself before you share anything made from it.
         expected: What a file of it looks like, in a few words.
         rows: From a file to its records, by default a JSON list or JSON lines; raises `InputError` where it cannot be
@@ -122,10 +120,10 @@ class Benchmark:
             raise InputError(f"{path} is not there; expected: {self.title}, {self.expected}")
         if path.is_dir() and self.files:
             return self._file(path / self.files[pick_split(split, tuple(self.files), self.title)], None)
-        if path.is_file() and split is not None and not self.splits_itself:
-            raise one_split(path, split)
-        if path.is_dir() and not self.splits_itself:
+        if not self.splits_itself and path.is_dir():
             raise InputError(f"{path} is a folder; expected: a file of {self.title}, {self.expected}")
+        if not self.splits_itself and split is not None:
+            raise one_split(path, split)
         return path
 
 
@@ -190,10 +188,7 @@ def is_polar(answer: str) -> bool:
 
 
 def usable(*answers: Any) -> tuple[str, ...]:
-    """The gold answers and aliases that an answer can equal, each once; an `InputError` where none can be used.
-
-    Published aliases hold empty texts and such as "???", which nothing equals after normalisation.
-    """
+    """The gold answers and aliases that an answer can equal, each once: published ones hold such as ???."""
     given = []
     for listed in answers:
         for answer in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else [listed]:
@@ -218,5 +213,6 @@ def make(*, kind: str = "", scored_as: Scoring = "", **fields: Any) -> Example:
     quizzes = [clean(quiz) for quiz in fields.get("quizzes", ())]
     if not all(quizzes) or any(broken.fatal for broken in broken_references(numbered_quizzes(quizzes))):
         fields |= {"quizzes": (), "quiz_answers": ()}
-    evidence = {name: tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context")}
-    return replace(as_example(fields), kind=kind, scored_as=scored_as, **evidence)
+    facts, triples, context = (tuple(fields.get(name, ())) for name in ("supporting_facts", "triples", "context"))
+    example = as_example(fields)
+    return replace(example, kind=kind, scored_as=scored_as, supporting_facts=facts, triples=triples, context=context)

@@ -50,15 +50,11 @@ def load(
     """Load questions with their gold answers; record `Loaded.ids` with whatever is measured on them.
 
     Args:
-        name_or_path: One of
-
-            * ``"hotpotqa:data/hotpot_dev_distractor_v1.json"``: a benchmark of `BENCHMARKS` from a file in its
-              original layout, or from a folder that holds its files. The name chooses the format; it is not guessed.
-            * ``"hotpotqa"``: the same from the Hugging Face hub (extra ``hub``).
-            * ``"questions.jsonl"``: the user's own JSONL or CSV; see `keqa.data.own.read_examples`.
+        name_or_path: ``"hotpotqa:data/hotpot_dev_distractor_v1.json"`` is a benchmark of `BENCHMARKS` from a file in
+            its original layout, or from a folder of its files; ``"hotpotqa"`` the same from the Hugging Face hub (extra
+            ``hub``); ``"questions.jsonl"`` the user's own JSONL or CSV, see `keqa.data.own.read_examples`.
         split: Which part; the one that papers report by default.
-        sample: How many questions (500 a set in the KEQA paper, section 4.1); all of them by default. It depends on
-            seed and ids, not on the order of the file.
+        sample: How many questions; all of them by default. Which depends on seed and ids, not on the file's order.
         seed: Of the sample.
         unanswerable: Whether the user's own questions may have no answer; see `keqa.data.own.read_examples`.
 

@@ -72,11 +72,11 @@ def _mlec(record: Mapping[str, Any]) -> Converted:
 
 def _mlec_rows(path: Path, split: str | None) -> Iterator[SourceRow]:
     """The questions of a file, or of those of the five subsets in a folder, with the subset as their subject."""
-    part = split or "test"
-    parts = dict.fromkeys((part, {"val": "dev", "validation": "dev"}.get(part, part)))
-    files = [path] if path.is_file() else sorted(file for one in parts for file in path.glob(f"*_{one}.json"))
     if path.is_file() and split is not None:
         raise one_split(path, split)
+    part = split or "test"
+    parts = {part, {"val": "dev", "validation": "dev"}.get(part, part)}
+    files = [path] if path.is_file() else sorted(file for one in parts for file in path.glob(f"*_{one}.json"))
     if not files:
         raise InputError(f"{path} holds no file such as Clinic_{part}.json")
     return _of_subjects(files, json_list)

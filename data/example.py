@@ -29,11 +29,7 @@ Scoring = Literal["", "hotpotqa", "yes/no"]
 
 @dataclass(frozen=True, slots=True)
 class SupportingFact:
-    """Something that the annotators needed for the answer; without a title it is only a sentence.
-
-    Its position is that of the sentence within the page (HotpotQA, 2WikiMultihopQA) or of the paragraph (MuSiQue:
-    within the question's own passages; StrategyQA: within the page).
-    """
+    """Something needed for the answer; its position is a sentence's in its page, or of MuSiQue a paragraph's."""
 
     title: str = ""
     position: int | None = None

@@ -27,10 +27,7 @@ Converted = Example | NotAsked
 
 @dataclass(frozen=True)
 class Problem:
-    """A record that cannot be used, and the line of its file or its place, from 1; a program's examples have no file.
-
-    Its unit is what `line` counts: ``line``, or ``record`` and ``question`` where a line number says nothing.
-    """
+    """A record that cannot be used, by line of its file or by what `unit` counts; of a program's there is no file."""
 
     path: Path | None
     line: int
@@ -44,10 +41,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The examples that can be used, in the order of the file or of the sample, and what else there was.
-
-    `left_out` counts sound records that were not taken by reason, such as ``unanswerable``.
-    """
+    """The examples that can be used, in order, what was wrong, and how many sound records were left out, by reason."""
 
     examples: list[Example]
     problems: list[Problem]
@@ -62,10 +56,7 @@ class Loaded:
 def read_records(
     rows: Iterable[SourceRow], convert: Callable[[Any], Converted], *, own: bool = False
 ) -> Iterator[Example | NotAsked | Problem]:
-    """Convert rows one at a time.
-
-    Of the question of an example only the hash is kept, as a sample may be drawn from many more than memory holds.
-    """
+    """Convert rows one at a time; of a question only the hash is kept, as there may be more than memory holds."""
     ids: dict[str, str] = {}
     questions: dict[Any, str] = {}
     for row in rows:
@@ -114,10 +105,9 @@ def collect(
                 left_out[one.reason] += 1
 
     taken = list(examples()) if sample is None else sampled(examples(), sample, seed)
-    if source and not taken and left_out:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise InputError(f"{source} holds no question to ask: {reasons}")
     if source and not taken:
+        if reasons := ", ".join(f"{count} {reason}" for reason, count in left_out.items()):
+            raise InputError(f"{source} holds no question to ask: {reasons}")
         layout = f"; expected: {expected}" if expected else ""
         details = "".join(f"\n  {problem}" for problem in problems[: 3 if expected else 5])
         raise InputError(f"{source} holds no question that can be used{layout}{details}")

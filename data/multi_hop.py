@@ -115,11 +115,7 @@ _DISTRACTOR = Benchmark(
 
 
 def _musique(record: Mapping[str, Any]) -> Converted:
-    """A record of MuSiQue-Ans or MuSiQue-Full; the unanswerable ones of the latter are left out.
-
-    `question_decomposition` becomes quizzes and their answers. Its hops refer to each other as #1, #2 already; those
-    made from Wikidata read "#1 >> spouse".
-    """
+    """A record of MuSiQue-Ans or MuSiQue-Full, whose hops refer to each other as #1, #2 already."""
     if record.get("answerable") is False:
         return NotAsked("unanswerable")
     hops = items(record, "question_decomposition")
@@ -142,10 +138,7 @@ def _musique(record: Mapping[str, Any]) -> Converted:
 
 
 def _strategyqa(record: Mapping[str, Any]) -> Example:
-    """The decomposition becomes quizzes, to which StrategyQA has no answers; its test set has none at all.
-
-    The supporting facts are the sentences of `facts`, then the paragraphs that any annotator named as evidence.
-    """
+    """The facts are the sentences of `facts`, then the paragraphs that any annotator named as evidence."""
     answer = field(record, "answer", bool)
     facts = record.get("facts") or []
     sentences = [facts] if isinstance(facts, str) else field(record, "facts", (list, tuple)) if facts else []
@@ -165,10 +158,7 @@ def _strategyqa(record: Mapping[str, Any]) -> Example:
 
 
 def _paragraphs(evidence: Any) -> Iterator[tuple[str, int]]:
-    """Title and number of each paragraph in the nested lists of annotators, steps and searches.
-
-    The strings between them, ``operation`` and ``no_evidence``, name none.
-    """
+    """Title and number of each paragraph in the nested lists; ``operation`` and ``no_evidence`` name none."""
     if isinstance(evidence, str):
         title, dash, number = evidence.rpartition("-")
         if dash and number.isdecimal():

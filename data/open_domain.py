@@ -1,11 +1,9 @@
 """Questions without passages: NQ-open, TriviaQA, WebQuestions and FreshQA; and TriviaQA with its evidence files.
 
 NQ-open is of Kwiatkowski et al. (2019) and Lee et al. (2019), TriviaQA of Joshi et al. (2017), WebQuestions of Berant
-et al. (2013), FreshQA of Vu et al. (2023): questions whose answers change, and questions with false premises.
-
-The archive of TriviaQA's authors holds the questions in ``qa`` and a text file for each document in
-``evidence/wikipedia`` and ``evidence/web``. Each pair of a question and a document is an example of its own, whose id
-is the question's and the document's, as the authors' scripts write it: ``tc_40--Los_Angeles.txt``.
+et al. (2013), FreshQA of Vu et al. (2023). The archive of TriviaQA's authors holds questions in ``qa`` and documents in
+``evidence/wikipedia`` and ``evidence/web``. Each pair of the two is an example, whose id is both, as the authors'
+scripts write it: ``tc_40--Los_Angeles.txt``.
 """
 
 from __future__ import annotations
@@ -59,9 +57,9 @@ def _triviaqa(record: Mapping[str, Any]) -> Example:
     """A record in the original layout, FlashRAG's or the hub's. Those of the test set have no answers."""
     if "golden_answers" in record:
         return _nq_open(record)
-    names = ["QuestionId", "Question", "Answer", "Value", "Aliases", "HumanAnswers"]
+    names = "QuestionId Question Answer Value Aliases HumanAnswers".split()
     if "QuestionId" not in record:
-        names = ["question_id", "question", "answer", "value", "aliases", "human_answers"]
+        names = "question_id question answer value aliases human_answers".split()
     gold = field(record, names[2], dict)
     answers = usable(*(gold.get(name) for name in names[3:]))
     return make(id=field(record, names[0], str), question=record.get(names[1]), answers=answers)
@@ -110,26 +108,23 @@ def _pairs(record: Any, evidence: Path, *, verified: bool) -> Iterator[Any]:
     if verified and record.get("QuestionPartOfVerifiedEval") is not True:
         yield NotAsked("not verified")
         return
-    found = 0
-    for name, folder in (("EntityPages", "wikipedia"), ("SearchResults", "web")):
+    folders = {"EntityPages": evidence / "wikipedia", "SearchResults": evidence / "web"}
+    try:
+        pages = [(folders[name], page) for name in folders if name in record for page in items(record, name)]
+    except InputError as error:
+        yield error
+        return
+    for folder, page in pages:
+        if verified and page.get("DocPartOfVerifiedEval", True) is not True:
+            yield NotAsked("not verified")
+            continue
         try:
-            pages = items(record, name) if name in record else []
+            file = field(page, "Filename", str)
+            document = (file, page.get("Title") or "", _document(folder, file))
+            yield {**record, "document": document, "verified": verified}
         except InputError as error:
             yield error
-            continue
-        found += len(pages)
-        for page in pages:
-            if verified and page.get("DocPartOfVerifiedEval", True) is not True:
-                yield NotAsked("not verified")
-                continue
-            try:
-                file = field(page, "Filename", str)
-                text = _document(evidence / folder, file)
-            except InputError as error:
-                yield error
-            else:
-                yield {**record, "document": (file, page.get("Title") or "", text), "verified": verified}
-    if not found:
+    if not pages:
         yield InputError("there is no document: neither EntityPages nor SearchResults names one")
 
 

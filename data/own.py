@@ -87,10 +87,7 @@ def _jsonl_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def _named(fields: Any) -> dict[str, Any] | InputError:
-    """The fields of a line under the names that they have here, capitals or not.
-
-    What has a name exactly is meant by it, so that another in capitals beside it is a further field.
-    """
+    """The fields of a line under the names that they have here, capitals or not; an exact name goes before."""
     if isinstance(fields, InputError):
         return fields
     if not isinstance(fields, dict):
@@ -158,10 +155,7 @@ def _value(column: str, cell: str) -> Any:
 
 
 def listed(cell: str) -> list[Any] | None:
-    """The list of texts and numbers that a cell is as a whole; None where it is anything else.
-
-    What is missing in the list, as ``null`` and ``nan``, stays in it, so that it is refused by its place.
-    """
+    """The list that a cell is as a whole, ``null`` and ``nan`` included; None where it is anything else."""
     text = cell.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return None

@@ -1,15 +1,14 @@
 """Questions with passages: the SQuAD layout, Baidu WebQA, SogouQA and RGB; and Chinese SimpleQA without any.
 
 The SQuAD layout (Rajpurkar et al., 2016, 2018) is that of SQuAD, XQuAD, ChineseSquad and CMRC 2018. WebQA is of Li et
-al. (2016). RGB (Chen et al., 2024) has supporting, distracting and counterfactual documents. Chinese SimpleQA (He et
-al., 2024) has short questions with one answer that does not change.
+al. (2016), RGB of Chen et al. (2024), Chinese SimpleQA of He et al. (2024).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import islice, product
+from itertools import count, islice, product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,18 +21,14 @@ from keqa.errors import InputError
 
 def _squad_rows(path: Path) -> Iterator[SourceRow]:
     """Each question of the file with title and context of its paragraph."""
-    number = 0
-    articles = listed_below(json_document(path), "data", path, "SQuAD has it")
-    for place, article in enumerate(articles, start=1):
+    numbers = count(1)
+    for place, article in enumerate(listed_below(json_document(path), "data", path, "SQuAD has it"), start=1):
         try:
             questions = list(_questions(article))
         except InputError as error:
             yield SourceRow(path, place, error, "article")
-            continue
-        yield from (
-            SourceRow(path, at, question, "question") for at, question in enumerate(questions, start=number + 1)
-        )
-        number += len(questions)
+        else:
+            yield from (SourceRow(path, next(numbers), question, "question") for question in questions)
 
 
 def _questions(article: Any) -> Iterator[dict[str, Any]]:
@@ -45,11 +40,7 @@ def _questions(article: Any) -> Iterator[dict[str, Any]]:
 
 
 def _squad(record: Mapping[str, Any]) -> Converted:
-    """A question with its context, of a file or a row of the hub.
-
-    Questions that the context does not answer (SQuAD 2) are left out: whether one knows a thing cannot be measured on
-    a question without an answer.
-    """
+    """A question with its context, of a file or of the hub; one that it does not answer (SQuAD 2) is left out."""
     listed = field(record, "answers", (list, tuple, dict))
     if isinstance(listed, dict):
         texts = field(listed, "text", (list, tuple))
@@ -61,9 +52,6 @@ def _squad(record: Mapping[str, Any]) -> Converted:
     passage = ContextPassage(title, one_text(field(record, "context", str), "the context"), "supporting")
     identity, question = field(record, "id", (str, int)), record.get("question")
     return make(id=identity, question=question, answers=usable(texts), context=[passage])
-
-
-_NO_ANSWER = "no_answer"
 
 
 def _webqa_rows(path: Path) -> Iterator[SourceRow]:
@@ -82,7 +70,7 @@ def _webqa(record: Mapping[str, Any]) -> Converted:
         raise InputError("evidences must hold objects with answer and evidence")
     found = []
     for evidence in evidences:
-        answers = [one for one in field(evidence, "answer", (list, tuple)) if one != _NO_ANSWER]
+        answers = [one for one in field(evidence, "answer", (list, tuple)) if one != "no_answer"]
         found.append((one_text(field(evidence, "evidence", str), "an evidence"), answers))
     return _most_given(record, found)
 
@@ -126,10 +114,7 @@ _FULL_ANSWERS = 64
 
 
 def _rgb(record: Mapping[str, Any]) -> Example:
-    """A record, of the integration and counterfactual subsets too.
-
-    An answer is a text, or a list of parts that are all asked for; a part is a text or a list of its spellings.
-    """
+    """A record of any subset; its answer is a text or a list of parts, each a text or a list of its spellings."""
     context = [
         ContextPassage("", text, role)
         for name, role in _ROLES.items()

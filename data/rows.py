@@ -13,7 +13,6 @@ from typing import IO, Any, Final
 
 from keqa.errors import InputError
 from keqa.retrievers.readers.common import (
-    MAX_LINE,
     READ_ERRORS,
     csv_delimiter,
     csv_rows,
@@ -23,6 +22,7 @@ from keqa.retrievers.readers.common import (
     read_lines,
     read_whole,
 )
+from keqa.storage.untrusted import MAX_LINE
 
 # A document of JSON is held in memory as a whole, with what is made of it.
 _LARGEST: Final = 2 << 30
@@ -32,10 +32,7 @@ _SPACE: Final = " \t\r\n"
 
 @dataclass(frozen=True)
 class SourceRow:
-    """One record of a file, or the error that kept it from being read; what comes from a program has no file.
-
-    Its number is that of its `unit`: ``line``, ``record``, ``question``, ``example``, from 1.
-    """
+    """One record of a file, with its number in its unit, or the error that kept it from being read."""
 
     path: Path | None
     number: int
@@ -44,10 +41,7 @@ class SourceRow:
 
 
 def json_list(path: Path) -> Iterator[SourceRow]:
-    """The records of a JSON list, or of JSON lines: many copies of a benchmark have one for the other.
-
-    One record is in memory at a time; HotpotQA's train file would take gigabytes at once.
-    """
+    """The records of a JSON list, one in memory at a time, or of JSON lines: many copies have one for the other."""
     with open_binary(path) as stream:
         try:
             opening = stream.read(1024).removeprefix(codecs.BOM_UTF8).lstrip()[:1]

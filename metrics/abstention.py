@@ -48,9 +48,8 @@ class Selective:
 class Declining:
     """How a method fares that may decline, on questions of which some have no answer; counted one by one.
 
-    A question that failed is among the questions, and was neither answered nor declined. Declined are those that it
-    says it does not know or the documents do not say, `found` those where it says the latter, and `rightly` those
-    that have no answer.
+    Declined are those that it says it does not know or the documents do not say, `found` the latter, `rightly` those
+    that have no answer. A question that failed was neither answered nor declined.
     """
 
     questions: int = 0
@@ -99,10 +98,7 @@ class Declining:
 
 @dataclass(frozen=True, slots=True)
 class SearchRates:
-    """Over-search of quizzes that memory answers rightly, under-search of those that it does not.
-
-    Each is a share of the known, or of the unknown; None where there are none.
-    """
+    """Over-search of quizzes that memory answers rightly, under-search of others; None where there are none."""
 
     known: int
     unknown: int

@@ -51,11 +51,7 @@ def consistency_label(
 def contains_answer(
     prediction: str | None, golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> bool:
-    """Whether the prediction contains one of the gold answers, as whole words and in one piece.
-
-    It forgives an LM that answers in a sentence, and it forgives one that lists every answer it can think of; read it
-    beside EM. For yes/no answers and choices, which nearly any sentence contains, it is exact match.
-    """
+    """Whether a prediction has a gold answer as whole words in one piece; else than short: exact match."""
     exact = exact_match(prediction, golds, answer_type, choices)
     if answer_type != "short" or prediction is None:
         return exact
@@ -72,10 +68,7 @@ def in_one_piece(part: Sequence[str], whole: Sequence[str]) -> bool:
 def mastery(
     answers: Sequence[str | None], golds: Sequence[str], answer_type: str = "short", choices: Sequence[str] = ()
 ) -> Fraction:
-    """The share of sampled answers that are right: KBM's accuracy indicator, first called mastery (section 2.2).
-
-    It is exact, so that 27 of 30 reach .9. A failed sample (None) and an abstention are not right, and count.
-    """
+    """The share of sampled answers that are right (KBM, section 2.2), exactly; failures and abstentions are not."""
     if not answers:
         raise ValueError("mastery needs at least one sample")
     said = [None if answer is None or is_abstention(answer, choices) else answer for answer in answers]
@@ -83,10 +76,7 @@ def mastery(
 
 
 def holds_answer(texts: Sequence[str], golds: Sequence[str], answer_type: str = "short") -> bool | None:
-    """Whether one of the selected texts contains a gold answer; None for yes, no and choices, which none has to hold.
-
-    It needs no LM that answers, so selections can be compared where the LM is too weak to answer.
-    """
+    """Whether one of the selected texts contains a gold answer; None for yes, no and choices, which none has to."""
     if answer_type != "short" or is_verdict(golds):
         return None
     return any(contains_answer(text, golds) for text in texts)

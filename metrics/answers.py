@@ -86,10 +86,7 @@ def _normalize_text(text: str) -> str:
 
 
 def _normalize_choice(text: str, choices: Sequence[str]) -> str:
-    """The form of the option that an answer names by letter or text, which no other has; its own where it names none.
-
-    Where there are no options, the letter is the form.
-    """
+    """The form of the option that an answer names by letter or text, which no other has; else its own."""
     option, labelled = _OPTION.match(text), _LABELLED.match(text)
     letter = (option[1] if option else (labelled[1] or labelled[2]) if labelled else "").lower()
     if not choices:
@@ -156,10 +153,7 @@ def tokens(text: str, answer_type: str = "short", choices: Sequence[str] = ()) -
 
 
 def same_answer(first: str, second: str, answer_type: str = "short", choices: Sequence[str] = ()) -> bool:
-    """Whether two answers are equal after normalisation; nothing equals an empty answer.
-
-    Units that are symbols count, which normalisation deletes: neither 5 % nor $5 is 5.
-    """
+    """Whether two answers are equal after normalisation, and in their units: neither 5 % nor $5 is 5."""
     return _equal(first, second, answer_type, choices) and (answer_type != "short" or _units(first) == _units(second))
 
 

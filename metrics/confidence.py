@@ -86,7 +86,8 @@ def prediction_rejection_ratio(scores: Sequence[float], quality: Sequence[float]
     return (chance - aurc(scores, quality)) / (chance - aurc(quality, quality))
 
 
-class Bin(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bin:
     """Answers of similar confidence, with their means."""
 
     count: int
@@ -95,10 +96,7 @@ class Bin(NamedTuple):
 
 
 def reliability(confidences: Sequence[float], quality: Sequence[float], bins: int = 10) -> list[Bin]:
-    """The reliability diagram of confidences from 0 to 1: bins of equal width, without the empty ones.
-
-    Each holds what is above its lower border and up to its upper one, the first 0 as well.
-    """
+    """The reliability diagram: bins of equal width, each with its upper border, without the empty ones."""
     if len(confidences) != len(quality):
         raise ValueError(f"confidences and quality must be of one length, not {len(confidences)} and {len(quality)}")
     if not confidences or bins < 1:
@@ -144,10 +142,7 @@ class Controlled:
 
 
 def risk_p_value(wrong: int, answered: int, risk: float) -> float:
-    """How probable it is to see so few wrong answers where more than the risk are wrong.
-
-    It is P(Bin(answered, risk) <= wrong), the exact binomial test; 1 without an answer.
-    """
+    """P(Bin(answered, risk) <= wrong): how probable so few wrong answers are where more than the risk are wrong."""
     from scipy.stats import binom
 
     if not 0 <= wrong <= answered:

@@ -34,11 +34,7 @@ _LONGEST = 5
 
 
 class Model(NamedTuple):
-    """What ``refusals.json`` holds: weights, their divisor, and the thresholds of log odds.
-
-    A first sentence refuses where it reaches its threshold, which is another for one as short as a name; a later one
-    that does not reach its own gives an answer.
-    """
+    """What ``refusals.json`` holds: weights, their divisor, and thresholds of log odds by the sentence's kind."""
 
     threshold: float
     short_threshold: float
@@ -54,10 +50,7 @@ def model() -> Model:
 
 
 def is_refusal(text: str, shift: float = 0.0) -> bool:
-    """Whether a text says that it has no answer, and gives none; `shift` raises the thresholds of its first sentence.
-
-    One without letters and digits says nothing, which is not for this function to judge.
-    """
+    """Whether a text says that it has no answer and gives none; `shift` raises the bar of its first sentence."""
     found = sentences(text)
     if not found:
         return False

@@ -99,10 +99,7 @@ def lexical_similarity(
     answer_type: str = "short",
     choices: Sequence[str] = (),
 ) -> float:
-    """The mean similarity over all pairs of sampled answers; None, an abstention or a failure, resembles nothing.
-
-    A single sample has no pair: 1 for an answer, 0 for none.
-    """
+    """The mean similarity over pairs of samples; None resembles nothing, and a single answer has 1."""
     if not answers:
         raise ValueError("lexical similarity needs at least one sample")
     if len(answers) == 1:

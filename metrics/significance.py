@@ -51,10 +51,7 @@ def bootstrap_mean(scores: Sequence[float], *, resamples: int = 10_000) -> Inter
 
 
 def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, resamples: int = 10_000) -> Interval:
-    """The mean of ``a - b`` with an interval, where both hold scores of the same questions in the same order.
-
-    Questions are resampled, each with both of its scores, so that a hard question is hard for both methods.
-    """
+    """The mean of ``a - b`` with an interval, over questions, each with both of its scores."""
     return bootstrap_mean(_differences(a, b), resamples=resamples)
 
 
@@ -70,11 +67,7 @@ def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def mcnemar(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """The two-sided p-value of McNemar's exact test, for scores that are right or wrong, such as EM.
-
-    Only questions that one method has right and the other wrong distinguish the two; without a difference between the
-    methods each of those falls to either side like a coin: 1 where they differ on no question.
-    """
+    """The two-sided p-value of McNemar's exact test, over questions that one method alone has right, 1 without any."""
     from scipy.stats import binomtest
 
     differences = _differences(a, b)

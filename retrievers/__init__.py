@@ -6,27 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keqa.retrievers.adapters import AdaptedRetriever, as_retriever
+    from keqa.retrievers.adapters import as_retriever
     from keqa.retrievers.base import Hit, Passage, Place, Retriever
     from keqa.retrievers.caching import CachingRetriever
-    from keqa.retrievers.changing import IndexChange, add_files, remove_files, sync_folder
+    from keqa.retrievers.changing import add_files, remove_files, sync_folder
     from keqa.retrievers.engines import Index, open_index
-    from keqa.retrievers.hybrid import HybridManifest, HybridRetriever
+    from keqa.retrievers.hybrid import HybridRetriever
     from keqa.retrievers.local.build import build_index
     from keqa.retrievers.local.dense import DenseRetriever, build_dense
     from keqa.retrievers.local.index import TantivyRetriever
-    from keqa.retrievers.manifest import DenseManifest, LeftOut, Manifest
-    from keqa.retrievers.readers import Corpus, read_corpus
+    from keqa.retrievers.manifest import Manifest
+    from keqa.retrievers.readers import read_corpus
 
 _HOMES = {
-    "adapters": "AdaptedRetriever as_retriever",
+    "adapters": "as_retriever",
     "base": "Hit Passage Place Retriever",
     "caching": "CachingRetriever",
-    "changing": "IndexChange add_files remove_files sync_folder",
+    "changing": "add_files remove_files sync_folder",
     "engines": "Index open_index",
-    "hybrid": "HybridManifest HybridRetriever",
-    "manifest": "DenseManifest LeftOut Manifest",
-    "readers": "Corpus read_corpus",
+    "hybrid": "HybridRetriever",
+    "manifest": "Manifest",
+    "readers": "read_corpus",
     "local.build": "build_index",
     "local.dense": "DenseRetriever build_dense",
     "local.index": "TantivyRetriever",
@@ -34,17 +34,11 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "AdaptedRetriever",
     "CachingRetriever",
-    "Corpus",
-    "DenseManifest",
     "DenseRetriever",
     "Hit",
-    "HybridManifest",
     "HybridRetriever",
     "Index",
-    "IndexChange",
-    "LeftOut",
     "Manifest",
     "Passage",
     "Place",

@@ -17,7 +17,7 @@ from keqa.retrievers.base import Hit, Passage, Retriever, SharedRetriever, check
 from keqa.retrievers.documents import scope_of
 from keqa.storage.journal import SqliteStore
 
-_FORMAT = "keqa-retrievals-1"
+_FORMAT = "keqa-retrievals-2"
 
 
 class KeptHits(list[Hit]):
@@ -106,13 +106,12 @@ def _key(index: str, query: str, k: int) -> str:
 def _row(hit: Hit) -> list[Any]:
     """A hit as it is kept."""
     passage = hit.passage
-    row = [passage.id, passage.title, passage.text, hit.score]
-    return [*row, passage.place.packed()] if passage.place else row
+    return [passage.id, passage.title, passage.text, hit.score, passage.place.packed()]
 
 
 def _hit(row: list[Any]) -> Hit:
-    own, title, text, score, *place = row
-    return Hit(Passage(own, title, text, *map(unpacked, place)), score)
+    own, title, text, score, place = row
+    return Hit(Passage(own, title, text, unpacked(place)), score)
 
 
 def _is_sound(key: str, kept: Any) -> bool:
@@ -120,8 +119,8 @@ def _is_sound(key: str, kept: Any) -> bool:
     if not isinstance(kept, dict) or kept.keys() != {"hits", "seconds"} or not isinstance(kept["hits"], list):
         return False
     for row in kept["hits"]:
-        if not isinstance(row, list) or len(row) not in (4, 5) or type(row[3]) not in (int, float):
+        if not isinstance(row, list) or len(row) != 5 or type(row[3]) not in (int, float):
             return False
-        if not all(isinstance(text, str) for text in (*row[:3], *row[4:])):
+        if not all(isinstance(text, str) for text in (*row[:3], row[4])):
             return False
     return type(kept["seconds"]) in (int, float) and kept["seconds"] >= 0

@@ -281,34 +281,24 @@ class _Plan:
                 self.removed.append(path)
 
     def carry_out(self, address: str) -> IndexChange:
-        before, changer = self.changer.manifest, self.changer
-        replaced = changer.held(list(self.new))
-        # In their order, and then what others take the place of.
+        changer, before = self.changer, self.changer.manifest
         there = changer.held(list(self.gone))
-        gone = [one for one in self.gone if one in there and one not in self.new] + sorted(replaced)
+        # In their order, and then what others take the place of.
+        gone = [one for one in self.gone if one in there and one not in self.new]
+        gone += sorted(changer.held(list(self.new)))
         if before.passages - len(gone) + len(self.new) < 1:
             raise InputError("nothing would be left in the index: remove the index itself instead")
-        after = before
-        same = (self.sources, self.left_out) == (before.sources, before.left_out)
-        if not same or self.new or gone or self.changes:
-            change = PlannedChange(
-                new=list(self.new.values()),
-                gone=gone,
-                leaving=list(changer.stored(gone).values()),
-                kept=list(self.kept.values()),
-                files=self.changes,
-                sources=self.sources,
-                left_out=self.left_out,
-                removed=self.named,
-            )
-            after = changer.apply(change)
+        after, new, about = before, list(self.new.values()), (self.sources, self.left_out)
+        if about != (before.sources, before.left_out) or new or gone or self.changes:
+            leaving, kept = list(changer.stored(gone).values()), list(self.kept.values())
+            after = changer.apply(PlannedChange(new, gone, leaving, kept, self.changes, *about, self.named))
         return IndexChange(
-            address=address,
-            added=tuple(self.added),
-            changed=tuple(self.changed),
-            removed=tuple(self.removed),
-            unchanged=self.unchanged,
-            passages_added=len(self.new),
+            address,
+            tuple(self.added),
+            tuple(self.changed),
+            tuple(self.removed),
+            self.unchanged,
+            passages_added=len(new),
             passages_removed=len(gone),
             passages=after.passages,
             left_out=self.counter.result().joined(self.again.result()),

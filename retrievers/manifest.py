@@ -51,8 +51,6 @@ _DEEPEST = 8
 _LARGEST_FILE = 1 << 29
 _LARGEST_NUMBER = 2**62
 _LARGEST_DIMENSION = 65_536
-# Entries that a manifest has only where they say something.
-_WHERE_SAID = ("left_out", "removed", "languages", "deleted")
 # An index of so few passages is rewritten within a second, and then always; a larger one above this share.
 _SMALL = 10_000
 _MOST_DELETED = 0.01
@@ -172,14 +170,9 @@ class IndexManifest:
     deleted: int = 0
 
     def to_json(self) -> str:
-        """Return the manifest as it is written to disk, on one line; the embedded engine is not named."""
-        head = {"format": FORMAT} | ({} if self.ENGINE == EMBEDDED else {"engine": self.ENGINE})
-        values = {**head, **dataclasses.asdict(self)}
-        for name in _WHERE_SAID:
-            if not getattr(self, name):
-                del values[name]
+        """Return the manifest as it is written to disk, on one line."""
         # In ASCII, as the name of a file may be no text at all, and then has half characters in the place of its bytes.
-        return json.dumps(values)
+        return json.dumps({"format": FORMAT, "engine": self.ENGINE, **dataclasses.asdict(self)})
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:

@@ -62,11 +62,7 @@ def clean_text(value: object) -> str:
 
 @lru_cache(maxsize=1)
 def _long_marks() -> re.Pattern[str]:
-    """Matches a run of more combining marks than any writing has.
-
-    To compose a text takes time with the square of such a run. Thirty is the bound of Unicode's own format for that
-    (UAX 15, section 13).
-    """
+    """Matches a run of more combining marks than Unicode's own format has (UAX 15, 13): composing takes its square."""
     marks = "".join(mark for mark in map(chr, range(0x300, 0x20000)) if unicodedata.combining(mark))
     return re.compile(f"([{marks}]{{30}})[{marks}]+")
 
@@ -322,10 +318,7 @@ def is_chinese(text: str) -> bool:
 
 @lru_cache(maxsize=64)
 def analyzer(language: str, *, stem: bool = True, fold: bool = True) -> tantivy.TextAnalyzer:
-    """Return the analyzer of a language, with or without its stemmer, and its folding.
-
-    The English one does exactly what Tantivy's own ``en_stem`` does.
-    """
+    """The analyzer of a language, with or without its stemmer and folding; the English one is Tantivy's ``en_stem``."""
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
     han = Tokenizer.regex(_HAN_SPLITTING)

@@ -96,10 +96,7 @@ class WatchedRetriever(SharedRetriever):
 
 
 def _mark(address: str) -> _Mark:
-    """What differs after every change of an index in a folder, or of a file of documents: no file of it is read.
-
-    Every engine publishes a change by renaming a file in the folder, or in the folder of data inside.
-    """
+    """What differs after every change of an index in a folder, as each renames a file there: no file of it is read."""
     path = (
         Path(address.partition(":")[2]).expanduser()
         if is_documents(address)

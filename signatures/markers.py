@@ -35,13 +35,7 @@ CONTROL_TOKEN = re.compile(
 
 
 class ReplyField(NamedTuple):
-    """One field of a reply.
-
-    Attributes:
-        name: As its marker says.
-        start: Where its value begins.
-        end: Where it ends: at the next marker, or at the end of the reply.
-    """
+    """One field of a reply, and where its value begins and ends: at the next marker, or at the end of the reply."""
 
     name: str
     start: int

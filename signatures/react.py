@@ -43,12 +43,7 @@ AnswerFromTrajectory.__name__ = AnswerFromTrajectory.__qualname__ = "AnswerFromT
 
 
 def written_trajectory(turns: Sequence[Turn], first: int = 0) -> str:
-    """The turns so far as `dspy.ReAct` writes them into its prompts; what is in a turn cannot begin another.
-
-    Args:
-        turns: In their order.
-        first: The number of the first, where earlier ones were left out.
-    """
+    """The turns, of which the first has a number, as `dspy.ReAct` writes them; what is in one cannot begin another."""
     parts = []
     for number, (thought, tool, arguments, observation) in enumerate(turns, first):
         values = {

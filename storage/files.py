@@ -1,8 +1,7 @@
 """Files and folders for their owner alone: what holds questions, answers or passages is nobody else's to read.
 
-New files get the mode 0600 and new folders 0700, whatever the umask says. A file of the user's that was there before is
-narrowed when it is opened for writing. A folder that was there before stays as it is: it may be shared on purpose. What
-is written is there whole or not at all, and a lock ends with its process.
+New files get the mode 0600 and new folders 0700, whatever the umask says. A file that was there is narrowed when it is
+opened for writing; a folder stays as it is, for it may be shared on purpose.
 """
 
 from __future__ import annotations
@@ -56,10 +55,7 @@ def new_file(path: Path) -> BinaryIO:
 
 
 def private_file(path: Path) -> None:
-    """Make an empty file for a library that opens it by its name, or narrow the one that is there.
-
-    It is not opened where it is there: closing it would end the locks that this process holds on it.
-    """
+    """Make an empty file, or narrow the one that is there, unopened: closing it would end this process's locks."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE))
     except FileExistsError:
@@ -107,10 +103,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def publish(folder: Path, files: Mapping[str, bytes], owned: AbstractSet[str]) -> None:
-    """Write a folder of files that only its owner may read; one there that holds `owned` names alone is replaced.
-
-    The older one is moved aside for that; a process killed right then leaves it there, hidden, as ``.name.….old``.
-    """
+    """Write a private folder; one that holds `owned` names alone is replaced, and is ``.name.….old`` meanwhile."""
     folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")
@@ -164,8 +157,8 @@ def open_locked(
     """Open a file for reading and appending, for this process alone and its owner only, until it is closed.
 
     The file itself is locked: there is no second one beside it that could be left behind. Of one that is there for its
-    lock alone no link is followed, and a file system without locks is refused. One with content is used there without,
-    and on Windows, where a lock would keep its readers out: starting one process at a time is the user's part there.
+    lock alone no link is followed, and a file system without locks is refused. One with content is used there without
+    one, and on Windows, where a lock would keep its readers out.
     """
     from filelock import lock_descriptor
 

@@ -131,12 +131,11 @@ def _hide_keys(text: str, keys: Sequence[str]) -> str:
 
 def _secrets(value: Any, *, named: bool) -> Iterator[str]:
     """The texts under a name of a secret, however deep, and the passwords of addresses."""
+    if isinstance(value, list | tuple):
+        value = dict(enumerate(value))
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _secrets(inner, named=named or bool(_NAME.search(str(name))))
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _secrets(inner, named=named)
     elif isinstance(value, str):
         # A header's value begins with the scheme: Bearer, Basic, ApiKey.
         yield from (value, value.rpartition(" ")[2]) if named else ()
@@ -252,10 +251,7 @@ def json_text(value: Any, *, encoding: str = "utf-8") -> str:
 
 
 class GuardedStream:
-    """A stream of text on which nothing that is written acts on the terminal, but for colours and other styling.
-
-    Styling is let through to a terminal only, and where the environment asks for it (``FORCE_COLOR``).
-    """
+    """A stream on which nothing acts on the terminal but styling, and that only on a terminal or where asked for."""
 
     def __init__(self, stream: TextIO, *, hides_keys: bool = False) -> None:
         self.unguarded, self.hides_keys = stream, hides_keys
@@ -281,9 +277,6 @@ class GuardedStream:
         if name == "buffer":
             raise AttributeError(name)
         return getattr(self.unguarded, name)
-
-    def __iter__(self) -> Any:
-        return iter(self.unguarded)
 
 
 def guard_streams() -> None:

@@ -14,8 +14,10 @@ from keqa.errors import InputError, RetrievalError
 from keqa.retrievers.documents import DocumentsManifest
 
 if TYPE_CHECKING:
-    from keqa.retrievers import DenseManifest, DenseRetriever, HybridManifest, Manifest, Passage, TantivyRetriever
+    from keqa.retrievers import DenseRetriever, Passage, TantivyRetriever
     from keqa.retrievers.base import SharedRetriever
+    from keqa.retrievers.hybrid import HybridManifest
+    from keqa.retrievers.manifest import DenseManifest, Manifest
 
 DOCUMENTS_ORIGIN = "testbed"
 """Begins the origin of documents for the testbed's questions, which the language model that ships can read."""

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from rich.text import Text
 
 from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
 from keqa.cli.declare import argument, option
-from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions
+from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.storage.redaction import visible_line
 
@@ -64,7 +64,7 @@ def ask(
     if as_json and (full or quiet):
         raise InputError("--json prints the whole record and nothing else: leave out --full and --quiet")
     if html is not None:
-        from keqa.page.document import check_place, story_page, write_page
+        from keqa.page import check_place, story_page, write_page
 
         check_place(html)
     from keqa.data.question import clean
@@ -72,7 +72,6 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     if not clean(text):
         raise InputError("the question is empty")
-    from keqa.cli.options import open_all
 
     def other(retriever: Retriever, roles: Roles) -> Program:
         from keqa.programs.build import Parts, own_of
@@ -116,7 +115,6 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
 
 
 def _method(name: str, parts: Parts) -> Program:
-    """Another method than KEQA."""
     from keqa.cli.running import refuse_foreign
     from keqa.programs.build import make
     from keqa.programs.gate import asks
@@ -132,14 +130,12 @@ def _method(name: str, parts: Parts) -> Program:
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:
     """Check the answer type; choices alone say that it is a choice."""
-    known: dict[str, AnswerType] = {"short": "short", "yes/no": "yes/no", "choice": "choice"}
-    if given not in known:
+    if given not in ("short", "yes/no", "choice"):
         raise InputError(f"--answer-type must be short, yes/no or choice, not {given!r}")
-    if choices and given == "short":
-        return "choice"
-    if (given == "choice") != bool(choices):
+    kind = "choice" if choices and given == "short" else given
+    if (kind == "choice") != bool(choices):
         raise InputError("--answer-type choice and --choice go together: give each option with its own --choice")
-    return known[given]
+    return cast("AnswerType", kind)
 
 
 def _answer(
@@ -161,20 +157,13 @@ def _answer(
         return record, error
 
 
-def chat(
-    program: ProgramOptions,
-    models: LanguageModels,
-    method: KeqaOptions,
-    risk: RiskOptions,
-) -> None:
+def chat(program: ProgramOptions, models: LanguageModels, method: KeqaOptions, risk: RiskOptions) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
     The last ten questions and their answers are its history. /story shows how the last answer was reached, /new
     forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
     is none. Exit code 2: something to put right first.
     """
-    from keqa.cli.options import open_all
-
     asked, _, roles = open_all(program, models, method, risk)
     if sys.stdin.isatty():
         status().print(_COMMANDS, style="dim", soft_wrap=True)
@@ -202,13 +191,11 @@ def chat(
 
 def _typed_lines() -> Iterator[str]:
     """What is typed, with a prompt where somebody types it."""
-    typed = sys.stdin.isatty()
     while True:
-        if typed:
+        if sys.stdin.isatty():
             sys.stderr.write("> ")
             sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
+        if not (line := sys.stdin.readline()):
             return
         yield line
 
@@ -232,19 +219,14 @@ def _told(program: Program, question: str, history: list[tuple[str, str]], roles
 
 
 def _show_briefly(record: QuestionRecord) -> None:
-    """The answer, what it was taken to be an answer to, and its sources."""
     from keqa.programs.prediction import sources_of
     from keqa.programs.unanswered import lines_of, said
 
-    shown: list[tuple[str, str]] = []
-    if record.standalone is not None:
-        shown.append((f"→ {record.standalone}", "dim"))
     finding = record.unanswered
-    shown.append((said(record), "bold yellow" if record.guessed or finding is not None else "bold green"))
-    if finding is not None:
-        shown += [(". ".join([line, *beneath]), "dim") for line, beneath in lines_of(finding)]
-    names = dict.fromkeys(source.title or source.id for source in sources_of(record))
-    if names:
-        shown.append((f"Sources: {'; '.join(names)}", "dim"))
-    for text, style in shown:
-        results().print(Text(visible_line(text), style), soft_wrap=True)
+    style = "bold yellow" if record.guessed or finding is not None else "bold green"
+    lines = [". ".join([line, *beneath]) for line, beneath in lines_of(finding)] if finding is not None else []
+    if names := dict.fromkeys(source.title or source.id for source in sources_of(record)):
+        lines.append(f"Sources: {'; '.join(names)}")
+    before = [] if record.standalone is None else [(f"→ {record.standalone}", "dim")]
+    for text, of in [*before, (said(record), style), *((line, "dim") for line in lines)]:
+        results().print(Text(visible_line(text), of), soft_wrap=True)

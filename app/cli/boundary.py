@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from keqa.cli.console import emit, table, warn
+from keqa.cli.console import Bars, emit, table, warn
 from keqa.cli.declare import Commands, argument, given, option, refuse_empty
-from keqa.cli.options import AS_JSON, IN_FLIGHT, BoundaryLMOptions, LanguageModel, QuestionOptions
+from keqa.cli.options import AS_JSON, IN_FLIGHT, BoundaryLMOptions, LanguageModel, MethodOptions, QuestionOptions
 from keqa.errors import InputError
 from keqa.storage.files import check_writable
 
@@ -62,14 +64,12 @@ def collect(
     on a train split and may be checked on another one; one collected with --split test is never trained on.
     Exit code: 0 where all draws were made, 1 where some failed; the same command makes those again.
     """
-    from keqa.cli.console import Bars
-    from keqa.cli.options import check_roles
-
     refuse_empty("--program", program)
     check_writable(out, "--out")
     model.check()
     asked = _asked(questions)
     with Bars() as bars:
+        from keqa.lms import check_reachable
         from keqa.optimize.boundary.collect import collect as collected_from
         from keqa.optimize.boundary.collect import write_collected
         from keqa.programs.fingerprint import lm_spec
@@ -79,7 +79,7 @@ def collect(
 
         roles = model.roles(cache=False)
         made = KEQA(None, lms=roles) if program is None else load(program, None, roles, method="keqa")
-        check_roles(roles)
+        check_reachable(roles.every)
         # Another split would take the place of what was collected here.
         data = {"dataset": asked.dataset, "split": asked.split, "seed": asked.seed}
         begun = {"task": "boundary", "lm": lm_spec(roles.task), "tries": tries, **data}
@@ -152,8 +152,6 @@ def train(
             raise InputError(f"{flag} is none of --kind {options.kind}: leave it out")
     found = [_read(folder) for folder in collected]
     trained, values, said = _trained(found, out, model, options)
-    import json
-
     from keqa.optimize.boundary.collect import write_private
 
     write_private(out, json.dumps({**trained.model.written(), **values}, ensure_ascii=True).encode())
@@ -161,39 +159,25 @@ def train(
     emit(trained.held_out.as_json(), shown, as_json=as_json)
 
 
-def _trained(
-    found: list[Any], out: Path, model: BoundaryLMOptions, options: TrainOptions
-) -> tuple[Any, dict[str, Any], str]:
-    """What was trained, what its file says beside it, and what is said of it."""
+def _trained(found: Any, out: Path, model: BoundaryLMOptions, options: TrainOptions) -> tuple[Any, dict[str, Any], str]:
     if options.kind == "light":
         from keqa.optimize.boundary import train_light
 
-        light = train_light(found, reads=options.reads, embedder=options.embedder)
-        return light, {}, "Trained on all of them"
+        return train_light(found, reads=options.reads, embedder=options.embedder), {}, "Trained on all of them"
     if options.kind == "prompted":
         from keqa.lms import build_lm
         from keqa.optimize.boundary.train import train_prompted
 
         writer = None if options.reflection_lm is None else build_lm(options.reflection_lm)
-        prompted = train_prompted(
-            found,
-            model.build(),
-            show=options.show,
-            k=options.examples,
-            embedder=options.embedder,
-            reflection_lm=writer,
-        )
-        return prompted, {}, "Examples chosen"
+        how: dict[str, Any] = {"show": options.show, "k": options.examples, "embedder": options.embedder}
+        return train_prompted(found, model.build(), reflection_lm=writer, **how), {}, "Examples chosen"
     from keqa.cli.compile import read_training
-    from keqa.cli.console import Bars
     from keqa.optimize.boundary.train import train_finetuned
 
     folder = out.with_name(f"{out.name}.lm")
     with Bars() as bars:
         trained = train_finetuned(
-            found,
-            model.name,
-            folder,
+            *(found, model.name, folder),
             language=options.language,
             soft_labels=options.soft_labels,
             training=read_training(options.training),
@@ -212,8 +196,6 @@ def check(
     asked: BoundaryLMOptions,
 ) -> None:
     """Measure a boundary model on questions that it has not learned from; those that it has are left out."""
-    from contextlib import nullcontext
-
     import dspy
 
     from keqa.optimize.boundary.check import check_model
@@ -234,9 +216,6 @@ def check(
 
 def _asked(options: QuestionOptions) -> Questions:
     """The questions, of the train split where there is one and no other is given."""
-    from dataclasses import replace
-
-    from keqa.cli.options import MethodOptions
     from keqa.cli.running import questions_of
 
     named = options.questions or ""
@@ -254,9 +233,11 @@ def _read(folder: Path) -> Any:
 
 def _table(figures: Figures, what: str) -> Table:
     rows = []
-    found = (("boundary model", figures.draws, figures.mastery), ("vote of five draws", 5.0, figures.vote))
-    for name, draws, ranked in found:
-        values = (ranked.right, ranked.auroc, ranked.prr, ranked.ece, ranked.brier)
+    for name, draws, of in (
+        ("boundary model", figures.draws, figures.mastery),
+        ("vote of five draws", 5, figures.vote),
+    ):
+        values = (of.right, of.auroc, of.prr, of.ece, of.brier)
         rows.append((name, f"{draws:.2f}", *("" if value is None else f"{value:.3f}" for value in values)))
     failed = f"{figures.failed} could not be judged, and count as unknown" if figures.failed else None
     title = f"Whether the answer from memory is right, {figures.quizzes} {what}"

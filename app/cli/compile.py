@@ -5,26 +5,40 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.text import Text
 
-from keqa.cli.console import emit, results, show_json, status
+from keqa.cli.console import Bars, emit, results, show_json, status, table
 from keqa.cli.declare import MisplacedOptionError, argument, invocation, option, refuse_empty
-from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, KeqaOptions, LanguageModels, lm_option, server_of
+from keqa.cli.options import (
+    AS_JSON,
+    IN_FLIGHT,
+    INDEX,
+    KeqaOptions,
+    LanguageModels,
+    lm_option,
+    open_retriever,
+    server_of,
+)
 from keqa.errors import InputError, TooManyFailuresError
 from keqa.storage.files import check_writable
+from keqa.storage.redaction import visible
 
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.estimate import Estimate
     from keqa.optimize.options import Split
+    from keqa.optimize.report import Report
     from keqa.programs.build import Parts
+    from keqa.programs.records import CallCost
     from keqa.programs.registry import Spec
-    from keqa.retrievers import Retriever
 
+_PROBLEMS_SHOWN = 8
+_READS = {"quiz": "the quiz", "draft": "one draft", "draws": "all draws"}
 _LM_OPTIONS = {"task": "lm", "consistency": "consistency-lm", "utility": "utility-lm"}
 
 
@@ -78,18 +92,10 @@ class LearningOptions:
                 f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"
             )
 
-    def reflecting(self) -> Any:
-        """The language model that reflects, where one is named."""
-        from keqa.lms import build_lm
-
-        return self.reflection_lm and build_lm(self.reflection_lm, api_base=self.reflection_api_base)
-
     def arguments(self) -> dict[str, Any]:
         """As `keqa.compile` takes them, without the language model that reflects."""
-        values = asdict(self)
-        for name in ("reflection_lm", "reflection_api_base"):
-            del values[name]
-        values["training"] = read_training(self.training)
+        values = {**asdict(self), "training": read_training(self.training)}
+        del values["reflection_lm"], values["reflection_api_base"]
         for name in ("boundary", "reference", "tuning"):
             values[name] = not values.pop(f"no_{name}")
         return {**values, "budget": int(self.budget) if self.budget.isdecimal() else self.budget}
@@ -254,7 +260,7 @@ def compile_command(
     are asked. It ends with a table of what was learned. Every finished question is kept at once: the same command
     resumes after a kill. Ask with the result: keqa ask "…" --program OUT.
     """
-    from keqa.cli.options import open_retriever
+    from keqa.lms import build_lm
     from keqa.optimize.options import split as divided
 
     settings = options.settings()
@@ -276,7 +282,7 @@ def compile_command(
     retriever = open_retriever(source.index, models.lm)
     # A dry run needs no key.
     roles = None if price.dry_run else models.roles()
-    reflecting = learning.reflecting()
+    reflecting = learning.reflection_lm and build_lm(learning.reflection_lm, api_base=learning.reflection_api_base)
     folder = None if program is None else Path(program)
     parts = Parts(retriever, roles, settings, folder, own=merged(own, own_of(models.lm)))
     questions = divided(trainset, valset, learning.seed)
@@ -284,11 +290,10 @@ def compile_command(
     if roles is None:
         return
     asked = [*roles.every, *([reflecting] if reflecting else [])]
-    place_and_lm = {"folder": place, "out": None if force else out, "reflection_lm": reflecting}
-    compiled = _compile(spec, parts, retriever, trainset, valset, asked, **place_and_lm, **learning.arguments())
+    options_of = {"folder": place, "out": None if force else out, "reflection_lm": reflecting, **learning.arguments()}
+    compiled = _compile(spec, parts, trainset, valset, asked, **options_of)
     compiled.report.problems[:0] = problems
     compiled.save(out, overwrite=force, command=invocation())
-    from keqa.cli.compile_tables import report_parts
     from keqa.programs.reference.embedding import is_built_in
 
     lms = "".join(f" --{_LM_OPTIONS[role]} transformers/{lm}" for role, lm in compiled.saved_lms(out).items())
@@ -298,17 +303,14 @@ def compile_command(
     # A model that only the folder names would not be opened.
     embedder = learning.embedder
     named = "" if embedder is None or is_built_in(embedder) else f" --embedder {embedder}"
-    emit(compiled.report.about(), [*report_parts(compiled.report), advice + named], as_json=as_json)
+    emit(compiled.report.about(), [*_shown(compiled.report), advice + named], as_json=as_json)
 
 
-def _compile(
-    spec: Spec, parts: Parts, retriever: Retriever, trainset: Any, valset: Any, asked: list[Any], **options: Any
-) -> Any:
+def _compile(spec: Spec, parts: Any, trainset: Any, valset: Any, asked: list[Any], **options: Any) -> Any:
     """Compile, with a bar for each step.
 
     A question that a kill interrupts is asked again from its start; its finished calls are answered from the folder.
     """
-    from keqa.cli.console import Bars
     from keqa.lms import check_reachable
     from keqa.optimize.compile import compile_program
     from keqa.programs.build import make
@@ -318,7 +320,7 @@ def _compile(
     work = options["folder"]
     with (
         Bars() as bars,
-        CachingRetriever(retriever, work / "retrievals.sqlite") as searched,
+        CachingRetriever(parts.retriever, work / "retrievals.sqlite") as searched,
         CallCache(work / "calls.sqlite") as cache,
         cache.installed(),
     ):
@@ -346,8 +348,8 @@ def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
     from keqa.programs.registry import compilable, parse_spec
 
     spec = parse_spec(method)
-    name = spec.method.name
     if not compilable(spec.method):
+        name = spec.method.name
         raise InputError(
             f"{name} is made from a compiled keqa: compile that, and give it to keqa evaluate {name} with --program"
         )
@@ -356,9 +358,7 @@ def _method_of(method: str, settings: Mapping[str, Any]) -> Spec:
 
 
 def _said(found: Estimate) -> str:
-    """What it will cost, in a sentence."""
-    least, most = found.total.least, found.total.most
-    dollars = _dollars(found)
+    least, most, dollars = found.total.least, found.total.most, _dollars(found)
     paid = "at a price that is not known" if None in dollars else f"${dollars[0]:,.2f} to ${dollars[1]:,.2f}"
     tokens = f"{least.read + least.written:,.0f} to {most.read + most.written:,.0f} tokens"
     return (
@@ -374,3 +374,93 @@ def _dollars(found: Estimate) -> tuple[float | None, float | None]:
     ends = [(price(model, of.least), price(model, of.most)) for model, of in found.bounds.items()]
     least, most = ([one for one in end if one is not None] for end in zip(*ends, strict=True))
     return (sum(least), sum(most)) if len(least) == len(ends) else (None, sum(most) if most else None)
+
+
+def _shown(report: Report) -> Iterator[Any]:
+    """Tables of predictors, settings and scores, then reference, cost and problems in a line each."""
+    yield from _predictors(report)
+    if report.settings:
+        rows = []
+        for name, setting in report.settings.items():
+            cells = (name, *("-" if value is None else str(value) for value in (setting.before, setting.after)))
+            rows.append([Text(cell, "" if setting.before == setting.after else "bold") for cell in cells])
+        yield _titled("Settings", rows, "setting", "before", "after")
+    if report.curve:
+        costs = f"{report.cost_per_retrieval:g} · retrievals - {report.cost_per_call:g} · LM calls a question"
+        yield Text(f"Chosen from {len(report.curve)} settings for score - {costs}.\n", "dim")
+    title = f"Score on {report.validated_on} validation questions"
+    yield _titled(title, _scores(report), "program", "score", "95 % interval", "")
+    if report.failed:
+        failures = [(one.step, f"{one.asked:,}", Text(f"{one.failed:,}", "yellow"), one.cause) for one in report.failed]
+        names = ("step", "questions", "failed", "mostly")
+        yield _titled("Questions without an answer; each scored 0", failures, *names)
+    yield Text(
+        f"Learned from {report.trained_on} training questions. The program was chosen on the validation questions: "
+        "expect a smaller gain on others.\n",
+        "dim",
+    )
+    for label, text in _costs(report).items():
+        yield Text.assemble((f"{label}: ", "bold"), text)
+    if report.problems:
+        yield Text("What could not be used", "yellow")
+        yield from (Text(visible(f"  {problem}"), "yellow") for problem in report.problems[:_PROBLEMS_SHOWN])
+        if (more := len(report.problems) - _PROBLEMS_SHOWN) > 0:
+            yield Text(f"  and {more} more, which the program's folder lists", "yellow")
+
+
+def _predictors(report: Report) -> Iterator[Any]:
+    rewritten = [one for one in report.predictors if one.instruction_after != one.instruction_before]
+    learned = [
+        (
+            *(one.name, "rewritten" if one in rewritten else "as it was", str(one.demos_before)),
+            Text(str(one.demos_after), "green" if one.demos_after else "dim"),
+        )
+        for one in report.predictors
+    ]
+    yield _titled("What each predictor learned", learned, "predictor", "instruction", "demos before", "after")
+    for one in rewritten:
+        for when, text, style in (("before", one.instruction_before, "dim"), ("after", one.instruction_after, "")):
+            yield Text(f"{one.name}, instruction {when}", "bold")
+            yield Text(visible(text), style)
+        yield Text("")
+
+
+def _titled(title: str, rows: list[Any], *names: str) -> Any:
+    return table(names, rows, title=title, title_justify="left")
+
+
+def _scores(report: Report) -> list[list[Text]]:
+    rows = []
+    for trial in report.trials:
+        kept = trial.name in report.chosen
+        end = Text("kept", "green") if kept else Text()
+        rows.append([Text(trial.name, "" if kept else "dim"), Text(f"{trial.score:.3f}"), Text(), end])
+    for name, interval in (("before", report.before_score), ("compiled", report.after_score), ("gain", report.gain)):
+        if interval is not None:
+            cells = (name, f"{interval.mean:.3f}", f"{interval.low:.3f} … {interval.high:.3f}", "")
+            rows.append([Text(cell, "bold") for cell in cells])
+    return rows
+
+
+def _costs(report: Report) -> dict[str, str]:
+    """The utility reference and the boundary model where settings were tuned, and what was spent."""
+
+    def spent(cost: CallCost) -> str:
+        return f"{cost.calls:,} calls, {cost.prompt_tokens:,} tokens read and {cost.completion_tokens:,} written"
+
+    labelled = ", ".join(f"{count:,} {label}" for label, count in report.reference.items())
+    doubted = f"; unreliable sources: {', '.join(report.unreliable_sources)}" if report.unreliable_sources else ""
+    found = {
+        "utility reference": visible(f"{labelled} passages{doubted}") if report.reference else "none",
+        "boundary model": "none",
+    }
+    if report.boundary is not None:
+        held = report.boundary["held_out"]
+        boundary, vote = ("-" if (one := held[of]["auroc"]) is None else f"{one:.3f}" for of in ("mastery", "vote"))
+        found["boundary model"] = (
+            f"{'decides' if report.boundary['kept'] else 'left out'}; reads {_READS[report.boundary['reads']]}; "
+            f"AUROC {boundary} on {held['quizzes']:,} quizzes held out (five votes: {vote})"
+        )
+    earlier = f"; earlier runs in the same folder: at least {spent(report.spent_earlier)}"
+    told = spent(report.spent) + (earlier if report.spent_earlier.calls else "")
+    return {**(found if report.settings else {}), "language models": told}

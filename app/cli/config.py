@@ -75,7 +75,10 @@ def config(
     only, and are never shown.
     """
     if action == "trust":
-        trust()
+        # As it is now; once it is changed or moved, it is a stranger's again.
+        mark = _mark(_bytes(Path(NAME)))
+        private_folder(mark.parent)
+        mark.touch(mode=0o600)
     rows = _rows(settings(context.find_root()))
     secrets = sorted(name for name in os.environ if name.endswith(_ENDINGS) and os.environ[name])
     file = user_file()
@@ -90,14 +93,10 @@ def config(
 
 def _rows(found: list[Any]) -> list[dict[str, str]]:
     """Each setting with its value and its place; the last one for an option is the one that holds."""
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    for name, built_in in _BUILT_IN.items():
-        rows["", name] = _row("", name, built_in, "built in")
+    rows = {("", name): _row("", name, built_in, "built in") for name, built_in in _BUILT_IN.items()}
     for one in found:
-        shown = ", ".join(map(str, one.value)) if isinstance(one.value, list) else str(one.value)
-        rows[one.command, one.name] = _row(
-            one.command, one.name, shown, f"{one.place}{'' if one.trusted else ' (not trusted)'}"
-        )
+        place = f"{one.place}{'' if one.trusted else ' (not trusted)'}"
+        rows[one.command, one.name] = _row(one.command, one.name, ", ".join(map(str, _listed(one.value))), place)
     for name, variable in _VARIABLES.items():
         if os.environ.get(variable):
             # It goes before what files set for a command of its own, too.
@@ -137,7 +136,7 @@ def user_file() -> Path:
     return Path(os.environ.get(VARIABLE) or platformdirs.user_config_path("keqa") / NAME)
 
 
-def settings(root: typer.Context) -> list[FileSetting]:
+def settings(root: Any) -> list[FileSetting]:
     """What the files set, those of the folder after the user's own."""
     own, here = user_file(), Path(NAME)
     if os.environ.get(VARIABLE) and not own.exists():
@@ -150,25 +149,18 @@ def settings(root: typer.Context) -> list[FileSetting]:
     return found
 
 
-def trust() -> None:
-    """Trust the file of this folder as it is now; once it is changed or moved, it is a stranger's again."""
-    mark = _mark(_bytes(Path(NAME)))
-    private_folder(mark.parent)
-    mark.touch(mode=0o600)
-
-
-def defaults(root: typer.Context) -> dict[str, Any]:
+def defaults(root: Any) -> dict[str, Any]:
     """What the files set, as the defaults of the commands; see ``typer.Context.default_map``."""
     made: dict[str, Any] = {}
-    given = settings(root)
+    # What is for one command goes before what is for all.
+    given = sorted(settings(root), key=lambda one: bool(one.command))
     # Without a setting no command but the one that runs is loaded.
     for path, command in _commands(root.command, root) if given else ():
         at = made
         for part in path:
             at = at.setdefault(part, {})
         many = {option.name: option.multiple for option in _options(command).values()}
-        # What is for one command goes before what is for all.
-        for one in sorted(given, key=lambda one: bool(one.command)):
+        for one in given:
             if one.command in ("", " ".join(path)) and one.name in many:
                 value = _listed(one.value) if many[one.name] else one.value
                 # Called where the option is neither typed nor a variable.
@@ -193,7 +185,7 @@ def _mark(data: bytes) -> Path:
     return Path(platformdirs.user_config_path("keqa")) / "trusted" / digest
 
 
-def _read(path: Path, data: bytes, root: typer.Context) -> Iterator[FileSetting]:
+def _read(path: Path, data: bytes, root: Any) -> Iterator[FileSetting]:
     try:
         values = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -201,7 +193,7 @@ def _read(path: Path, data: bytes, root: typer.Context) -> Iterator[FileSetting]
     yield from _of(values, (), path, root)
 
 
-def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: typer.Context) -> Iterator[FileSetting]:
+def _of(values: Mapping[str, Any], command: tuple[str, ...], path: Path, root: Any) -> Iterator[FileSetting]:
     commands = dict(_commands(root.command, root))
     groups = {at[: len(at) - 1] for at in commands}
     for key, value in values.items():
@@ -253,9 +245,7 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _commands(
-    group: Any, context: typer.Context, at: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
+def _commands(group: Any, context: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, TyperGroup):

@@ -61,8 +61,7 @@ def _shown(text: Text) -> Text:
         return text
     made, end = text.blank_copy(), 0
     for found in UNSAFE.finditer(plain):
-        made.append_text(text[end : found.start()])
-        made.append(visible(found.group()))
+        made.append_text(text[end : found.start()]).append(visible(found.group()))
         end = found.end()
     return made.append_text(text[end:])
 

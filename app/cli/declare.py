@@ -69,8 +69,6 @@ def argument(metavar: str | None, help: str, *, default: Any = ..., place: str |
 
 @dataclass(frozen=True)
 class _Declared:
-    """An option or argument of a command."""
-
     name: str
     of: Any
     about: Field[Any]
@@ -124,14 +122,11 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
                 return command(**left, **made)
             except MisplacedOptionError as error:
                 # A file or a variable sets an option for all commands: it is taken where it means something.
-                set_elsewhere = {
-                    name: declared[name].about.default
-                    for name, value in values.items()
-                    if flag_of(name) in error.flags and name not in typed and value != declared[name].about.default
-                }
-                if not set_elsewhere:
+                usual = {name: one.about.default for name, one in declared.items() if flag_of(name) in error.flags}
+                elsewhere = {name: of for name, of in usual.items() if name not in typed and values[name] != of}
+                if not elsewhere:
                     raise
-                values |= set_elsewhere
+                values |= elsewhere
 
     own = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     shown = [own, *(one.parameter for one in declared.values())]
@@ -170,7 +165,6 @@ def invocation() -> str:
 
 
 def _options(group: Any, panel: str | None) -> Iterator[_Declared]:
-    """The options of a group, and of the groups that it is made of."""
     hints = get_type_hints(group)
     for one in fields(group):
         if is_dataclass(hints[one.name]):
@@ -182,13 +176,8 @@ def _options(group: Any, panel: str | None) -> Iterator[_Declared]:
 
 def _made(group: Any, values: dict[str, Any]) -> Any:
     """A group with the values of its options, which are taken out of all values."""
-    hints = get_type_hints(group)
-    return group(
-        **{
-            one.name: _made(hints[one.name], values) if is_dataclass(hints[one.name]) else values.pop(one.name)
-            for one in fields(group)
-        }
-    )
+    kinds = [(one.name, get_type_hints(group)[one.name]) for one in fields(group)]
+    return group(**{name: _made(of, values) if is_dataclass(of) else values.pop(name) for name, of in kinds})
 
 
 def _drop_addresses_of_others(context: typer.Context, values: dict[str, Any]) -> None:
@@ -197,32 +186,26 @@ def _drop_addresses_of_others(context: typer.Context, values: dict[str, Any]) ->
     It is the server of that one: what is sent there, keys included, is not meant for it.
     """
     for name in [name for name in values if name.endswith("api_base") and values[name] is not None]:
-        model = f"{name[: -len('api_base')]}lm"
-        source = getattr(context.get_parameter_source(name), "name", "")
-        beside = {
-            "ENVIRONMENT": os.environ.get("KEQA_LM") if model == "lm" else None,
-            "DEFAULT_MAP": (context.default_map or {}).get(model),
-        }.get(source)
-        if beside is not None and beside != values.get(model):
+        model = f"{name.removesuffix('api_base')}lm"
+        of_variable = os.environ.get("KEQA_LM") if model == "lm" else None
+        beside = {"ENVIRONMENT": of_variable, "DEFAULT_MAP": (context.default_map or {}).get(model)}
+        named = beside.get(getattr(context.get_parameter_source(name), "name", ""))
+        if named is not None and named != values.get(model):
             values[name] = None
 
 
 def _written(command: str, declared: Mapping[str, _Declared], values: Mapping[str, Any]) -> str:
-    """A command as it may be kept."""
     arguments: list[str] = []
     options: list[str] = []
     for name, one in declared.items():
-        value = values[name]
+        value, about = values[name], one.about.metadata
         if value is None or value == one.about.default or value == []:
             continue
-        place = one.about.metadata["place"]
-        texts = [_shareable(part, place) for part in (value if isinstance(value, list) else [value])]
-        if one.about.metadata["kind"] == "argument":
+        texts = [_shareable(part, about["place"]) for part in (value if isinstance(value, list) else [value])]
+        if about["kind"] == "argument":
             arguments += texts
-        elif value is True:
-            options.append(flag_of(name))
         else:
-            options += [part for text in texts for part in (flag_of(name), text)]
+            options += [flag_of(name)] if value is True else [part for text in texts for part in (flag_of(name), text)]
     return shlex.join(["keqa", command, *arguments, *options])
 
 
@@ -298,7 +281,6 @@ class WholeNames(TyperCommand):
 
 
 def _panel(title: str, records: list[tuple[str, str]]) -> Panel:
-    """Options and what they are for."""
     table = Table.grid(padding=(0, 1), expand=True)
     words = [word for names, _ in records for word in names.split()]
     longest = max(len(names) for names, _ in records)

@@ -9,7 +9,7 @@ import typer
 
 from keqa.cli.console import emit, status, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, option
-from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, LanguageModel, MethodOptions, QuestionOptions
+from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, LanguageModel, MethodOptions, QuestionOptions, open_retriever
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +75,6 @@ def source_of(
     if kind == "contexts":
         return from_contexts, f"{before}the passages of the questions"
     if kind == "index":
-        from keqa.cli.options import open_retriever
         from keqa.programs.fingerprint import digest, retriever_spec
 
         if index is None and not testbed:
@@ -83,12 +82,12 @@ def source_of(
         retriever = open_retriever(index, "any")
         described = digest([retriever_spec(retriever), top_k])
         return from_index(retriever, top_k), f"{before}found in an index, top {top_k} ({described})"
-    from keqa.cli.options import check_roles
+    from keqa.lms import check_reachable
     from keqa.programs.fingerprint import digest, lm_spec
     from keqa.programs.stages.stage import Generation
 
     roles = model.roles()
-    check_roles(roles)
+    check_reachable(roles.every)
     stage = Generation()
     stage.bind_lms(roles)
     spec = lm_spec(roles.task)

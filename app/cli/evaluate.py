@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 def evaluate(
     *,
     method: str = argument(
-        "METHOD",
-        "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.",
-        place=":=,",
+        "METHOD", "keqa, closed-book, cot, rag, ircot and so on; with arguments of its own as rag:top_k=5.", place=":=,"
     ),
     label: str | None = option("Name of the run and its file; METHOD by default."),
     as_json: bool = AS_JSON,
@@ -51,10 +49,6 @@ def evaluate(
         warn_of_failures(rows)
     if none_answered(rows):
         raise typer.Exit(UNANSWERED)
-
-
-LEFT_OUT = 1
-"""Exit code of a comparison that a method was left out of, or in which one answered no question."""
 
 
 def compare(
@@ -102,7 +96,7 @@ def compare(
         rows = evaluate_methods(specs, options, held=held, leave_out=True)
         left_out = len(rows) < len(specs) or none_answered(rows)
         if not rows:
-            raise typer.Exit(LEFT_OUT)
+            raise typer.Exit(UNANSWERED)
         files = [row.path for row in rows]
         warn_of_failures(rows)
         emit(figures(rows), [run_table(rows)], as_json=as_json)
@@ -120,7 +114,7 @@ def compare(
             results().print(effect)
         results().print(f"Tables and figures: {report}", soft_wrap=True)
     if left_out:
-        raise typer.Exit(LEFT_OUT)
+        raise typer.Exit(UNANSWERED)
 
 
 def held_spec(specs: Sequence[Spec], risk: RiskOptions) -> Spec | None:
@@ -150,11 +144,9 @@ def run_files(names: list[str]) -> list[Path] | None:
         raise InputError("give run files only, or methods only")
     found: list[Path] = []
     for place in places:
-        if not place.exists():
-            raise InputError(f"{place} is not there")
         inside = sorted(place.glob("*.jsonl"), key=_order) if place.is_dir() else [place]
-        if not inside:
-            raise InputError(f"{place} holds no run file")
+        if not (inside and place.exists()):
+            raise InputError(f"{place} holds no run file" if place.exists() else f"{place} is not there")
         found += inside
     return found
 
@@ -163,6 +155,6 @@ def _order(file: Path) -> tuple[int, str]:
     """A folder's runs in the order of the paper's tables, as far as their names show their methods."""
     from keqa.programs.registry import METHODS
 
-    named = [name for name in METHODS if f"{file.stem}-".startswith(f"{name}-")]
-    known = max(named, key=len, default=None)
-    return (len(METHODS) if known is None else list(METHODS).index(known)), file.stem
+    names = list(METHODS)
+    named = max((name for name in names if f"{file.stem}-".startswith(f"{name}-")), key=len, default=None)
+    return (len(names) if named is None else names.index(named)), file.stem

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, make_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.filesize import decimal
-from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -23,7 +23,7 @@ from keqa.errors import InputError
 from keqa.storage.redaction import visible, visible_line
 
 if TYPE_CHECKING:
-    from keqa.retrievers import Hit, Retriever
+    from keqa.retrievers import Retriever
     from keqa.retrievers.changing import IndexChange
     from keqa.retrievers.engines import Engine
 
@@ -80,8 +80,7 @@ def build(
 
     engine, own = _engine_of(options)
     given = {name: value for name, value in own.items() if value is not None}
-    named = {} if options.name is None else {"name": options.name}
-    address = engine.locate({**given, **named})
+    address = engine.locate(given if options.name is None else {**given, "name": options.name})
     kept = {one.name: given[one.name] for one in engine.options if one.name in given and not one.locates}
     with reading_bar("indexing") as (progress, reading, notice):
         passages = read_corpus(sources, notice=notice, summary=False, progress=reading)
@@ -113,7 +112,6 @@ def build(
 
 
 def _built() -> dict[str, Engine]:
-    """The engines whose indexes are built here."""
     from keqa.retrievers.engines import ENGINES
 
     return {name: engine for name, engine in ENGINES.items() if engine.builds}
@@ -190,8 +188,7 @@ def info(
 
     with status().status("looking…"):
         parts = facts_of(address, verify=verify)
-        found = None if query is None else _found(open_index(address), query, k)
-    facts: dict[str, Any] = {"indexes": parts}
+        facts, found = ({}, []) if query is None else _found(open_index(address), query, k)
     shown: list[Any] = []
     for part in parts:
         facts_shown = [(Text(visible_line(name), "bold"), visible_line(value)) for name, value in _facts(part)]
@@ -199,10 +196,7 @@ def info(
         if files:
             rows = [(f"{passages:,}", visible_line(path)) for path, passages in (part.get("files") or {}).items()]
             shown.append(table(("passages", "file"), rows, left=(1,), box=None))
-    if found is not None:
-        facts |= found[0]
-        shown += found[1]
-    emit(facts, shown, as_json=as_json)
+    emit({"indexes": parts, **facts}, [*shown, *found], as_json=as_json)
     for part in parts:
         if damaged := part.get("checksums", {}).get("damaged"):
             warn(f"{part['address']} is damaged, in {', '.join(damaged)}: build it again")
@@ -324,19 +318,15 @@ def search(
 ) -> None:
     """Search an index and show the passages that it finds, best first, and where in which file they stand."""
     with status().status("searching…"):
-        value, shown = _found(_opened(index), query, k)
+        if index is None:
+            from keqa.testbed.index import open_encyclopedia
+
+            value, shown = _found(open_encyclopedia(), query, k)
+        else:
+            from keqa.retrievers.engines import open_index
+
+            value, shown = _found(open_index(index), query, k)
     emit(value, shown, as_json=as_json)
-
-
-def _opened(index: str | None) -> Retriever:
-    """The index at an address, or the testbed's; an index is searched without loading that."""
-    if index is None:
-        from keqa.testbed.index import open_encyclopedia
-
-        return open_encyclopedia()
-    from keqa.retrievers.engines import open_index
-
-    return open_index(index)
 
 
 def _found(retriever: Retriever, query: str, k: int) -> tuple[dict[str, Any], list[Any]]:
@@ -345,27 +335,17 @@ def _found(retriever: Retriever, query: str, k: int) -> tuple[dict[str, Any], li
     started = time.perf_counter()
     hits = retriever.search(query, k)
     took = 1000 * (time.perf_counter() - started)
-    rows = [
-        {
-            **{"rank": rank, "score": hit.score, "id": hit.passage.id, "title": hit.passage.title},
-            **{"text": hit.passage.text, **asdict(hit.passage.place)},
-        }
-        for rank, hit in enumerate(hits, start=1)
-    ]
-    said = f"{len(hits)} passage{'s' * (len(hits) != 1)} in {took:.1f} ms"
-    return {"query": query, "milliseconds": took, "hits": rows}, [_hits_table(hits), Text(said, "dim")]
-
-
-def _hits_table(hits: Sequence[Hit]) -> Table:
-    rows = []
+    rows, shown = [], []
     for rank, hit in enumerate(hits, start=1):
-        title, text = visible_line(hit.passage.title), visible(hit.passage.text)
-        place = ", ".join(filter(None, (str(hit.passage.place), hit.passage.place.date)))
+        of, place = hit.passage, asdict(hit.passage.place)
+        rows.append({"rank": rank, "score": hit.score, "id": of.id, "title": of.title, "text": of.text, **place})
         # Long ids would leave the text no room beside them; most begin with the file.
-        below = visible_line(place or hit.passage.id)
-        passage = Text.assemble((f"{title}: ", "bold") if title else "", text, (f"\n{below}", "dim"))
-        rows.append((str(rank), f"{hit.score:.4g}", passage))
-    return table(("", "score", "passage"), rows, left=(2,))
+        below = visible_line(", ".join(filter(None, (str(of.place), of.place.date))) or of.id)
+        title = (f"{visible_line(of.title)}: ", "bold") if of.title else ""
+        shown.append((str(rank), f"{hit.score:.4g}", Text.assemble(title, visible(of.text), (f"\n{below}", "dim"))))
+    said = f"{len(hits)} passage{'s' * (len(hits) != 1)} in {took:.1f} ms"
+    found = table(("", "score", "passage"), shown, left=(2,))
+    return {"query": query, "milliseconds": took, "hits": rows}, [found, Text(said, "dim")]
 
 
 @contextmanager
@@ -393,7 +373,4 @@ def reading_bar(label: str) -> Iterator[tuple[Callable[..., None], Callable[[int
         def reading(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total, read=f"{decimal(done)} of {decimal(total)} read")
 
-        def notice(text: str) -> None:
-            console.print(text, style="yellow", soft_wrap=True)
-
-        yield progress, reading, notice
+        yield progress, reading, partial(console.print, style="yellow", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +25,8 @@ from keqa.programs.stages.selection import DistanceMeter
 from keqa.retrievers.embedding import LOCAL
 from keqa.storage.redaction import without_folders
 
-TESTBED = "testbed"
-"""Takes the place of a data set's name."""
-
-SAMPLE = 500
-"""Questions of each data set, unless another number is given."""
-
+_TESTBED, _SAMPLE = "testbed", 500
+"""What may take the place of a data set's name, and questions of each set unless another number is given."""
 _TIMED = ("standard", "standard-doc", "ks-llm")
 _K = "evidence_sentences"
 _PASSAGES = 50
@@ -39,13 +36,13 @@ _PASSAGES = 50
 def reproduce(out: Path, models: LanguageModels, options: PresetOptions, own: KSOptions, *, as_json: bool) -> None:
     """Run the rows of Table 1 on each set with each LM, and on the first ones the sweeps of Table 2 and Figure 3."""
     models.check()
-    named = options.data or ([TESTBED] if models.lm is None else list(DATASETS))
+    named = options.data or ([_TESTBED] if models.lm is None else list(DATASETS))
     settings = _distance(own.similarity) | {"top_k": _PASSAGES}
     lms = [models, *(replace(models, lm=other, api_base=None) for other in dict.fromkeys(options.other_lm or ()))]
     runs: list[KSRun] = []
     for place, name in enumerate(named):
         sample = options.sample
-        questions = of_testbed(limit=sample) if name == TESTBED else of_name(name, sample=sample or SAMPLE)
+        questions = of_testbed(limit=sample) if name == _TESTBED else of_name(name, sample=sample or _SAMPLE)
         file = _documents(questions, out, models, options, own)
         for number, one in enumerate(lms):
             specs = _specs(first_lm=number == 0, place=place)
@@ -73,11 +70,9 @@ def _documents(questions: Questions, out: Path, models: LanguageModels, options:
         if not (own.documents / name).is_file():
             raise InputError(f"{own.documents / name} is not there: make it with keqa documents --out {name}")
         return own.documents / name
-    testbed = questions.dataset == TESTBED
-    kind: Literal["lm", "contexts", "index"] = "lm"
-    if options.index is not None or testbed:
-        kind = "index"
-    elif all(one.context for one in questions.examples):
+    testbed = questions.dataset == _TESTBED
+    kind: Literal["lm", "contexts", "index"] = "index" if options.index is not None or testbed else "lm"
+    if kind == "lm" and all(one.context for one in questions.examples):
         kind = "contexts"
     file = out / "documents" / name
     with status().status(f"making documents for {questions.dataset}…"):
@@ -114,7 +109,6 @@ def _run(
 
 
 def _distance(similarity: str | None) -> dict[str, Any]:
-    """The setting that names the embedding model."""
     if similarity == "words":
         return {}
     try:
@@ -128,9 +122,6 @@ def _distance(similarity: str | None) -> dict[str, Any]:
 
 
 def _write(grids: list[Grid], out: Path) -> None:
-    """The tables as Markdown and JSON, beside the run files."""
-    import json
-
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     for grid in grids:

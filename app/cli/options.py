@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from keqa.cli.console import status, warn
 from keqa.cli.declare import SERVER, MisplacedOptionError, flag_of, option, refuse_empty
-from keqa.errors import ConfigurationError, InputError, MissingExtraError
+from keqa.errors import ConfigurationError, InputError
 from keqa.programs.arguments import Bounds, Threshold
 from keqa.programs.declared import DeclaredKeqa, about
 
@@ -127,11 +127,8 @@ class LanguageModels(LanguageModel):
     @property
     def by_role(self) -> dict[str, str]:
         """The model string of each role that every question asks."""
-        return {
-            "task": self.name,
-            "consistency": self.consistency_lm or self.name,
-            "utility": self.utility_lm or self.name,
-        }
+        own = self.name
+        return {"task": own, "consistency": self.consistency_lm or own, "utility": self.utility_lm or own}
 
     def check_listening(self) -> None:
         """Find a server at which nobody listens, before anything is loaded."""
@@ -266,7 +263,7 @@ class RiskOptions:
 
     risk: float | None = option(
         'Answer only so that this share of the answers is wrong at most, else say "I do not know"; 0.1 is one in ten. '
-        "Needs --calibrated-on.",
+        "Needs --calibrated-on."
     )
     calibrated_on: Path | None = option(
         "The run file of this program over questions like yours, made by keqa evaluate without --risk."
@@ -340,14 +337,6 @@ class EvaluationOptions:
     risk: RiskOptions
 
 
-def check_installed(what: str, *packages: str) -> None:
-    """Refuse to serve where a package of the extra is missing."""
-    from importlib.util import find_spec
-
-    if not all(map(find_spec, packages)):
-        raise MissingExtraError("serve", what)
-
-
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None) -> Index:
     """Open an index, or the testbed's encyclopedia where none is given."""
     from keqa.retrievers.engines import open_index
@@ -378,13 +367,6 @@ def open_corpus(index: str | None, lm: str | None) -> Index:
     return found
 
 
-def check_roles(roles: Roles, *others: dspy.BaseLM) -> None:
-    """Find a server that is dead, wrong or unauthorised within five seconds."""
-    from keqa.lms import check_reachable
-
-    check_reachable([*roles.every, *others])
-
-
 def open_all(
     program: ProgramOptions,
     models: LanguageModels,
@@ -410,6 +392,7 @@ def open_all(
         opened = open_retriever(index, models.lm)
         retriever = WatchedRetriever(index, opened) if watch and index is not None else opened
         roles = models.roles(cache=not program.no_cache, **calling)
+        from keqa.lms import check_reachable
         from keqa.programs.keqa import KEQA
         from keqa.programs.saving.folder import load
 
@@ -420,7 +403,7 @@ def open_all(
         else:
             asked = load(program.program, retriever, roles, embedder=program.embedder, **settings)
         promise = risk.hold(asked)
-        check_roles(roles)
+        check_reachable(roles.every)
     if promise:
         warn(promise)
     return asked, retriever, roles

@@ -14,7 +14,7 @@ from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
-from keqa.cli.options import LanguageModels, MethodOptions, check_roles, open_corpus
+from keqa.cli.options import LanguageModels, MethodOptions, open_corpus
 from keqa.cli.reproduce import PaperOptions, PresetOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
@@ -25,46 +25,13 @@ from keqa.evaluation.reports.grid import Grid
 from keqa.evaluation.reports.paper import cases
 from keqa.evaluation.reports.published import DATASETS
 from keqa.evaluation.reports.rows import KEQA, Entry, of_method
+from keqa.evaluation.reproduction import estimate as costs
+from keqa.evaluation.reproduction import experiments as design
+from keqa.evaluation.reproduction import training as learning
 from keqa.evaluation.reproduction.compare_with_paper import compare_with_paper
-from keqa.evaluation.reproduction.estimate import (
-    Estimate,
-    SpentOn,
-    estimate,
-    estimate_compiling,
-    estimate_labels,
-    estimate_reference,
-    estimates,
-    expected,
-    spent_by_run,
-    spent_on_training,
-    spent_table,
-)
-from keqa.evaluation.reproduction.experiments import (
-    FEW_SHOT,
-    OF_REFERENCE,
-    SAMPLE,
-    SETTINGS,
-    Experiment,
-    analysed,
-    check_labels,
-    experiments,
-    in_table_order,
-    settings_for,
-)
 from keqa.evaluation.reproduction.rehearsal import rehearsed_program
-from keqa.evaluation.reproduction.training import (
-    REFERENCE,
-    build_program,
-    compile_baseline,
-    embedder_of,
-    label_pairs,
-    of_set,
-    pairs_to_label,
-    publish_questions,
-    training_sources,
-)
 from keqa.evaluation.run_file import iter_lines
-from keqa.lms import Roles, address_for, build_lm, check_model
+from keqa.lms import Roles, address_for, build_lm, check_model, check_reachable
 from keqa.programs.build import Parts, make, own_of
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.predictor import NOTHING
@@ -85,18 +52,17 @@ def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: Pape
     """Run the paper's experiments, or estimate what they cost; see `keqa.cli.reproduce.reproduce`."""
     _check_options(models, options)
     plan = plan_experiments(out, models, options)
-    check_labels(plan.experiments, plan.out)
+    design.check_labels(plan.experiments, plan.out)
     _check_models(plan)
     if options.dry_run:
         grids = [_estimated(plan)]
     else:
-        publish_questions(out / "questions.json", plan.training, plan.questions, 0)
+        learning.publish_questions(out / "questions.json", plan.training, plan.questions, 0)
         grids = _measured(_learned(plan))
     show_grids(grids, as_json=as_json)
 
 
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
-    """Refuse what contradicts itself or could have no effect."""
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
     models.check()
@@ -118,7 +84,7 @@ def _check_options(models: LanguageModels, options: PaperOptions) -> None:
 class Plan:
     """What is to be run, and with what; a ``program`` where KEQA has a utility reference."""
 
-    experiments: list[Experiment]
+    experiments: list[design.Experiment]
     questions: dict[str, Questions]
     models: LanguageModels
     options: PaperOptions
@@ -131,7 +97,7 @@ class Plan:
         """Other language models of the task, for Table 4."""
         return list(dict.fromkeys(self.options.other_lm or ()))
 
-    def index_of(self, one: Experiment) -> str | None:
+    def index_of(self, one: design.Experiment) -> str | None:
         """The corpus of an experiment."""
         return self.options.dense_index if one.dense else self.options.index
 
@@ -155,7 +121,7 @@ class Plan:
             utility_api_base=utility,
         )
 
-    def own_of(self, one: Experiment) -> dict[str, Any]:
+    def own_of(self, one: design.Experiment) -> dict[str, Any]:
         """Methods' own arguments for the questions and the language model of an experiment."""
         return {**self.questions[one.dataset].settings, **own_of(self.models_of(one.lm).lm)}
 
@@ -171,15 +137,15 @@ def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -
     building = options.program is None and not options.no_reference
     compiling = not options.plain_baselines and (building or bool(options.train))
     # Whether a data set is the paper's is said before its files are looked for.
-    left_out = [] if options.program is not None or building else list(OF_REFERENCE)
+    left_out = [] if options.program is not None or building else list(design.OF_REFERENCE)
     if models.name.startswith("keqa/") and options.program is None:
-        left_out.append(FEW_SHOT)
+        left_out.append(design.FEW_SHOT)
     dense = options.dense_index is not None
-    planned = list(experiments(list(named), dense=dense, left_out=left_out, others=others, compiled=compiling))
+    planned = list(design.experiments(list(named), dense=dense, left_out=left_out, others=others, compiled=compiling))
     training = None
     if building or compiling:
-        sources = training_sources(named, options.train or ())
-        training = of_training(sources, sample=options.train_sample or options.sample or SAMPLE)
+        sources = learning.training_sources(named, options.train or ())
+        training = of_training(sources, sample=options.train_sample or options.sample or design.SAMPLE)
         warn_of_many("passed over: ", training.problems)
     elif options.train:
         raise InputError("--train is learned from by R and by baselines, and neither is wanted: leave it out")
@@ -191,7 +157,7 @@ def plan_experiments(out: Path, models: LanguageModels, options: PaperOptions) -
 
 def _sample_of(source: str, options: PaperOptions, training: Questions | None) -> Questions:
     """The sample of a data set, without questions that are learned from unless they are allowed."""
-    wanted = options.sample or SAMPLE
+    wanted = options.sample or design.SAMPLE
     learned = NOTHING
     if not options.allow_overlap:
         learned = NOTHING if options.program is None else learned_of(options.program)
@@ -222,7 +188,7 @@ def _check_models(plan: Plan) -> None:
 
 def _estimated(plan: Plan) -> Grid:
     """Calls, tokens and price, from a rehearsal or a smaller run; no language model is asked."""
-    found: list[Estimate] = []
+    found: list[costs.Estimate] = []
     options, pilot, by_role = plan.options, plan.options.pilot, plan.models.by_role
     task = by_role["task"]
     with tempfile.TemporaryDirectory(prefix="keqa-") as folder, status().status("rehearsing…") as shown:
@@ -231,38 +197,42 @@ def _estimated(plan: Plan) -> Grid:
             shown.update(f"rehearsing {_REFERENCE}")
             retriever = open_corpus(options.index, plan.models.lm)
             learned = list(plan.training.examples)
-            building = estimate_reference(_REFERENCE, learned, retriever, SETTINGS, task)
-            spent = None if pilot is None else spent_on_training(pilot / REFERENCE, task)
-            found.append(expected(building, (spent.asked, spent.by_model) if spent else None))
-            program = rehearsed_program(learned, retriever, Path(folder) / "program", int(SETTINGS["top_k"]))
+            building = costs.estimate_reference(_REFERENCE, learned, retriever, design.SETTINGS, task)
+            spent = None if pilot is None else costs.spent_on_training(pilot / learning.REFERENCE, task)
+            found.append(costs.expected(building, (spent.asked, spent.by_model) if spent else None))
+            program = rehearsed_program(learned, retriever, Path(folder) / "program", int(design.SETTINGS["top_k"]))
         for one in plan.experiments:
             models, examples = plan.models_of(one.lm), list(plan.questions[one.dataset].examples)
             retriever = open_corpus(plan.index_of(one), models.lm)
             made_of = Parts(retriever, None, {}, None if one.compiled else program, own=plan.own_of(one))
             for spec in one.specs:
                 shown.update(f"rehearsing {spec.label} on {one.dataset}")
-                parts = replace(made_of, settings=settings_for(spec.method, one.dataset))
+                parts = replace(made_of, settings=design.settings_for(spec.method, one.dataset))
                 if one.compiled and plan.training is not None:
-                    found.append(_compiling(plan, one, spec, parts, of_set(plan.training, one.dataset)))
-                rehearsed = estimate(one.dataset, spec, examples, parts, models.by_role)
-                run = None if pilot is None else spent_by_run(pilot / one.dataset, spec.label, models.by_role)
-                found.append(expected(rehearsed, run))
-            if options.labelling_lm and analysed(one.dataset) and one.lm is None and not (one.compiled or one.dense):
-                parts = replace(made_of, settings=settings_for(METHODS["keqa"], one.dataset), program=program)
-                found.append(estimate_labels(one.dataset, examples, parts, by_role, options.labelling_lm))
-    return estimates(found)
+                    found.append(_compiling(plan, one, spec, parts, learning.of_set(plan.training, one.dataset)))
+                rehearsed = costs.estimate(one.dataset, spec, examples, parts, models.by_role)
+                run = None if pilot is None else costs.spent_by_run(pilot / one.dataset, spec.label, models.by_role)
+                found.append(costs.expected(rehearsed, run))
+            if (
+                options.labelling_lm
+                and design.analysed(one.dataset)
+                and one.lm is None
+                and not (one.compiled or one.dense)
+            ):
+                parts = replace(made_of, settings=design.settings_for(METHODS["keqa"], one.dataset), program=program)
+                found.append(costs.estimate_labels(one.dataset, examples, parts, by_role, options.labelling_lm))
+    return costs.estimates(found)
 
 
-def _compiling(plan: Plan, one: Experiment, spec: Spec, parts: Parts, learned: list[Any]) -> Estimate:
-    """What it will cost that a baseline learns."""
+def _compiling(plan: Plan, one: design.Experiment, spec: Spec, parts: Parts, learned: list[Any]) -> costs.Estimate:
     models, pilot = plan.models.by_role, plan.options.pilot
     label = f"{one.dataset}, {spec.method.name} learns"
-    plain = estimate(one.dataset, spec, learned, parts, models)
-    rehearsed = estimate_compiling(plain, label, len(make(spec, parts).predictors()))
+    plain = costs.estimate(one.dataset, spec, learned, parts, models)
+    rehearsed = costs.estimate_compiling(plain, label, len(make(spec, parts).predictors()))
     if pilot is None:
         return rehearsed
-    spent = spent_on_training(plan.compiled(one.dataset, spec.method.name, pilot), models["task"])
-    return expected(rehearsed, (spent.asked, spent.by_model), spent.asks(len(learned))) if spent else rehearsed
+    spent = costs.spent_on_training(plan.compiled(one.dataset, spec.method.name, pilot), models["task"])
+    return costs.expected(rehearsed, (spent.asked, spent.by_model), spent.asks(len(learned))) if spent else rehearsed
 
 
 def _learned(plan: Plan) -> Plan:
@@ -281,25 +251,25 @@ def _learned(plan: Plan) -> Plan:
         stack.enter_context(cache.installed())
         found = open_corpus(plan.options.index, plan.models.lm)
         retriever = stack.enter_context(CachingRetriever(found, plan.out / "training-retrievals.sqlite"))
-        learning = _Learning(plan, plan.training, retriever, roles, bars, functools.cache(lambda: check_roles(roles)))
+        learner = _Learner(
+            plan, plan.training, retriever, roles, bars, functools.cache(lambda: check_reachable(roles.every))
+        )
         if program is None and not plan.options.no_reference:
-            program = learning.reference()
+            program = learner.reference()
         for one in plan.experiments:
-            specs = tuple(filter(partial(learning.learns, one), one.specs)) if one.compiled else one.specs
+            specs = tuple(filter(partial(learner.learns, one), one.specs)) if one.compiled else one.specs
             kept += [replace(one, specs=specs)] if specs else []
     if program is None:
         # There are no rows that change what a utility reference shows.
         kept = [
-            replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in OF_REFERENCE))
+            replace(one, specs=tuple(spec for spec in one.specs if spec.method.name not in design.OF_REFERENCE))
             for one in kept
         ]
     return replace(plan, program=program, experiments=kept)
 
 
 @dataclass(frozen=True)
-class _Learning:
-    """What is shared while R is built and baselines learn."""
-
+class _Learner:
     plan: Plan
     training: Questions
     retriever: Retriever
@@ -309,11 +279,11 @@ class _Learning:
 
     def reference(self) -> Path | None:
         """Build R; the folder of KEQA with it, or None where no passage made a difference."""
-        place = self.plan.out / REFERENCE
+        place = self.plan.out / learning.REFERENCE
         check_place(place)
-        embedder = embedder_of(self.plan.options.embedder)
+        embedder = learning.embedder_of(self.plan.options.embedder)
         self.reachable()
-        built = build_program(
+        built = learning.build_program(
             self.retriever,
             self.roles,
             self.training,
@@ -331,15 +301,15 @@ class _Learning:
             status().print(said, soft_wrap=True)
         return built.folder
 
-    def learns(self, one: Experiment, spec: Spec) -> bool:
+    def learns(self, one: design.Experiment, spec: Spec) -> bool:
         """Let a baseline of an experiment learn; whether it could be asked."""
         name = f"{one.dataset}, {spec.label}"
         own = {**self.plan.questions[one.dataset].settings, **own_of(self.plan.models.lm)}
         try:
-            learned = compile_baseline(
+            learned = learning.compile_baseline(
                 spec,
-                Parts(self.retriever, self.roles, settings_for(spec.method, one.dataset), own=own),
-                of_set(self.training, one.dataset),
+                Parts(self.retriever, self.roles, design.settings_for(spec.method, one.dataset), own=own),
+                learning.of_set(self.training, one.dataset),
                 self.plan.compiled(one.dataset, spec.method.name),
                 in_flight=self.plan.options.in_flight,
                 progress=lambda step, done, total: self.bars.report(f"{name}: {step}", done, total),
@@ -360,7 +330,7 @@ def _measured(plan: Plan) -> list[Grid]:
     """Run everything, write tables and figures, and put the paper's beside them."""
     found = [(one, path) for one in plan.experiments for path in _run(plan, one)]
     order = list(plan.questions)
-    found.sort(key=lambda pair: (order.index(pair[0].dataset), *in_table_order(pair[1].stem)))
+    found.sort(key=lambda pair: (order.index(pair[0].dataset), *design.in_table_order(pair[1].stem)))
     entries = entries_of([read_brief(path) for _, path in found])
     labels, labelled_by = _labels(plan, entries)
     more = [*compare_with_paper(entries, labels, labelled_by), *_cases(plan, entries), _spent(plan, found)]
@@ -369,12 +339,12 @@ def _measured(plan: Plan) -> list[Grid]:
     return [*tables(entries), *more]
 
 
-def _run(plan: Plan, one: Experiment) -> Iterator[Path]:
+def _run(plan: Plan, one: design.Experiment) -> Iterator[Path]:
     """The run files of an experiment. A method that needs token probabilities is left out where the LM gives none."""
     models, paper = plan.models_of(one.lm), plan.options
     run = paper.run(plan.out / one.dataset)
     # Neighbours with the same settings are run together, and the order stays that of the tables.
-    for settings, alike in groupby(one.specs, key=lambda spec: settings_for(spec.method, one.dataset)):
+    for settings, alike in groupby(one.specs, key=lambda spec: design.settings_for(spec.method, one.dataset)):
         specs = list(alike)
         served = any(spec.method.kind != "baseline" or spec.method.learned is not None for spec in specs)
         folders = [plan.program] if plan.program and served else None
@@ -392,9 +362,9 @@ def _labels(plan: Plan, entries: Sequence[Entry]) -> tuple[Mapping[Any, bool] | 
     if options.labelling_lm is None or keqa is None:
         return None, ""
     lm = build_lm(options.labelling_lm, api_base=options.labelling_api_base)
-    pairs = pairs_to_label(keqa, filter(analysed, plan.questions))
+    pairs = learning.pairs_to_label(keqa, filter(design.analysed, plan.questions))
     with Bars() as bars:
-        found, failed = label_pairs(
+        found, failed = learning.label_pairs(
             pairs, lm, plan.out / "labels.journal", in_flight=options.in_flight, progress=bars.report
         )
     if failed:
@@ -416,22 +386,21 @@ def _cases(plan: Plan, entries: Sequence[Entry]) -> Iterator[Grid]:
         yield grid
 
 
-def _spent(plan: Plan, found: Sequence[tuple[Experiment, Path]]) -> Grid:
-    """What everything has cost, to stand beside the estimate."""
-    rows: list[tuple[str, str, SpentOn]] = []
+def _spent(plan: Plan, found: Sequence[tuple[design.Experiment, Path]]) -> Grid:
+    rows: list[tuple[str, str, costs.SpentOn]] = []
 
     def learned(label: str, folder: Path) -> None:
-        spent = spent_on_training(folder, plan.models.name)
+        spent = costs.spent_on_training(folder, plan.models.name)
         if spent is not None:
             rows.append(("training", label, (spent.asked, spent.by_model)))
 
     if plan.training is not None and plan.options.program is None:
-        learned(_REFERENCE, plan.out / REFERENCE)
+        learned(_REFERENCE, plan.out / learning.REFERENCE)
     for one, path in found:
         method = path.stem.rpartition("-")[0]
         if one.compiled:
             learned(f"{one.dataset}, {method} learns", plan.compiled(one.dataset, method))
-        spent = spent_by_run(path.parent, path.stem, plan.models_of(one.lm).by_role)
+        spent = costs.spent_by_run(path.parent, path.stem, plan.models_of(one.lm).by_role)
         if spent is not None:
             rows.append((one.dataset, path.stem, spent))
-    return spent_table(rows)
+    return costs.spent_table(rows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, make_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
@@ -31,23 +31,13 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from keqa.evaluation.reproduction.cases import Case, Checked
 
-PAPER = "paper"
-"""The preset whose options the language models are with, where no preset is named."""
-
-_PRESETS = {
-    PAPER: ("keqa.cli.paper", "the KEQA paper's own experiments, with --lm and --index"),
-    "ks-llm": ("keqa.cli.ks_llm", "the KS-LLM paper's own experiments, on the testbed or with --lm"),
-}
-"""Where the experiments of a paper are run, and what --list says of them; its own options stand in `reproduce`."""
-
-
 PRESETS = "The presets paper and ks-llm"
-"""The panel of the help for the options of both presets."""
+"""The panel of the help for the options of all presets."""
 
 
 @dataclass(frozen=True)
 class PresetOptions:
-    """The options of both presets of ``keqa reproduce``, beside their language models."""
+    """The options of all presets, beside their language models."""
 
     panel = PRESETS
 
@@ -81,8 +71,7 @@ class PaperOptions(PresetOptions):
 
     dense_index: str | None = option("The same corpus with a dense retriever, for Table 3.", place=",@")
     program: Path | None = option(
-        "A program compiled on training questions, instead of one with a utility reference R built from --train.",
-        "-p",
+        "A program compiled on training questions, instead of one with a utility reference R built from --train.", "-p"
     )
     train: list[str] | None = option(
         "Training questions of a data set, as NAME:PATH or NAME, from which R is built; once for each, by default the "
@@ -119,12 +108,31 @@ class KSOptions:
 
     documents: Path | None = option(
         "Folder with a file of documents for each data set, NAME.jsonl, as keqa documents makes them. By default they "
-        "are made: of the questions' own contexts, of what --index finds, or written by --lm.",
+        "are made: of the questions' own contexts, of what --index finds, or written by --lm."
     )
     similarity: str | None = option(
         "The embedding model of the distance, by name or folder; words compares words.",
         shown="local/minilm, where it is installed",
     )
+
+
+class Preset(NamedTuple):
+    """The experiments of a paper: the module that runs them, their own options, and what ``--list`` says of them."""
+
+    module: str
+    options: type
+    what: str
+
+    def run(self, *given: Any, as_json: bool) -> None:
+        """Run them, with a folder, language models, and the options of all presets and of this one."""
+        import_module(f"keqa.cli.{self.module}").reproduce(*given, as_json=as_json)
+
+
+_PRESETS = {
+    "paper": Preset("paper", PaperOptions, "the KEQA paper's own experiments, with --lm and --index"),
+    "ks-llm": Preset("ks_llm", KSOptions, "the KS-LLM paper's own experiments, on the testbed or with --lm"),
+}
+_OwnOptions: Any = make_dataclass("_OwnOptions", [(one.module, one.options) for one in _PRESETS.values()], frozen=True)
 
 
 def reproduce(
@@ -140,8 +148,7 @@ def reproduce(
     ),
     as_json: bool = AS_JSON,
     models: Annotated[LanguageModels, PRESETS],
-    paper: PaperOptions,
-    ks_llm: KSOptions,
+    own: _OwnOptions,
 ) -> None:
     """Run commands again whose figures are known, and say for each OK or the difference.
 
@@ -152,39 +159,28 @@ def reproduce(
     the utility reference R to all tables and figures, and prints the paper's figures beside yours. Begin with
     --dry-run. keqa reproduce ks-llm does so for the KS-LLM paper, with --lm on its data sets, without on the testbed.
     """
-    chosen = names or []
-    own = dict(zip(_PRESETS, (paper, ks_llm), strict=True))
+    chosen, groups = names or [], {name: getattr(own, one.module) for name, one in _PRESETS.items()}
+    # The options of all presets stand in the group of the first one.
+    first, shared = groups["paper"], PresetOptions(*(getattr(own.paper, one.name) for one in fields(PresetOptions)))
     preset = next((name for name in _PRESETS if name in chosen), None)
-    if preset is not None:
-        if len(chosen) > 1 or listed:
-            raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
-        shared = PresetOptions(**{field.name: getattr(paper, field.name) for field in fields(PresetOptions)})
-        for other, options in own.items():
-            foreign = [flag for flag in given(options) if flag not in given(shared) and other != preset]
+    if preset is not None and (len(chosen) > 1 or listed):
+        raise InputError(f"the preset {preset} stands alone: keqa reproduce {preset}")
+    for other, options in groups.items():
+        foreign = [flag for flag in given(options) if flag not in given(shared)]
+        if preset is not None and other != preset:
             _refuse(foreign, f"is for keqa reproduce {other}, not for {preset}: leave it out")
-        run = import_module(_PRESETS[preset][0]).reproduce
-        run(out or Path("runs") / preset, models, shared, own[preset], as_json=as_json)
+        elif preset is None and options is not first:
+            _refuse(foreign, f"is for the preset {other}, keqa reproduce {other}: leave it out")
+    if preset is not None:
+        _PRESETS[preset].run(out or Path("runs") / preset, models, shared, groups[preset], as_json=as_json)
         return
     from keqa.evaluation.reproduction.cases import case_names, load_case
 
     cases = [load_case(name) for name in dict.fromkeys(chosen or case_names())]
-    for other in [name for name in own if name != PAPER]:
-        _refuse(given(own[other]), f"is for the preset {other}, keqa reproduce {other}: leave it out")
-    unused = given(models, paper)
+    unused = given(models, first)
     _refuse(unused, f"is for the preset paper, keqa reproduce paper {', '.join(unused)} …")
-    _reproduce_cases(cases, out, listed=listed, as_json=as_json)
-
-
-def _refuse(flags: Iterable[str], why: str) -> None:
-    if named := list(flags):
-        raise MisplacedOptionError(f"{', '.join(named)} {why}", *named)
-
-
-def _reproduce_cases(cases: list[Case], out: Path | None, *, listed: bool, as_json: bool) -> None:
     if listed:
-        for case in cases:
-            typer.echo(f"{case.name}: {case.what}")
-        for name, (_, what) in _PRESETS.items():
+        for name, what in [(one.name, one.what) for one in cases] + [(key, of.what) for key, of in _PRESETS.items()]:
             typer.echo(f"{name}: {what}")
         return
     checked = _check(cases, out, quiet=as_json)
@@ -192,6 +188,11 @@ def _reproduce_cases(cases: list[Case], out: Path | None, *, listed: bool, as_js
         show_json([_figure(one) for one in checked])
     if not all(one.reproduced for one in checked):
         raise typer.Exit(1)
+
+
+def _refuse(flags: Iterable[str], why: str) -> None:
+    if named := list(flags):
+        raise MisplacedOptionError(f"{', '.join(named)} {why}", *named)
 
 
 def _check(cases: list[Case], out: Path | None, *, quiet: bool) -> list[Checked]:
@@ -216,10 +217,8 @@ def _formatted(one: Checked) -> Text:
     head = f"{one.case}: {figure.name}, expected {figure.expected:g} ± {figure.tolerance:g}: "
     if one.difference is None:
         return Text.assemble(head, (one.problem, "red"))
-    measured = f"{one.measured:.4g}"
-    if one.reproduced:
-        return Text.assemble(head, measured, (" OK", "green"))
-    return Text.assemble(head, measured, (f" differs by {one.difference:+.4g}", "red"))
+    end = (" OK", "green") if one.reproduced else (f" differs by {one.difference:+.4g}", "red")
+    return Text.assemble(head, f"{one.measured:.4g}", end)
 
 
 def _figure(one: Checked) -> dict[str, Any]:

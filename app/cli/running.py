@@ -17,7 +17,6 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
-    check_roles,
     open_retriever,
     setting_of,
 )
@@ -28,7 +27,7 @@ from keqa.evaluation.reports.grid import Cell, Grid, Named, count, number, table
 from keqa.evaluation.reports.parts import DECLINING_NOTE, declining
 from keqa.evaluation.reports.render import Rendered
 from keqa.evaluation.tally import MARK, Tally, overlap_notes
-from keqa.metrics.abstention import Declining
+from keqa.lms import check_reachable
 from keqa.programs.build import Parts, check_programs, own_of
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
@@ -138,10 +137,7 @@ def rows_of(
         if not run.no_cache:
             # What was found before is kept where runs share their calls.
             searching = CachingRetriever(retriever, run.out / "retrievals.sqlite")
-        with (
-            CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache,
-            searching as searched,
-        ):
+        with CallCache(None if run.no_cache else run.out / "calls.sqlite") as cache, searching as searched:
             own = own_of(models.lm)
             ended = compare(
                 specs,
@@ -157,7 +153,7 @@ def rows_of(
                 stop_after_outages=run.stop_after_outages,
                 allow_overlap=run.allow_overlap,
                 # Once, and where there is a question to ask: a run that is finished asks nobody.
-                before_first=functools.cache(lambda: check_roles(roles)),
+                before_first=functools.cache(lambda: check_reachable(roles.every)),
             )
             return sorted(ended, key=lambda row: specs.index(row.spec))
 
@@ -169,12 +165,10 @@ def none_answered(rows: Sequence[Row]) -> bool:
 
 def standing(tally: Tally) -> str:
     """Score and cost so far, beside a bar."""
-    parts = [f"{name.upper()} {tally.mean(name):.3f}" for name in ("f1", "em") if tally.mean(name) is not None]
-    cost = tally.cost
-    parts += [f"{tally.a_question(cost.samples):.1f} calls", f"{tally.a_question(cost.retrievals):.2f} retrievals"]
-    parts += [f"{tally.failed} failed"] if tally.failed else []
-    parts += [f"{tally.impaired} impaired"] if tally.impaired else []
-    return ", ".join(parts)
+    scores = [f"{name.upper()} {tally.mean(name):.3f}" for name in ("f1", "em") if tally.mean(name) is not None]
+    cost, counts = tally.cost, (("failed", tally.failed), ("impaired", tally.impaired))
+    costs = [f"{tally.a_question(cost.samples):.1f} calls", f"{tally.a_question(cost.retrievals):.2f} retrievals"]
+    return ", ".join([*scores, *costs, *(f"{number} {name}" for name, number in counts if number)])
 
 
 _SPENT = {"samples": "LM calls", "calls": "sent"}
@@ -228,22 +222,14 @@ def _untouched(tally: Tally, scores: Mapping[str, str]) -> Iterator[Named]:
         yield f"untouched {name}", number(tally.untouched_mean(key))
 
 
-def _declining(found: Declining) -> dict[str, float | None]:
-    shares = ("coverage", "right_of_answered", "right_to_decline", "unanswered_ratio")
-    return {**asdict(found), **{name: getattr(found, name) for name in shares}}
-
-
 def warn_of_failures(rows: Sequence[Row], before: str = "") -> None:
     """Say what failed, by the kind of error, and what to do about it."""
-    for row in rows:
-        tally = row.tally
-        for times, how, causes in (
-            (tally.failed, "failed", tally.causes),
-            (tally.impaired, "answered although something failed", tally.impairments),
-        ):
+    for label, tally in ((row.spec.label, row.tally) for row in rows):
+        impaired = (tally.impaired, "answered although something failed", tally.impairments)
+        for times, how, causes in ((tally.failed, "failed", tally.causes), impaired):
+            kinds = ", ".join(f"{cause} {some}" for cause, some in causes.most_common())
             if times:
-                kinds = ", ".join(f"{cause} {some}" for cause, some in causes.most_common())
-                warn(f"{before}{row.spec.label}: {times} {how} ({kinds}); --retry-failed asks them again")
+                warn(f"{before}{label}: {times} {how} ({kinds}); --retry-failed asks them again")
 
 
 def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
@@ -253,28 +239,31 @@ def show_grids(grids: Sequence[Grid], *, as_json: bool) -> None:
 
 def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The same as JSON."""
+    shares = ("coverage", "right_of_answered", "right_to_decline", "unanswered_ratio")
     return [
         {
             "method": row.spec.method.name,
             "label": row.spec.label,
             "file": str(row.path),
-            "questions": row.tally.questions,
-            "asked": row.tally.asked,
-            "failed": row.tally.failed,
-            "causes": dict(row.tally.causes),
-            "impaired": row.tally.impaired,
-            "impairments": dict(row.tally.impairments),
-            "scores": {name: row.tally.mean(name) for name in row.tally.scored},
-            "learned_from": None if row.tally.learned_unknown else row.tally.learned_from,
-            **({"declining": _declining(row.tally.declining)} if row.tally.declining.shown else {}),
-            "untouched": row.tally.untouched,
-            "untouched_scores": {name: row.tally.untouched_mean(name) for name in row.tally.scored},
-            "lm_samples": row.tally.cost.samples,
-            "lm_requests": row.tally.cost.lm_requests,
-            "lm_calls": row.tally.cost.calls,
-            "tokens": row.tally.cost.tokens,
-            "retrievals": row.tally.cost.retrievals,
-            "retrievals_made": row.tally.cost.retrievals - row.tally.cost.retrievals_cached,
+            **_named(of, ("questions", "asked", "failed")),
+            "causes": dict(of.causes),
+            "impaired": of.impaired,
+            "impairments": dict(of.impairments),
+            "scores": {name: of.mean(name) for name in of.scored},
+            "learned_from": None if of.learned_unknown else of.learned_from,
+            **({"declining": asdict(of.declining) | _named(of.declining, shares)} if of.declining.shown else {}),
+            "untouched": of.untouched,
+            "untouched_scores": {name: of.untouched_mean(name) for name in of.scored},
+            "lm_samples": of.cost.samples,
+            "lm_requests": of.cost.lm_requests,
+            "lm_calls": of.cost.calls,
+            "tokens": of.cost.tokens,
+            "retrievals": of.cost.retrievals,
+            "retrievals_made": of.cost.retrievals - of.cost.retrievals_cached,
         }
-        for row in rows
+        for row, of in ((row, row.tally) for row in rows)
     ]
+
+
+def _named(values: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(values, name) for name in names}

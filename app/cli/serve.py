@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import importlib.util
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keqa.cli.console import status
 from keqa.cli.declare import argument, option
-from keqa.cli.options import NO_TOKEN, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions
-from keqa.errors import InputError
+from keqa.cli.options import NO_TOKEN, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
+from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from keqa.lms import Roles
-    from keqa.server.limits import ServerLimits
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,6 @@ class LimitOptions:
     rate: int = option("Requests a minute from one address; 0: any number.", default=600, min=0)
     max_body: int = option("Bytes of a request.", default=1_000_000, min=1000)
 
-    @property
-    def limits(self) -> ServerLimits:
-        """As the server takes them."""
-        from keqa.server.limits import ServerLimits
-
-        return ServerLimits(self.in_flight, self.waiting, self.timeout, self.rate, self.max_body)
-
 
 def serve(
     program: ProgramOptions,
@@ -86,18 +79,17 @@ def serve(
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
     """
-    from keqa.cli.options import check_installed, open_all
-
     # Before anything is opened.
-    check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
+    _check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
     if server.watch and program.index is None:
         raise InputError("--watch needs --index: the testbed's encyclopedia does not change")
     if server.watch and risk.risk is not None:
         raise InputError(
             "--risk is calibrated on an index as it is, and --watch serves one that changes: leave out one"
         )
-    from keqa.server.answers import Answers
-    from keqa.server.documents import Documents, FolderSync
+    from keqa.server.answers import Answers, FolderSync
+    from keqa.server.application import Documents
+    from keqa.server.limits import ServerLimits
     from keqa.server.serving import bound_memory, listen, new_token, token_for
 
     own = None if server.mcp else token_for(server.host, server.token_file)
@@ -107,7 +99,7 @@ def serve(
     documents = None if server.documents is None else Documents(server.documents)
     bound_memory()
     asked, retriever, roles = open_all(program, models, method, risk, watch=server.watch)
-    answers = Answers(asked, retriever, roles.every, limits.limits)
+    answers = Answers(asked, retriever, roles.every, ServerLimits(**asdict(limits)))
     followed = program.index if server.watch else None
     sync = FolderSync(followed, server.documents) if followed and server.documents else None
     if server.mcp:
@@ -137,6 +129,12 @@ def serve(
         web_server(app, answers.limits, server.grace).run([port])
 
 
+def _check_installed(what: str, *packages: str) -> None:
+    """Refuse to serve where a package of the extra is missing."""
+    if not all(map(importlib.util.find_spec, packages)):
+        raise MissingExtraError("serve", what)
+
+
 def _about(program: ProgramOptions, roles: Roles) -> str:
     """What answers, in a line that names neither addresses nor folders."""
     indexes = [one.partition("@")[0].rstrip("/").rpartition("/")[2] for one in (program.index or "").split(",") if one]
@@ -159,12 +157,11 @@ def view(
     whether methods differ; a story is read when its question is opened. The server is for you on this
     machine alone: the address that is printed has a token for it. No language model is asked. Ctrl-C stops it.
     """
-    from keqa.cli.options import check_installed
-    from keqa.page.document import check_place, write_page
+    from keqa.page import check_place, write_page
     from keqa.server.runs import Runs
 
     if html is None:
-        check_installed("keqa view without --html", "starlette", "uvicorn", "prometheus_client")
+        _check_installed("keqa view without --html", "starlette", "uvicorn", "prometheus_client")
     else:
         check_place(html)
     with status().status("reading the runs…"):

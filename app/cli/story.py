@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
+from keqa.programs.calls.progress import Answered, Progress, QuizAnswered
+from keqa.programs.prediction import Source, disagreements_of, sources_of
+from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 from keqa.programs.unanswered import lines_of, said
 from keqa.retrievers.base import Place
 from keqa.storage.redaction import visible_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from keqa.programs.calls.progress import Progress, QuizAnswered
-    from keqa.programs.prediction import Source
-    from keqa.programs.records import Cost, Degradation, PassageVerdict, QuestionRecord, QuizRecord
 
 QUIZ_SOURCES = {
     "memory": "from memory",
@@ -57,8 +53,6 @@ _INDENT = (0, 0, 0, 4)
 
 def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
     """The answer, how it follows, its sources with the sentences that carried it, and the story of the question."""
-    from keqa.programs.prediction import disagreements_of, sources_of
-
     parts: list[RenderableType] = [head(record)]
     for line, beneath in lines_of(record.unanswered) if record.unanswered is not None else ():
         parts += [plain(line), *(Padding(plain(one, "dim", whole=True), _INDENT, expand=False) for one in beneath)]
@@ -105,8 +99,6 @@ def _source(number: int, source: Source, full: bool) -> list[RenderableType]:
 
 def follow(events: Iterable[Progress], update: Callable[[Text], Any]) -> Any:
     """Show what happened so far, beside a spinner, until the answer is there; the finished story takes its place."""
-    from keqa.programs.calls.progress import Answered, QuizAnswered
-
     settled: list[Text] = []
     for event in events:
         if isinstance(event, Answered):

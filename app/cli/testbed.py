@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from keqa.cli.console import UNANSWERED, emit, status, table
+from keqa.cli.console import UNANSWERED, Bars, emit, status, table
 from keqa.cli.declare import Commands, option
 from keqa.cli.options import AS_JSON, LanguageModel
 from keqa.errors import InputError
@@ -145,16 +146,13 @@ def _table(scores: list[SkillScore]) -> Table:
 
 
 def demo(
-    *,
-    questions: int = option("Test questions of the testbed.", default=60, min=2),
-    as_json: bool = AS_JSON,
+    *, questions: int = option("Test questions of the testbed.", default=60, min=2), as_json: bool = AS_JSON
 ) -> None:
     """Compare closed book, always-retrieve and KEQA on the testbed, with the LM that ships with it.
 
     No key and no network are needed: both the fictional encyclopedia and the language model that knows a part of it
     come with the package. Exit code: 0, or 1 where a method answered no question.
     """
-    from keqa.cli.console import Bars
     from keqa.evaluation.demo import COMPILED, run_demo
 
     done: Counter[str] = Counter()
@@ -183,16 +181,9 @@ def _demo_table(result: DemoResult) -> Table:
     rows = []
     for row in result.rows:
         best = row is result.compiled
-        cells: list[str | Text] = [
-            row.method,
-            _written(row.f1),
-            _written(row.em),
-            "" if best else _written(row.f1_less(result.compiled), signed=True),
-            f"{row.retrievals:.1f}",
-            f"{row.calls:.1f}",
-            f"{row.seconds / result.questions:.2f}",
-            str(row.failed),
-        ]
+        lead = "" if best else _written(row.f1_less(result.compiled), signed=True)
+        costs = (f"{row.retrievals:.1f}", f"{row.calls:.1f}", f"{row.seconds / result.questions:.2f}", str(row.failed))
+        cells: list[str | Text] = [row.method, _written(row.f1), _written(row.em), lead, *costs]
         rows.append([Text.assemble(cell, style="bold") for cell in cells] if best else cells)
     # Narrow enough for a terminal of 80 columns.
     return table(
@@ -217,10 +208,9 @@ def _written(interval: Interval, *, signed: bool = False) -> Text:
 def _untouched(result: DemoResult) -> str:
     """The scores over the questions that no failure touched, where these are not all."""
     untouched = []
-    for row in result.rows:
-        if row.untouched < result.questions:
-            f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in (row.untouched_f1, row.untouched_em))
-            untouched.append(f"{row.method} {row.untouched} (F1 {f1}, EM {em})")
+    for row in (row for row in result.rows if row.untouched < result.questions):
+        f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in (row.untouched_f1, row.untouched_em))
+        untouched.append(f"{row.method} {row.untouched} (F1 {f1}, EM {em})")
     if not untouched:
         return f"Untouched by failures: all {result.questions} questions of every row."
     return f"Untouched by failures, of {result.questions}: {'; '.join(untouched)}; all of the other rows."
@@ -229,10 +219,8 @@ def _untouched(result: DemoResult) -> str:
 def _figures(result: DemoResult) -> dict[str, Any]:
     rows = [
         {
-            "method": row.method,
-            "f1": _ends(row.f1),
-            "em": _ends(row.em),
-            "lead_in_f1": None if row is result.compiled else _ends(row.f1_less(result.compiled)),
+            **{"method": row.method, "f1": asdict(row.f1), "em": asdict(row.em)},
+            "lead_in_f1": None if row is result.compiled else asdict(row.f1_less(result.compiled)),
             "retrievals_per_question": row.retrievals,
             "lm_calls_per_question": row.calls,
             "seconds_per_question": row.seconds / result.questions,
@@ -241,7 +229,3 @@ def _figures(result: DemoResult) -> dict[str, Any]:
         for row in result.rows
     ]
     return {"questions": result.questions, "rows": rows}
-
-
-def _ends(interval: Interval) -> dict[str, float]:
-    return {name: getattr(interval, name) for name in ("mean", "low", "high", "level")}

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
 
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError, NotInDocumentsError, StageError
 from keqa.lms.loops import questions
+from keqa.programs.calls.progress import Hears, heard_by
+from keqa.programs.program import Program
+from keqa.programs.records import QuestionRecord, record_without_secrets
+from keqa.retrievers import Hit, Retriever, sync_folder
+from keqa.retrievers.manifest import LeftOutCounter
+from keqa.retrievers.readers import files_of
 from keqa.retrievers.watching import WatchedRetriever
-from keqa.server.limits import Metrics, ServerLimits
-from keqa.server.problems import TooBusyError, TookTooLongError, log
-
-if TYPE_CHECKING:
-    from keqa.programs.calls.progress import Hears
-    from keqa.programs.program import Program
-    from keqa.programs.records import QuestionRecord
-    from keqa.retrievers import Hit, Retriever
+from keqa.server.limits import NOT_AGAIN, Metrics, ProblemError, ServerLimits, log, log_fault
 
 MOST_HITS = 50
 """A search gives at most so many passages."""
@@ -52,7 +55,8 @@ class Answers:
         """Refuse before an answer is begun."""
         if self._slots.locked() and self._waiting >= self.limits.waiting:
             self.metrics.questions.labels("refused").inc()
-            raise TooBusyError("the server has as many questions as it takes; ask again in a few seconds")
+            message = "the server has as many questions as it takes; ask again in a few seconds"
+            raise ProblemError(503, message, "server_error", "overloaded", headers={"Retry-After": "5"})
 
     async def ask(self, asked: Question, hears: Hears | None = None) -> QuestionRecord:
         """Answer a question."""
@@ -64,20 +68,12 @@ class Answers:
                     record = await self._answered(asked, hears)
             outcome = "answered" if record.unanswered is None else "unanswered"
             return record
-        except TookTooLongError:
-            outcome = "timeout"
+        except (ProblemError, asyncio.CancelledError) as error:
+            outcome = "timeout" if isinstance(error, ProblemError) else "cancelled"
             raise
-        except asyncio.CancelledError:
-            outcome = "cancelled"
-            raise
-        except StageError as error:
-            self.metrics.add_failure(error.stage)
-            raise
-        except KeqaError:
-            self.metrics.add_failure("setting")
-            raise
-        except Exception:
-            self.metrics.add_failure("fault")
+        except Exception as error:
+            kind = "setting" if isinstance(error, KeqaError) else "fault"
+            self.metrics.failures.labels(error.stage if isinstance(error, StageError) else kind).inc()
             raise
         finally:
             self.metrics.questions.labels(outcome).inc()
@@ -93,12 +89,11 @@ class Answers:
             async with self._slot():
                 with await self._one_state():
                     hits = await asyncio.to_thread(self._retriever.search, text, k)
-        except TookTooLongError:
+        except Exception as error:
+            if not isinstance(error, ProblemError):
+                self.metrics.failures.labels("search").inc()
             raise
-        except Exception:
-            self.metrics.add_failure("search")
-            raise
-        self.metrics.add_retrievals(1)
+        self.metrics.retrievals.inc()
         return hits
 
     async def _one_state(self) -> AbstractContextManager[None]:
@@ -113,12 +108,6 @@ class Answers:
         return watched.one_state()
 
     async def _answered(self, asked: Question, hears: Hears | None) -> QuestionRecord:
-        import dspy
-        from dspy.clients.base_lm import GLOBAL_HISTORY
-
-        from keqa.programs.calls.progress import heard_by
-        from keqa.programs.records import record_without_secrets
-
         call: dict[str, Any] = {"answer_type": asked.answer_type, "choices": asked.choices}
         if asked.history:
             call["history"] = list(asked.history)
@@ -162,4 +151,67 @@ class Answers:
             if not limit.expired():
                 raise
             message = f"the question took longer than the {self.limits.timeout:g} seconds that the server allows"
-            raise TookTooLongError(message) from error
+            raise ProblemError(504, message, "server_error", "timeout", headers=NOT_AGAIN) from error
+
+
+EVERY = 5.0
+"""Seconds between two looks at the folder."""
+
+
+class FolderSync:
+    """Brings an index in step with a folder, whenever a file of it is new, changed or gone."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self._address, self._folder = address, folder
+        self._seen: list[tuple[str, int, int]] | None = None
+        self._problem = ""
+
+    def look(self) -> bool:
+        """Look once; files are read only where their names, sizes or times are not those of the last look."""
+        # First, so that what changes meanwhile is seen by the next look.
+        now = self._listed()
+        if now == self._seen:
+            return False
+        changes = sync_folder(self._address, self._folder, notice=lambda text: None)
+        self._seen = now
+        return any(change.passages_added or change.passages_removed for change in changes)
+
+    def _listed(self) -> list[tuple[str, int, int]]:
+        listed = []
+        for path, identifier in files_of(self._folder, LeftOutCounter()):
+            # One that is gone by now is missing at the next look.
+            with suppress(OSError):
+                stat = path.stat()
+                listed.append((identifier, stat.st_mtime_ns, stat.st_size))
+        return sorted(listed)
+
+    async def keep(self) -> None:
+        """Look again and again until this is cancelled. What keeps failing is logged once, without its message."""
+        while True:
+            problem = ""
+            try:
+                if await asyncio.to_thread(self.look):
+                    log.info("the index was brought in step with its folder")
+            except Exception as error:
+                problem = type(error).__name__
+                if problem != self._problem and isinstance(error, KeqaError):
+                    log.error("the index cannot be brought in step with its folder (%s): keqa index sync says", problem)
+                elif problem != self._problem:
+                    log_fault(error)
+            self._problem = problem
+            await asyncio.sleep(EVERY)
+
+
+@asynccontextmanager
+async def in_step(sync: FolderSync | None) -> AsyncIterator[None]:
+    """Within this context an index follows its folder; where there is none, nothing is done."""
+    if sync is None:
+        yield
+        return
+    keeping = asyncio.create_task(sync.keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping

@@ -7,10 +7,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response, StreamingResponse
 from mcp.server.transport_security import TransportSecuritySettings
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
@@ -18,16 +19,15 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from keqa.data.question import Question
-from keqa.errors import KeqaError
-from keqa.page.document import document, story_data
+from keqa.errors import InputError, KeqaError
+from keqa.page import document, story_data
 from keqa.programs.calls.progress import Progress
 from keqa.programs.records import record_without_secrets
-from keqa.server.answers import Answers
-from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, model, no_model, read_body
-from keqa.server.documents import PATH, Documents, FolderSync, in_step
+from keqa.server.answers import Answers, FolderSync, in_step
+from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, no_model, read_body
 from keqa.server.guard import OPEN, PAGE, Guard
+from keqa.server.limits import ProblemError, problem_of
 from keqa.server.mcp_tools import mcp_server
-from keqa.server.problems import HTTPProblem, ProblemError, problem_of
 from keqa.storage.redaction import without_secrets
 
 KEEP_ALIVE = 10.0
@@ -36,6 +36,45 @@ KEEP_ALIVE = 10.0
 _ASK, _CHAT, _MODELS, _METRICS, _MCP = "/ask", "/v1/chat/completions", "/v1/models", "/metrics", "/mcp"
 _ABOUT = "/about"
 _OWN_MODEL = f"{_MODELS}/{MODEL}"
+
+
+PATH = "/documents"
+"""Files are below this path, by their own paths below the folder."""
+
+# What a browser shows by itself and cannot run; HTML is shown as its source.
+_SHOWN = {".pdf": "application/pdf"}
+_TEXT = (".txt", ".md", ".markdown", ".csv", ".tsv", ".html", ".htm", ".json", ".jsonl", ".eml")
+_SAVED = (".docx", ".pptx", ".xlsx", ".epub")
+
+
+class Documents:
+    """A folder of documents that whoever may ask may also open."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise InputError(f"--documents: there is no folder {folder}")
+        self._root = folder.resolve()
+
+    def response(self, path: str) -> FileResponse:
+        """A file of the folder; none that is hidden, lies elsewhere, or is of a kind that no document has."""
+        parts = PurePosixPath(path).parts
+        kind = PurePosixPath(path).suffix.lower()
+        plain = bool(parts) and not any(part.startswith(".") or "\\" in part or "\0" in part for part in parts)
+        if not plain or path.startswith("/") or kind not in (*_SHOWN, *_TEXT, *_SAVED):
+            raise _missing()
+        try:
+            found = self._root.joinpath(*parts).resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):
+            raise _missing() from None
+        if not found.is_relative_to(self._root) or not found.is_file():
+            raise _missing()
+        media = _SHOWN.get(kind, "text/plain; charset=utf-8" if kind in _TEXT else "application/octet-stream")
+        how = "attachment" if kind in _SAVED else "inline"
+        return FileResponse(found, media_type=media, filename=parts[-1], content_disposition_type=how)
+
+
+def _missing() -> ProblemError:
+    return ProblemError(404, "there is no such document")
 
 
 def application(
@@ -93,8 +132,6 @@ class _Turn(BaseModel):
 
 
 class _PageRequest(BaseModel):
-    """What the page sends."""
-
     question: str
     answer_type: str = "short"
     choices: list[str] = Field(default_factory=list)
@@ -102,10 +139,9 @@ class _PageRequest(BaseModel):
 
 
 class _Routes:
-    """What the routes do, but for those of MCP."""
-
     def __init__(self, answers: Answers, documents: Documents | None, about: str, *, secured: bool) -> None:
-        self._answers, self._model, self._documents, self._about = answers, model(int(time.time())), documents, about
+        self._answers, self._documents, self._about = answers, documents, about
+        self._model = {"id": MODEL, "object": "model", "created": int(time.time()), "owned_by": "keqa"}
         data = {"documents": None if documents is None else PATH, "secured": secured}
         self._page = document("ask", "KEQA", data, served=True)
 
@@ -123,7 +159,7 @@ class _Routes:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE
 
-        return self._streamed(question, completion.begun(), end)
+        return _stream(self._answers, question, completion.begun(), end)
 
     async def ask(self, request: Request) -> Response:
         """Stream what happens to a question, and at the end its whole story.
@@ -147,18 +183,7 @@ class _Routes:
                 story = {} if record is None else story_data(record_without_secrets(record, lms))
                 yield event({"kind": "Failed", "message": problem_of(error, lms).message, **story})
 
-        return self._streamed(self._answers.check(**asked), ALIVE, end, shown)
-
-    def _streamed(
-        self,
-        question: Question,
-        begun: str,
-        end: Callable[[asyncio.Task[Any]], Iterator[str]],
-        shown: Callable[[Progress], str] | None = None,
-    ) -> Response:
-        self._answers.refuse_if_full()
-        events = _events(self._answers, question, begun, end, shown)
-        return StreamingResponse(events, media_type="text/event-stream")
+        return _stream(self._answers, self._answers.check(**asked), ALIVE, end, shown)
 
     async def page(self) -> Response:
         """The page with the question box; it holds nothing of this server's."""
@@ -169,7 +194,7 @@ class _Routes:
 
     async def document(self, path: str) -> Response:
         if self._documents is None:
-            raise ProblemError(HTTPProblem(404, "there is no such document"))
+            raise _missing()
         return await asyncio.to_thread(self._documents.response, path)
 
     async def models(self) -> dict[str, Any]:
@@ -177,7 +202,7 @@ class _Routes:
 
     async def model(self, name: str) -> dict[str, Any]:
         if name != MODEL:
-            raise ProblemError(no_model(name))
+            raise no_model(name)
         return self._model
 
     async def health(self) -> dict[str, str]:
@@ -188,7 +213,7 @@ class _Routes:
 
     async def failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException):
-            problem = HTTPProblem(error.status_code, "there is nothing at this address, or not by this method")
+            problem = ProblemError(error.status_code, "there is nothing at this address, or not by this method")
         else:
             problem = problem_of(error, self._answers.lms)
         return JSONResponse(problem.body, problem.status, problem.headers)
@@ -197,8 +222,13 @@ class _Routes:
 async def _json_body(request: Request) -> bytes:
     # A page of another site can send any text without asking, but not as JSON.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise ProblemError(HTTPProblem(415, "the Content-Type must be application/json"))
+        raise ProblemError(415, "the Content-Type must be application/json")
     return await request.body()
+
+
+def _stream(answers: Answers, *events: Any) -> Response:
+    answers.refuse_if_full()
+    return StreamingResponse(_events(answers, *events), media_type="text/event-stream")
 
 
 async def _events(
@@ -206,7 +236,7 @@ async def _events(
     question: Question,
     begun: str,
     end: Callable[[asyncio.Task[Any]], Iterator[str]],
-    shown: Callable[[Progress], str] | None,
+    shown: Callable[[Progress], str] | None = None,
 ) -> AsyncIterator[str]:
     """The events of a question: that it has begun, what happens where that is shown, signs of life, and its end."""
     loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress]()

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from keqa.programs.prediction import Source, disagreements_of, sources_of
+from keqa.programs.prediction import disagreements_of, sources_of
 from keqa.programs.records import QuestionRecord
 from keqa.programs.unanswered import said, without_guess
-from keqa.server.problems import HTTPProblem, ProblemError
+from keqa.server.limits import ProblemError
 from keqa.storage.untrusted import plain
 
 Read = TypeVar("Read", bound=BaseModel)
@@ -30,7 +30,7 @@ def read_body(kind: type[Read], body: bytes) -> Read:
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         message = f"{place}: {plain(first['msg'])}" if place else plain(first["msg"])
-        raise ProblemError(HTTPProblem(400, message, param=place or None)) from None
+        raise ProblemError(400, message, param=place or None) from None
 
 
 class _TextPart(BaseModel):
@@ -66,7 +66,7 @@ class ChatRequest(BaseModel):
         """The request in a body."""
         found = read_body(cls, body)
         if found.model != MODEL:
-            raise ProblemError(no_model(found.model))
+            raise no_model(found.model)
         wants_form = (found.response_format or {}).get("type", "text") != "text"
         refused = {
             "n": (found.n or 1) != 1 and "a question has one answer",
@@ -76,7 +76,7 @@ class ChatRequest(BaseModel):
         }
         for name, why in refused.items():
             if why:
-                raise ProblemError(HTTPProblem(400, f"{name}: {why}", code="unsupported_parameter", param=name))
+                raise ProblemError(400, f"{name}: {why}", code="unsupported_parameter", param=name)
         return found
 
     @property
@@ -98,11 +98,10 @@ class ChatRequest(BaseModel):
 
     @property
     def _last(self) -> int:
-        """Which message is the question."""
-        for place in reversed(range(len(self.messages))):
-            if self.messages[place].role == "user":
-                return place
-        raise ProblemError(HTTPProblem(400, "messages: none has the role user", param="messages"))
+        places = [place for place, message in enumerate(self.messages) if message.role == "user"]
+        if not places:
+            raise ProblemError(400, "messages: none has the role user", param="messages")
+        return places[-1]
 
     @property
     def wants_usage(self) -> bool:
@@ -119,19 +118,14 @@ def _texts(content: str | list[_TextPart] | None) -> list[str]:
 def _text(content: str | list[_TextPart] | None) -> str:
     if isinstance(content, list):
         if any(part.type != "text" or part.text is None for part in content):
-            raise ProblemError(HTTPProblem(400, "messages: a question is text, and nothing else", param="messages"))
+            raise ProblemError(400, "messages: a question is text, and nothing else", param="messages")
         return "\n".join(part.text or "" for part in content)
     return content or ""
 
 
-def no_model(name: str) -> HTTPProblem:
+def no_model(name: str) -> ProblemError:
     """That there is no model of this name."""
-    return HTTPProblem(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
-
-
-def model(created: int) -> dict[str, Any]:
-    """The one model."""
-    return {"id": MODEL, "object": "model", "created": created, "owned_by": "keqa"}
+    return ProblemError(404, f"there is no model {name[:100]!r}, only {MODEL!r}", code="model_not_found", param="model")
 
 
 class Completion:
@@ -196,12 +190,10 @@ def facts_of(record: QuestionRecord) -> dict[str, Any]:
 
 def _beside(record: QuestionRecord) -> dict[str, Any]:
     """What a message holds beside the answer: annotations for clients of OpenAI's, and KEQA's own fields."""
-    facts, end = facts_of(record), len(record.answer or "")
+    facts, end, annotations = facts_of(record), len(record.answer or ""), []
+    for source in facts["sources"]:
+        title = source.label if source.file else source.title or source.id
+        cited = {"start_index": 0, "end_index": end, "title": title, "url": source.url}
+        annotations.append({"type": "url_citation", "url_citation": cited})
     shown = {"sources": [source.model_dump() for source in facts["sources"]]}
-    return {"annotations": [_annotation(source, end) for source in facts["sources"]], **facts, **shown}
-
-
-def _annotation(source: Source, end: int) -> dict[str, Any]:
-    title = source.label if source.file else source.title or source.id
-    cited = {"start_index": 0, "end_index": end, "title": title, "url": source.url}
-    return {"type": "url_citation", "url_citation": cited}
+    return {"annotations": annotations, **facts, **shown}

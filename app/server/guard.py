@@ -20,8 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keqa.server.limits import Metrics, RateLimiter, ServerLimits
-from keqa.server.problems import HTTPProblem, ProblemError, log, log_fault
+from keqa.server.limits import FAULT, Metrics, ProblemError, RateLimiter, ServerLimits, log, log_fault
 
 OPEN = "/health"
 """Where anybody learns that the server is there, without a token."""
@@ -29,6 +28,7 @@ OPEN = "/health"
 PAGE = "/"
 """The page, which asks for the token and sends it with each question; by itself it shows nothing of the index."""
 
+_METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 _HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 # What is left of a body that is not read would be taken for the next request.
 _CLOSE = {"Connection": "close"}
@@ -75,7 +75,7 @@ class Guard:
             body = await self._body(scope, receive)
             await self._until_gone(scope, body, receive, reply)
         except ProblemError as error:
-            await reply.refuse(scope, receive, error.problem)
+            await reply.refuse(scope, receive, error)
         except _GoneError:
             pass
         except Exception as fault:
@@ -83,12 +83,11 @@ class Guard:
             if reply.complete:
                 return
             log_fault(fault)
-            problem = HTTPProblem(500, "the server has a fault; its log says where", "server_error", "fault")
-            await reply.refuse(scope, receive, problem)
+            await reply.refuse(scope, receive, FAULT)
         finally:
-            path = scope["path"] if scope["path"] in self._paths else "other"
             seconds = time.perf_counter() - started
-            method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            method = scope["method"] if scope["method"] in _METHODS else "other"
             # As nginx has it, for a client that went away before it had an answer.
             status = reply.status if reply.complete else 499
             self._metrics.requests.labels(method, path, str(status)).inc()
@@ -102,24 +101,24 @@ class Guard:
         if pause:
             later = {"Retry-After": str(math.ceil(pause))}
             message = f"more than {self._limits.rate} requests a minute from one address"
-            raise ProblemError(HTTPProblem(429, message, "requests", "rate_limit_exceeded", headers=later))
+            raise ProblemError(429, message, "requests", "rate_limit_exceeded", headers=later)
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_own(hosts[0]):
             message = "the server is not reached by this name: give it with --allow-host where it is its own"
-            raise ProblemError(HTTPProblem(421, message, code="unknown_host"))
+            raise ProblemError(421, message, code="unknown_host")
         pages = [_place(origin) != hosts[0].lower() for origin in headers.getlist("origin")]
         sites = [site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")]
         # Somebody may follow a link to the page, from anywhere.
         follows = scope["path"] == PAGE and headers.getlist("sec-fetch-mode") == ["navigate"] and not pages
         if any(pages) or (any(sites) and not follows):
-            raise ProblemError(HTTPProblem(403, "no page of another site may ask this server", code="cross_site"))
+            raise ProblemError(403, "no page of another site may ask this server", code="cross_site")
         secured = self._digest is not None and scope["path"] not in (OPEN, PAGE)
         if secured and not self._knows(headers.getlist("authorization")):
             message = "a token is needed, as the header Authorization: Bearer TOKEN; the page has it where it is "
             message += "opened at the address that the command printed"
             challenge = {"WWW-Authenticate": "Bearer"}
-            raise ProblemError(HTTPProblem(401, message, code="invalid_api_key", headers=challenge))
+            raise ProblemError(401, message, code="invalid_api_key", headers=challenge)
 
     def _is_own(self, host: str) -> bool:
         try:
@@ -145,9 +144,7 @@ class Guard:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         most = self._limits.max_body
-        too_large = ProblemError(
-            HTTPProblem(413, f"the body may have {most:,} bytes", code="body_too_large", headers=_CLOSE)
-        )
+        too_large = ProblemError(413, f"the body may have {most:,} bytes", code="body_too_large", headers=_CLOSE)
         for name, value in scope["headers"]:
             if name.lower() == b"content-length" and value.isdigit() and int(value[:20]) > most:
                 raise too_large
@@ -165,7 +162,7 @@ class Guard:
                         return bytes(body)
         except TimeoutError:
             message = f"the body did not arrive within {self._limits.patience:g} seconds"
-            raise ProblemError(HTTPProblem(408, message, code="body_too_slow", headers=_CLOSE)) from None
+            raise ProblemError(408, message, code="body_too_slow", headers=_CLOSE) from None
 
     async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, reply: _Reply) -> None:
         """Run the application on a request until it has answered, or the client has gone."""
@@ -179,17 +176,16 @@ class Guard:
             given = True
             return {"type": "http.request", "body": body, "more_body": False}
 
+        async def work() -> None:
+            await self._app(scope, whole, reply.send)
+
         async def leave() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        async def work() -> None:
-            await self._app(scope, whole, reply.send)
-
-        tasks = [asyncio.create_task(work()), asyncio.create_task(leave())]
-        answering, leaving = tasks
+        answering, leaving = asyncio.create_task(work()), asyncio.create_task(leave())
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
             # A server also says that the client is gone when the answer is complete.
             if not answering.done() and not reply.complete:
                 gone.set()
@@ -210,8 +206,6 @@ class _GoneError(Exception):
 
 
 class _Reply:
-    """What is sent to a client."""
-
     def __init__(self, send: Send) -> None:
         self._send, self.status, self.complete = send, 0, False
 
@@ -223,7 +217,7 @@ class _Reply:
             self.complete = True
         await self._send(message)
 
-    async def refuse(self, scope: Scope, receive: Receive, problem: HTTPProblem) -> None:
+    async def refuse(self, scope: Scope, receive: Receive, problem: ProblemError) -> None:
         """Answer with a problem, unless an answer has begun."""
         if not self.status:
             await JSONResponse(problem.body, problem.status, problem.headers)(scope, receive, self.send)

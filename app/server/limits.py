@@ -1,16 +1,22 @@
-"""How much one server takes on, and how fast one client may ask."""
+"""How much one server takes on, how fast one client may ask, and what whoever asks learns of a request that fails."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
+import re
 import time
+import traceback
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError, StageError
 from keqa.programs.records import Cost
+from keqa.storage.redaction import without_secrets
 
 _CLIENTS = 10_000
 """So many addresses are remembered; the one that asked longest ago is forgotten first."""
@@ -78,8 +84,8 @@ class Metrics:
         self._calls = Counter("keqa_lm_calls", "Requests to language models", ["role", "cached"], registry=registry)
         self._tokens = Counter("keqa_lm_tokens", "Tokens of language models", ["role", "kind"], registry=registry)
         self._failed_calls = Counter("keqa_lm_failures", "Requests without a usable reply", ["role"], registry=registry)
-        self._retrievals = Counter("keqa_retrievals", "Searches", registry=registry)
-        self._failures = Counter("keqa_failures", "Questions and searches that failed", ["stage"], registry=registry)
+        self.retrievals = Counter("keqa_retrievals", "Searches", registry=registry)
+        self.failures = Counter("keqa_failures", "Questions and searches that failed", ["stage"], registry=registry)
 
     def add_cost(self, cost: Cost) -> None:
         """Count what a question cost."""
@@ -89,16 +95,61 @@ class Metrics:
             self._failed_calls.labels(role).inc(calls.failed)
             self._tokens.labels(role, "prompt").inc(calls.prompt_tokens)
             self._tokens.labels(role, "completion").inc(calls.completion_tokens)
-        self.add_retrievals(cost.retrievals)
-
-    def add_retrievals(self, count: int) -> None:
-        """Count searches."""
-        self._retrievals.inc(count)
-
-    def add_failure(self, stage: str) -> None:
-        """Count a failure of a stage; ``fault`` for a fault in the program."""
-        self._failures.labels(stage).inc()
+        self.retrievals.inc(cost.retrievals)
 
     def page(self) -> bytes:
         """All of it as text."""
         return generate_latest(self._registry)
+
+
+log = logging.getLogger("keqa.server")
+"""The server's log. It holds no question, answer, passage, key or message of another server."""
+
+_CAUSE = re.compile(r"([A-Za-z]\w{0,60}): ")
+
+
+@dataclass(eq=False)
+class ProblemError(Exception):
+    """Why a request has no answer, in the terms of OpenAI's errors."""
+
+    status: int
+    message: str
+    kind: str = "invalid_request_error"
+    code: str | None = None
+    param: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of the answer."""
+        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+
+# OpenAI's client makes a request again where a server fails; this header keeps it from paying for a question twice.
+NOT_AGAIN = {"x-should-retry": "false"}
+FAULT = ProblemError(500, "the server has a fault; its log says where", "server_error", "fault", headers=NOT_AGAIN)
+"""What is told of a fault of the server."""
+
+
+def problem_of(error: Exception, lms: Sequence[Any]) -> ProblemError:
+    """What whoever asked learns about an error; what only the server's operator should know is logged."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, ConfigurationError | MissingExtraError) and not isinstance(error, InputError):
+        found = _CAUSE.match(str(error))
+        log.error("a setting cannot work: %s", found.group(1) if found else type(error).__name__)
+        message = "the server cannot ask its language model or index; whoever runs it finds out with keqa ask"
+        return ProblemError(502, message, "server_error", "misconfigured", headers=NOT_AGAIN)
+    if isinstance(error, InputError):
+        return ProblemError(400, str(error))
+    if isinstance(error, KeqaError):
+        code = "no_answer" if isinstance(error, StageError) else "failed"
+        return ProblemError(502, str(without_secrets(str(error), lms)), "server_error", code, headers=NOT_AGAIN)
+    log_fault(error)
+    return FAULT
+
+
+def log_fault(error: BaseException) -> None:
+    """Log where a fault was raised; its message may quote a question."""
+    place = "".join(traceback.format_tb(error.__traceback__))
+    log.error("fault: %s at\n%s", type(error).__name__, place)

@@ -17,25 +17,16 @@ from keqa.programs.prediction import Source
 from keqa.programs.records import PlacedText
 from keqa.programs.unanswered import said
 from keqa.retrievers import Hit
-from keqa.server.answers import MOST_HITS, Answers
+from keqa.server.answers import MOST_HITS, Answers, FolderSync, in_step
 from keqa.server.chat import facts_of
-from keqa.server.documents import FolderSync, in_step
-from keqa.server.problems import problem_of
+from keqa.server.limits import problem_of
 
 
 class Answer(BaseModel):
-    """What the tool ``ask`` gives.
+    """An answer, how it follows, and the passages that it rests on, of which there are none where it came from memory.
 
-    Attributes:
-        answer: The answer; where the documents do not say it, that they do not.
-        explanation: How it follows from the quizzes; may be empty.
-        sources: The passages that it rests on; none where it came from memory.
-        disagreements: Where sources seem to say different things, each in a sentence.
-        answer_source: Where the answer came from; ``unanswered`` where the documents do not say it.
-        confidence: How probably it is right, where that is known.
-        guessed: Whether it is a guess: no source carries it, and the language model is not sure of it either.
-        unanswered: What was asked, searched and read in vain, and what is known of the rest, where the documents do
-            not say it.
+    Where the documents do not say it, the answer says so, answer_source is unanswered, and unanswered tells what was
+    asked, searched and read in vain. A guess is what no source carries, and the language model is not sure of.
     """
 
     answer: str

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from keqa.errors import InputError
 from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import placed_lines, read_header
-from keqa.page.document import document, document_parts, story_data
+from keqa.page import document, document_parts, story_data
 from keqa.server.guard import PAGE, Guard
 from keqa.server.limits import Metrics, ServerLimits
 from keqa.storage.untrusted import open_regular
@@ -45,8 +45,6 @@ class _Row:
 
 @dataclass
 class _RunOf:
-    """A run file."""
-
     path: Path
     header: RunHeader
     places: dict[int, range] = field(default_factory=dict)
@@ -87,7 +85,7 @@ class Runs:
         return {"runs": [self._brief(run) for run in self._runs], "questions": questions}
 
     def story(self, run: int, question: int) -> dict[str, Any]:
-        """The story of a question in a run; see `keqa.page.document.story_data`."""
+        """The story of a question in a run; see `keqa.page.story_data`."""
         if not 0 <= run < len(self._runs):
             raise KeyError(run)
         of = self._runs[run]
@@ -122,35 +120,29 @@ class Runs:
         return document_parts("runs", "KEQA: runs", overview, blocks)
 
     def _brief(self, run: _RunOf) -> dict[str, Any]:
-        sums: Counter[str] = Counter()
+        asked, sums = len(run.sums), Counter[str]()
         for one in run.sums.values():
             sums.update(one)
-        asked = len(run.sums)
-        labels = Counter(one.header.label for one in self._runs)
-        label = run.header.label if labels[run.header.label] == 1 else str(run.path.with_suffix(""))
+        alike = sum(one.header.label == run.header.label for one in self._runs)
+        label = run.header.label if alike == 1 else str(run.path.with_suffix(""))
         return {
             "label": label,
             "method": run.header.method,
-            "asked": asked,
-            "failed": sums["failed"],
-            "em": sums["em"] / asked if asked else None,
-            "f1": sums["f1"] / asked if asked else None,
+            **{"asked": asked, "failed": sums["failed"]},
+            **{name: sums[name] / asked if asked else None for name in ("em", "f1")},
             **{name: sums[name] / max(1, asked) for name in ("calls", "retrievals", "tokens")},
         }
 
 
 def run_files(given: Iterable[Path | str]) -> list[Path]:
     """The run files that are meant."""
-    found: dict[Path, None] = {}
+    found: list[Path] = []
     for path in map(Path, given):
-        if not path.is_dir():
-            found[path] = None
-            continue
-        inside = [one for one in sorted(path.glob("*.jsonl")) if _begins_as_run(one)]
+        inside = [one for one in sorted(path.glob("*.jsonl")) if _begins_as_run(one)] if path.is_dir() else [path]
         if not inside:
             raise InputError(f"there is no run file in {path}: keqa evaluate and keqa compare write them, to --out")
-        found |= dict.fromkeys(inside)
-    return list(found)
+        found += inside
+    return list(dict.fromkeys(found))
 
 
 def outcome(line: RunLine) -> int:
@@ -159,10 +151,8 @@ def outcome(line: RunLine) -> int:
     `RIGHT` is an exact match, the right one of yes and no or of choices, or to decline what has no answer. `DECLINED`
     is the finding that the documents do not say what has one.
     """
-    if line.failed:
-        return FAILED
-    if line.right:
-        return RIGHT
+    if line.failed or line.right:
+        return FAILED if line.failed else RIGHT
     if line.unanswered:
         return DECLINED
     return PARTLY if line.scores.get("f1", 0.0) > 0 else WRONG
@@ -186,9 +176,7 @@ def _sums(line: RunLine) -> Counter[str]:
 
 
 def _blocks(run: _RunOf) -> Iterator[list[int]]:
-    """The questions of a run, some of them at a time."""
-    group: list[int] = []
-    size = 0
+    group, size = list[int](), 0
     for row, place in run.places.items():
         group.append(row)
         size += len(place)

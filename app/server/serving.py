@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import os
 import secrets
 import socket
@@ -19,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.server.guard import Guard
-from keqa.server.limits import ServerLimits
+from keqa.server.limits import ServerLimits, log
 
 VARIABLE = "KEQA_TOKEN"
 """The environment variable that may hold the token."""
@@ -64,12 +65,9 @@ def new_token() -> str:
 
 def is_local(host: str) -> bool:
     """Whether only this machine can reach what is bound to a host."""
-    if host.lower() == "localhost":
-        return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host.lower() == "localhost"
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -133,10 +131,6 @@ def bound_memory() -> None:
 
 def log_to_stderr() -> None:
     """Show the server's log on standard error, with times."""
-    import logging
-
-    from keqa.server.problems import log
-
     handler: logging.StreamHandler[Any] = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.handlers, log.propagate = [handler], False

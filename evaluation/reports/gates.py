@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from keqa.data.question import quiz_key
 from keqa.evaluation.reports.grid import EMPTY, Figure, Grid, Named, Panel, Series, count, number, share, table, text
@@ -50,7 +50,15 @@ def gates(entries: Sequence[Entry]) -> Grid | None:
     for one in (one for entry in entries for one in entry.checked() if one.quiz.complete):
         truth.setdefault(one.text, one.right(one.answer))
     own = {entry: ranked(entry) for entry in compared}
-    joined = {entry: _joined(entry, truth) for entry in compared if not own[entry][0]}
+    # A gate that made not all draws, or none: the truth is that of another row's draws.
+    joined: dict[Entry, _Ranked] = {}
+    for entry in (entry for entry in compared if not own[entry][0]):
+        found: dict[str, float] = {}
+        for quiz in (quiz for line in entry.within() for quiz in line.quizzes):
+            name = quiz_key(quiz.resolved or "")
+            if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
+                found.setdefault(name, quiz.certainty)
+        joined[entry] = list(found.values()), [float(truth[name]) for name in found]
     bounds = _bounds(compared, None)
     rows = ([*_cells(entry, joined.get(entry, own[entry]), bounds), *rates[entry]] for entry in compared)
     notes = [
@@ -93,16 +101,6 @@ def ranked(entry: Entry) -> _Ranked:
         scores.append(score)
         quality.append(float(one.right(one.answer)))
     return scores, quality
-
-
-def _joined(entry: Entry, truth: Mapping[str, bool]) -> _Ranked:
-    """The same of a gate that made not all draws, or none: the truth is that of another row's draws."""
-    found: dict[str, float] = {}
-    for quiz in (quiz for line in entry.within() for quiz in line.quizzes):
-        name = quiz_key(quiz.resolved or "")
-        if quiz.certainty is not None and not (quiz.samples and quiz.complete) and name in truth:
-            found.setdefault(name, quiz.certainty)
-    return list(found.values()), [float(truth[name]) for name in found]
 
 
 def _cells(entry: Entry, ranks: _Ranked, bounds: Sequence[tuple[float, float]]) -> Iterator[Named]:

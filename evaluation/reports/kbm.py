@@ -179,6 +179,7 @@ def _intervals(found: Compared) -> Grid | None:
             right = sum(one.right(sample.text) for sample in one.quiz.samples if not sample.abstained)
             drawn.setdefault(one.text, right / len(one.quiz.samples))
     memory, *others = found.rows
+    bounds = ["0", *(f"{bound:g}" for bound in _BOUNDS), "1"]
     members: dict[int, list[Identity]] = {}
     for identity in shared(found.rows):
         accuracy = drawn.get(quiz_key(memory.lines[identity].question))
@@ -186,7 +187,8 @@ def _intervals(found: Compared) -> Grid | None:
             members.setdefault(sum(accuracy >= bound for bound in _BOUNDS), []).append(identity)
     rows = []
     for place, asked in sorted(members.items()):
-        cells: list[Named] = [("accuracy of the draws", text(_interval(place))), ("questions", count(len(asked)))]
+        interval = f"[{bounds[place]}, {bounds[place + 1]}{')' if place < len(_BOUNDS) else ']'}"
+        cells: list[Named] = [("accuracy of the draws", text(interval)), ("questions", count(len(asked)))]
         cells.append((("A/E", memory.title), number(_score(memory.of(asked)))))
         for row in others:
             change = [row.lines[one].right - memory.lines[one].right for one in asked]
@@ -201,11 +203,6 @@ def _intervals(found: Compared) -> Grid | None:
         f"+{gained['kbm-acc', 'webqa']} for KBM-Acc, +{gained['kbm-cer', 'webqa']} for KBM-Cer)."
     )
     return table("kbm-figure8", "By how often memory is right", rows, note) if rows else None
-
-
-def _interval(place: int) -> str:
-    low = f"{_BOUNDS[place - 1]:g}" if place else "0"
-    return f"[{low}, {_BOUNDS[place]:g})" if place < len(_BOUNDS) else f"[{low}, 1]"
 
 
 def _plug_in(models: Sequence[Compared]) -> Grid | None:

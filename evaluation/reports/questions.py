@@ -172,6 +172,8 @@ def brief_of(line: RunLine) -> QuestionRow:
     quizzes = [] if record is None else [quiz for quiz in record.quizzes if quiz.samples or quiz.known is not None]
     decided = [str(one.resolved) in (line.golds or ()) for one in quizzes if one.known is not None]
     examined = (quizzes, line.quiz_golds or {})
+    passages = [] if record is None else [f"{one.title}: {one.text}" for one in record.passages]
+    pattern = naming(line.answers) if passages and line.answer_type == "short" else None
     return QuestionRow(
         # The runs of all methods have the same questions.
         id=sys.intern(line.id),
@@ -185,7 +187,7 @@ def brief_of(line: RunLine) -> QuestionRow:
         searched=() if record is None else tuple(searched(record)),
         oracle=None if line.golds is None else (sum(decided), len(decided)),
         packed=zlib.compress(_EXAMINED.dump_json(examined, **_BRIEFLY)) if quizzes else None,
-        naming=_naming(line),
+        naming=None if pattern is None else sum(map(bool, map(pattern.search, passages))),
         masked=line.answer is not None and line.answer.strip(" .") == MASK,
         **{name: getattr(line, name) for name in _AS_IN_FULL},
     )
@@ -291,11 +293,3 @@ def _numbers(line: RunLine) -> array[float]:
     if line.record is not None:
         found["question retrieval ratio"] = cost.retrievals > 0
     return array("d", (found.get(name, math.nan) for name in NUMBERS))
-
-
-def _naming(line: RunLine) -> int | None:
-    passages = [] if line.record is None else line.record.passages
-    pattern = naming(line.answers) if passages and line.answer_type == "short" else None
-    if pattern is None:
-        return None
-    return sum(pattern.search(f"{one.title}: {one.text}") is not None for one in passages)

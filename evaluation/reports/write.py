@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from keqa.errors import InputError
@@ -16,6 +16,12 @@ from keqa.evaluation.reports.paper import by_facet, costs, costs_by_role, costs_
 from keqa.evaluation.reports.render import FORMATS, Rendered, can_draw, draw, to_csv
 from keqa.evaluation.reports.rows import Entry, main_rows
 from keqa.evaluation.tally import overlap_notes
+
+PAPERS: dict[str, Callable[[Sequence[Entry]], list[Grid]]] = {"kbm": kbm_tables}
+"""By the name of its file in `papers`, what makes a paper's tables of the rows that are there.
+
+Those of the KEQA paper stand in `tables`, of every report; KS-LLM's read whole lines, and are made by its own command.
+"""
 
 
 def table(entries: Sequence[Entry]) -> Rendered:
@@ -41,7 +47,7 @@ def tables(entries: Sequence[Entry]) -> list[Grid]:
         gates(entries),
         abstention(rows),
         retrieval_effect(entries),
-        *kbm_tables(entries),
+        *(grid for make in PAPERS.values() for grid in make(entries)),
     )
     return [_noted(grid, entries) for grid in found if grid is not None]
 

@@ -134,8 +134,7 @@ def estimate_reference(
 
 def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate:
     """What it costs that a baseline learns, by what it costs to ask it its training questions."""
-    held = held_out(plain.questions)
-    learned = plain.questions - held if held < plain.questions else held
+    learned, held = _split(plain.questions)
     least = (learned + held) / plain.questions
     most = (learned + held * (1 + _SETS + predictors)) / plain.questions
     bounds = {
@@ -177,9 +176,12 @@ def estimate_compilation(
     return Estimate("training", spec.label, len(questions.train), bounds)
 
 
-def held_out(questions: int) -> int:
-    """How many of the training questions a baseline chooses by; all of them where they are few."""
-    return min(questions // 4, _MOST_HELD_OUT) if questions >= _FEW else questions
+def _split(questions: int) -> tuple[int, int]:
+    """How many training questions a baseline learns from, and how many it chooses by; of few all of them."""
+    if questions < _FEW:
+        return questions, questions
+    held = min(questions // 4, _MOST_HELD_OUT)
+    return questions - held, held
 
 
 def estimate_labels(
@@ -307,8 +309,8 @@ class TrainingCost:
 
     def asks(self, questions: int) -> int:
         """How often one will be asked where there are so many, and as many candidates."""
-        held = held_out(questions)
-        return questions - (held if held < questions else 0) + held * self.rounds
+        learned, held = _split(questions)
+        return learned + held * self.rounds
 
 
 def spent_on_training(folder: Path, model: str) -> TrainingCost | None:

@@ -34,12 +34,7 @@ class BoundaryError(KeqaError):
 
 
 class Judgement(NamedTuple):
-    """What a boundary model says of a quiz, as KBM's labels do, each from 0 to 1.
-
-    Attributes:
-        mastery: How probably the answer from memory is right.
-        certainty: How much the draws would agree with each other.
-    """
+    """How probably the answer to a quiz from memory is right, and how much draws would agree, each from 0 to 1."""
 
     mastery: float
     certainty: float

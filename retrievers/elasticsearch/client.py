@@ -184,8 +184,7 @@ def _node(text: str, address: str) -> tuple[str, int]:
 def without_hosts(text: str, address: Address) -> str:
     """What a server says of an index, with ``<address>`` in the places of hosts, and without keys that it repeats.
 
-    Messages are kept with the runs that failed: the address that a message names itself is recognised there by its
-    ``scheme://``; a server's own words name nodes without one.
+    In an address with ``scheme://`` they are recognised elsewhere; a server's own words name nodes without one.
     """
     text = _SAID_NODE.sub(REPLACED, without_keys(text))
     for host in {host.strip("[]") for host, _ in address.nodes}:
@@ -348,10 +347,7 @@ def server_errors(address: Address, what: str) -> Iterator[None]:
 
 
 def may_pass(error: KeqaError) -> bool:
-    """Whether what `server_errors` made of a failure may pass by itself, so that the same is worth asking again.
-
-    A node that is busy or gone is; a missing index, refused credentials or a certificate that is not trusted is not.
-    """
+    """Whether the same is worth asking again: where a node is busy or gone, not where an index is missing."""
     from elastic_transport import ConnectionError, ConnectionTimeout, TlsError
     from elasticsearch import ApiError
 

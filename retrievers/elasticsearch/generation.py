@@ -101,10 +101,9 @@ class Generations:
     def left_over(self, keep: str, *, loads: bool) -> tuple[list[str], list[str]]:
         """The generations that go when one is published, or a clone of it, and those that other aliases stand for.
 
-        Loads under way are among them, and the index as it is published now, where ``loads`` says so.
+        With ``loads``, loads under way are among them, and the index as it is published now.
         """
-        gone: list[str] = []
-        stays: list[str] = []
+        gone, stays = list[str](), list[str]()
         for data, state in self._own().items():
             aliases = set(state.get("aliases", {})) - {f"{data}-{kind}" for kind in (LOAD, CHANGE)}
             if data == keep or (_kind_of(data, state) == LOAD and not loads):
@@ -147,11 +146,9 @@ class Generations:
                 self._client.cluster.health(index=data, wait_for_status="yellow", timeout=_WAIT_FOR_COPIES)
 
     def write(self, alias: str, actions: Iterable[dict[str, Any]], *, passing: int) -> None:
-        """Send documents, with the ids of passages; an answer with some status is no failure.
-
-        While two batches are sent, the next one is read.
-        """
+        """Send documents, with the ids of passages; an answer with some status is no failure."""
         given = ({**action, "_index": alias, "_id": key(action["_id"])} for action in actions)
+        # While two batches are sent, the next one is read.
         sent: deque[Future[None]] = deque()
         with ThreadPoolExecutor(2, thread_name_prefix="keqa-load") as pool:
             while batch := list(itertools.islice(given, BATCH)):

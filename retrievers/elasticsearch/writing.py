@@ -68,14 +68,11 @@ def load_index(
 ) -> Manifest:
     """Load passages into an index in Elasticsearch, and publish it only when it is finished.
 
-    An index of that name that is already there stays in place, and can be searched, until the new one is complete and
-    the number of its passages, and of their vectors, was verified. Then the name switches to the new one at once, and
-    the old one is removed. A load that was interrupted, however it ended, resumes where it stood when it is called
-    again with the same passages and settings. A finished index refuses further writes.
-
-    The arguments are those of `keqa.retrievers.build_index`; the number of parts (one is right up to about 50 GB), and
-    of copies of each (one by default where there are several nodes); and, where a model is named whose vectors then
-    stand beside the text, those of `keqa.retrievers.build_dense` that say how it encodes.
+    What is there stays in place until the number of passages, and of their vectors, was verified; then the name
+    switches to the new index at once. A load that was interrupted resumes when it is called again with the same
+    passages and settings. The arguments are those of `keqa.retrievers.build_index`; the number of parts (one is right
+    up to about 50 GB) and of copies of each (one by default on several nodes); and, where a model is named whose
+    vectors then stand beside the text, those of `keqa.retrievers.build_dense` that say how it encodes.
     """
     target, report = parse_address(address), notice or default_notice
     if shards < 1:

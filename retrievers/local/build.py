@@ -127,8 +127,6 @@ def check_place(folder: Path, sources: Sequence[str], *, overwrite: bool) -> Non
             f"an index in {folder} could not be named afterwards: documents:FILE is a file of documents, one a "
             f"question. Name another folder, such as {str(folder).replace(':', '-')}"
         )
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name a folder for the index")
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
         raise InputError(f"{folder} cannot be created: {there} is a file. Name another folder for the index")

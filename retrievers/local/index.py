@@ -97,8 +97,7 @@ def stamp_of(data: Path) -> int:
 class Lengths:
     """How long the files of an index were when it was opened, which an engine maps into memory.
 
-    Who cuts one off, as by copying another over it, ends every process that reads beyond its end. To look before each
-    search leaves a moment only in which that can happen; no change that KEQA makes cuts a file off.
+    Who cuts one off ends every process that reads beyond its end. No change that KEQA makes does.
     """
 
     def __init__(self, data: Path) -> None:
@@ -128,11 +127,6 @@ def _no_index(folder: Path) -> RetrievalError:
         )
     if not folder.exists():
         return RetrievalError(f"there is no index at {folder}. Build one with `keqa index SOURCE --out {folder}`")
-    if (folder / "manifest.json").is_file() and (folder / LOCK).exists():
-        return RetrievalError(
-            f"{folder} is an index of an earlier version, which this one cannot read. "
-            "Index its documents again, into another folder"
-        )
     return RetrievalError(f"{folder} is not an index: it has no manifest")
 
 
@@ -213,10 +207,7 @@ def engine_errors(what: str) -> Iterator[None]:
 
 
 def make_schema() -> tantivy.Schema:
-    """The fields: id, file and vector to find passages by, the terms of title and text, and what is given back.
-
-    Terms have frequencies and no positions; they are made here, by the language of each passage.
-    """
+    """The fields to find passages by, the terms of title and text, without positions, and what is given back."""
     from tantivy import SchemaBuilder
 
     builder = SchemaBuilder()

@@ -206,10 +206,9 @@ def remove_others(data: Path, keep: Collection[str]) -> None:
 
 
 def check_file(path: Path, rows: int, dimension: int, lists: int) -> None:
-    """Make sure that a file is a whole index of 8-bit vectors in lists, before FAISS reads it.
+    """Make sure that a file is the one kind of index that `VectorStore.kept` writes, field by field.
 
-    FAISS takes what a file says for true: how long an array is, of what kind the index is, and even in which other file
-    its lists lie. So the one kind that `VectorStore.kept` writes is read here first, field by field.
+    FAISS takes what a file says for true, even in which other file its lists lie.
     """
     with open_regular(path, error=RetrievalError) as stream:
         try:

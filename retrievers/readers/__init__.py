@@ -70,26 +70,21 @@ class Corpus(Iterator[Passage]):
         found = (path for source in self.sources for path, _ in files_of(source, LeftOutCounter()))
         yield from {path_of(path): path for path in found}.values()
 
-    def _enter(self, path: Path) -> bool:
-        """Go on to a file, unless another source holds it as well and it was read there."""
-        absolute = path_of(path)
-        if absolute in self._entered:
-            return False
-        self._entered.add(absolute)
-        self._reading.enter(path)
-        self.origin = Origin.of(path)
-        return True
-
     def _read(self, words: int) -> Iterator[Passage]:
         empty = True
         for source in self.sources:
             there = False
             for path, identifier in files_of(source, self._counter):
                 there = True
-                if self._enter(path):
-                    for passage in self._read_file(source, path, identifier, words):
-                        empty = False
-                        yield passage
+                # Another source may hold it as well.
+                if (absolute := path_of(path)) in self._entered:
+                    continue
+                self._entered.add(absolute)
+                self._reading.enter(path)
+                self.origin = Origin.of(path)
+                for passage in self._read_file(source, path, identifier, words):
+                    empty = False
+                    yield passage
             if not there:
                 raise _no_document(source, self.left_out)
         if empty:
@@ -150,11 +145,8 @@ def read_corpus(
 def files_of(source: Path, left_out: LeftOutCounter) -> Iterator[tuple[Path, str]]:
     """The files that `read_corpus` would read for one of its sources, none of which is opened."""
     _check(source)
-    if source.is_dir():
-        for path in _documents_below(source, left_out):
-            yield path, path.relative_to(source).as_posix()
-    else:
-        yield source, source.name
+    found = _documents_below(source, left_out) if source.is_dir() else [source]
+    yield from ((path, path.relative_to(source).as_posix() if path != source else path.name) for path in found)
 
 
 def read_file(
@@ -223,11 +215,7 @@ def _read_document(
 
 
 def _documents_below(folder: Path, left_out: LeftOutCounter) -> Iterator[Path]:
-    """The documents below a folder, in the order of their paths; what is none is counted.
-
-    Hidden files and folders are passed over, as are files of other kinds. Links to folders, and links to files outside
-    the folder, are not followed.
-    """
+    """The documents below a folder, in the order of their paths; all others, and links out of it, are counted."""
     root = os.path.realpath(folder)
     waiting = [folder]
     while waiting:

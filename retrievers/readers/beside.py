@@ -1,9 +1,9 @@
 """Documents read by a process beside this one, which may be ended at any time and cannot take this one with it.
 
 The readers and the libraries behind them promise little about hostile files. So this module runs itself beside the
-process that indexes, with a bound on memory and, for each document, on the time of a processor. One such process reads
-one document after the other; one that a document has ended is replaced. It is given a line of JSON and then as many
-bytes as that says, and writes lines of JSON: lists of passages, and in the end an object.
+process that indexes, with a bound on memory and, for each document, on the time of a processor; one that a document has
+ended is replaced. It is given a line of JSON and then as many bytes as that says, and writes lines of JSON: lists of
+passages, and in the end an object.
 """
 
 from __future__ import annotations
@@ -171,12 +171,10 @@ def _answer(say: Callable[[Any], None], head: dict[str, Any], data: bytes) -> di
 
 
 def _bound_memory() -> None:
-    try:
+    # Windows has none, and macOS refuses one below what libraries have reserved; documents are read there as well.
+    with suppress(ImportError, OSError, ValueError):
         import resource
-    except ImportError:
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
-    # macOS refuses a bound below what libraries have reserved; documents are read there as well.
-    with suppress(OSError, ValueError):
+
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
         resource.setrlimit(resource.RLIMIT_AS, (wanted, most))

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar, cast
 
 from keqa.errors import InputError
 from keqa.retrievers.base import Notice, Passage
@@ -61,33 +61,23 @@ RECORD_WORDS = 2000
 
 _SEPARATOR = re.compile(rf'"?sep=([{DELIMITERS}])"?')
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_BOMS = {
+    (codecs.BOM_UTF8,): "utf-8-sig",
+    (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE): "utf-32",
+    (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE): "utf-16",
+}
 
 # So many bytes distinguish text from anything else, as for git and grep.
 _HEAD = 8192
 _CHUNK, _PIECE = 1 << 16, 1 << 20
-_MAGIC = (
-    (b"%PDF-", "a PDF"),
-    (b"PK\x03\x04", "a zip archive, such as an office document"),
-    (b"\x89PNG\r\n", "a PNG picture"),
-    (b"GIF87a", "a GIF picture"),
-    (b"GIF89a", "a GIF picture"),
-    (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"\x7fELF", "a program"),
-    (b"\x1f\x8b", "packed with gzip"),
-    (b"BZh91AY&SY", "packed with bzip2"),
-    (b"\xfd7zXZ", "packed with xz"),
-    (b"\x28\xb5\x2f\xfd", "packed with zstd"),
-    (b"7z\xbc\xaf", "a 7z archive"),
-    (b"\xd0\xcf\x11\xe0", "an office document"),
-    (b"SQLite format 3", "a database"),
-)
+_MAGIC = {
+    (b"%PDF-",): "a PDF",
+    (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"): "an office document or another archive",
+    (b"\x89PNG\r\n", b"GIF87a", b"GIF89a", b"\xff\xd8\xff"): "a picture",
+    (b"\x7fELF",): "a program",
+    (b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf"): "packed",
+    (b"SQLite format 3",): "a database",
+}
 # All but tab, line ends, backspace, form feed and escape, which old texts and logs have.
 _CONTROL = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 27})
 _CONTROL_SHARE = 0.05
@@ -114,10 +104,7 @@ limits: list[float] = []
 
 
 def allow(unpacked: int) -> None:
-    """Say how many bytes the document that is read unpacks to: its time begins anew, and goes by that.
-
-    Nothing is done where this is not the process beside; on Windows there is no such clock, nor a bound on memory.
-    """
+    """Say how many bytes the document unpacks to: its time begins anew, in the process beside (not on Windows)."""
     if limits and hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, max(limits[0] + limits[1] * unpacked / 1e6, 0.001))
 
@@ -171,7 +158,6 @@ class _UnpackedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # One block at a time, whatever there is room for.
         block = self._content.read1(min(len(buffer), _CHUNK))
         buffer[: len(block)] = block
         self._size += len(block)
@@ -246,8 +232,8 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 
 
 def bom_encoding(head: bytes) -> str | None:
-    """Return the encoding that a byte order mark stands for."""
-    return next((encoding for bom, encoding in _BOMS if head.startswith(bom)), None)
+    """The encoding that a byte order mark stands for."""
+    return next((encoding for marks, encoding in _BOMS.items() if head.startswith(marks)), None)
 
 
 def decode(data: bytes, name: str, notice: Notice) -> str:
@@ -279,7 +265,7 @@ def csv_reader(lines: Iterable[str], delimiter: str, *, strict: bool = False, qu
     """Parse CSV, with cells as long as a line may be: the module's own limit is less than an article."""
     if csv.field_size_limit() < MAX_LINE:
         csv.field_size_limit(MAX_LINE)
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     return csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
 
 
@@ -308,10 +294,9 @@ def malformed(error: Exception) -> str:
 
 
 def csv_delimiter(first_line: str) -> tuple[str, bool]:
-    """What parts the cells of a CSV file: commas, semicolons, tabs or bars."""
-    if named := _SEPARATOR.fullmatch(first_line.strip(" \r\n")):
-        return named[1], True
-    return max(DELIMITERS, key=first_line.count), False
+    """What parts the cells of a CSV file: commas, semicolons, tabs or bars; and whether its first line says so."""
+    named = _SEPARATOR.fullmatch(first_line.strip(" \r\n"))
+    return (named[1], True) if named else (max(DELIMITERS, key=first_line.count), False)
 
 
 def refuse_binary(data: bytes, path: Path) -> None:
@@ -319,7 +304,7 @@ def refuse_binary(data: bytes, path: Path) -> None:
     head = data[:_HEAD]
     if bom_encoding(head) in ("utf-16", "utf-32"):
         return
-    kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
     control = len(head) - len(head.translate(None, _CONTROL))
     if kind is None and b"\0" in head:
         kind = "binary: it has NUL bytes (text in UTF-16 needs its byte order mark)"
@@ -338,9 +323,9 @@ def record_passages(identifier: str, title: object, text: object) -> Iterator[Pa
     # No character counts as more than a word, so most texts need not be measured.
     if len(body) <= RECORD_WORDS or text_length(body) <= RECORD_WORDS * WORD_LENGTH:
         yield Passage(identifier, heading, body)
-        return
-    for number, piece in enumerate(split_text(body), start=1):
-        yield Passage(f"{identifier}#{number}", heading, piece)
+    else:
+        pieces = enumerate(split_text(body), start=1)
+        yield from (Passage(f"{identifier}#{number}", heading, piece) for number, piece in pieces)
 
 
 def mostly_utf8(data: bytes) -> tuple[str, int] | None:

@@ -105,10 +105,7 @@ _ONLY_YEAR = re.compile(r"(?<!\d)(?P<y1>(?:19|20)\d\d)(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class ReadSection:
-    """A part of a document, with the heading it stands under and its page or slide; a record of a table has a title.
-
-    Its text has the line breaks that part it from the next.
-    """
+    """A part of a document, with its heading and page or slide; a record of a table has a title."""
 
     text: str
     heading: str = ""

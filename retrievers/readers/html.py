@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 _NOT_TEXT: Final = frozenset(("script", "style", "noscript", "template", "nav", "svg"))
 # Those of them that take in the rest of a page where they are not closed; scripts and styles do so in browsers as well.
 _CLOSED: Final = ("noscript", "template", "nav", "svg")
-_BLOCKS: Final = frozenset(
+_HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_BLOCKS: Final = _HEADINGS.union(
     """
     address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure
-    footer form h1 h2 h3 h4 h5 h6 head header hgroup hr legend li main menu ol optgroup p pre search section summary
-    table tbody td tfoot th thead title tr ul
+    footer form head header hgroup hr legend li main menu ol optgroup p pre search section summary table tbody td tfoot
+    th thead title tr ul
     """.split()
 )
 # What stands apart in a line.
@@ -37,12 +38,10 @@ _APART: Final = frozenset(("button", "label", "meter", "option", "output", "prog
 # it does not end: comments, declarations, scripts and styles.
 _OPENING = re.compile(r"<!--|<[!?]|<(script|style)(?=[\s/>])", re.IGNORECASE)
 _CLOSING: Final = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
-_HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 # What pages call the date on which they were changed, or else published.
-_DATES: Final = (
-    *("article:modified_time", "last-modified", "dcterms.modified"),
-    *("article:published_time", "date", "dcterms.date", "dc.date"),
-)
+_DATES: Final = """
+    article:modified_time last-modified dcterms.modified article:published_time date dcterms.date dc.date
+""".split()
 # So many parts of a heading are read.
 _PARTS: Final = 50
 # So many bytes of a page may say what it is in.
@@ -109,11 +108,8 @@ def _heading(element: Tag) -> str:
 def _date(page: BeautifulSoup) -> str:
     named: dict[str, object] = {}
     for meta in page.find_all("meta"):
-        name = meta.get("property") or meta.get("name")
-        if isinstance(name, str):
-            named.setdefault(name.lower(), meta.get("content"))
-    found = (iso_date(named[name]) for name in _DATES if name in named)
-    return next(filter(None, found), "")
+        named.setdefault(str(meta.get("property") or meta.get("name")).lower(), meta.get("content"))
+    return next(filter(None, (iso_date(named.get(name)) for name in _DATES)), "")
 
 
 def _with_elements_only(text: str) -> str:
@@ -130,27 +126,23 @@ def _with_elements_only(text: str) -> str:
 def _end(text: str, opening: re.Match[str]) -> int:
     """Where what was opened ends: at the end of the page, as in a browser, where nothing closes it."""
     place = opening.end()
-    if opening.group(1):
-        closing = _CLOSING[opening.group(1).lower()].search(text, place)
+    if opening[1]:
+        closing = _CLOSING[opening[1].lower()].search(text, place)
         place = closing.end() if closing else len(text)
-    end = "-->" if opening.group() == "<!--" else ">"
+    end = "-->" if opening[0] == "<!--" else ">"
     found = text.find(end, place)
     return found + len(end) if found >= 0 else len(text)
 
 
 def _is_title(element: Tag) -> bool:
     """Whether an element is the title of the page, where it stands in the head, whose tags may be left out."""
-    above = element.parent
-    return element.name == "title" and above is not None and above.name in ("head", "html", "[document]")
+    return element.name == "title" and getattr(element.parent, "name", "") in ("head", "html", "[document]")
 
 
 def _never_closed(page: BeautifulSoup, text: str) -> list[str]:
     """Which elements of `_CLOSED` a page opens more often than it closes, so that they hold more than is theirs."""
-
-    def ends(name: str) -> int:
-        return len(re.findall(rf"</{name}(?=[\s/>])|<{name}(?=[\s/])[^<>]*/>", text, re.IGNORECASE))
-
-    return [name for name in _CLOSED if len(page.find_all(name)) > ends(name)]
+    ends = {one: rf"</{one}(?=[\s/>])|<{one}(?=[\s/])[^<>]*/>" for one in _CLOSED}
+    return [one for one in _CLOSED if len(page.find_all(one)) > len(re.findall(ends[one], text, re.IGNORECASE))]
 
 
 def _pieces(page: PageElement, passed_over: Collection[str]) -> Iterator[tuple[str, str]]:

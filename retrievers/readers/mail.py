@@ -85,10 +85,8 @@ def _decoded(part: Message, path: Path, notice: Notice) -> str:
 
 def _attached(part: Message) -> str:
     """The name of an attachment; empty where a part is none."""
-    if part.is_multipart():
-        return ""
     unnamed = "an unnamed file" if part.get_content_disposition() == "attachment" else ""
-    return _plain(part.get_filename() or unnamed)
+    return "" if part.is_multipart() else _plain(part.get_filename() or unnamed)
 
 
 def _plain(given: object) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from xml.parsers import expat
 
 from keqa.retrievers.base import Notice
-from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, MOST_TEXT, SMALL, RefusedError, UnreadError, allow
+from keqa.retrievers.readers.common import DENSEST, MAX_DOCUMENT, MOST_TEXT, SMALL, RefusedError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date, markdown_sections
 from keqa.retrievers.readers.tables import table_sections
 
@@ -37,7 +37,7 @@ def _read(convert: Converter, suffix: str) -> Callable[[bytes, Path, Notice], Re
     """A reader of documents of a suffix; what the libraries raise where they cannot read one is theirs."""
 
     def read(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-        allow(_unpacked_size(data, path, suffix))
+        allow(_unpacked_size(data, suffix))
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _refuse_hostile(archive, nested=suffix != ".docx")
             stated, changed = ("", "") if suffix == ".epub" else _properties(archive)
@@ -46,31 +46,28 @@ def _read(convert: Converter, suffix: str) -> Callable[[bytes, Path, Notice], Re
     return read
 
 
-def _unpacked_size(data: bytes, path: Path, suffix: str) -> int:
+def _unpacked_size(data: bytes, suffix: str) -> int:
     """What an archive says that it unpacks to. No more is ever unpacked than it says."""
     if data.startswith(_OLE):
         what = f"it is in the format of before 2007, or protected by a password: save it as {suffix} without one"
-        raise UnreadError("protected or of an old format", f"{path} cannot be read: {what}")
+        raise RefusedError("protected or of an old format", what)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise RefusedError("damaged", str(error)) from error
     if any(entry.flag_bits & 1 for entry in entries):
-        raise UnreadError("protected by a password", f"{path} is protected by a password")
+        raise RefusedError("protected by a password", "it is protected by a password")
     size = sum(entry.file_size for entry in entries)
     dense = size > SMALL and size > DENSEST * len(data)
     if size > MAX_DOCUMENT or len(entries) > _MOST_ENTRIES or dense:
         claimed = f"{size:,} bytes in {len(entries):,} files from {len(data):,} bytes"
-        raise UnreadError("too large", f"{path} unpacks to {claimed}, more than is read")
+        raise RefusedError("too large", f"it unpacks to {claimed}, more than is read")
     return size
 
 
 def _refuse_hostile(archive: zipfile.ZipFile, *, nested: bool) -> None:
-    """Refuse declarations of entities, which no such document needs and which can stand for gigabytes or files.
-
-    Unless ``nested``, so are elements nested too deeply: what reads Word takes time by the square of the depth.
-    """
+    """Refuse entities, which can stand for gigabytes, and for Word deep nesting, whose square it takes in time."""
     for entry in archive.infolist():
         # Whatever it is called: what a part is, the document says elsewhere.
         content = archive.read(entry)
@@ -119,8 +116,7 @@ def _markdown(converter: str, suffix: str, data: bytes) -> str:
 
 def _word(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(_markdown("DocxConverter", ".docx", data)))
-    headings = (section.heading for section in sections if section.heading)
-    return ReadDocument(given_title(stated, next(headings, "")), sections, date)
+    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
 
 
 def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -130,9 +126,7 @@ def _slides(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
         text = _PICTURE.sub(r"\1", text).strip() + "\n\n"
         title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
         sections.append(ReadSection(text, title, int(number)))
-    headings = (section.heading for section in sections if section.heading)
-    first = sections[0].heading if sections else ""
-    return ReadDocument(given_title(stated, first, next(headings, "")), sections, date)
+    return ReadDocument(given_title(stated, _first_heading(sections)), sections, date)
 
 
 def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -143,9 +137,12 @@ def _book(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
     sections = markdown_sections(_plain(body if about else markdown))
     # Who wrote it is asked for as well.
     by = ", ".join(filter(None, (about.get("Title"), about["Authors"]))) if about.get("Authors") else ""
-    headings = (section.heading for section in sections if section.heading)
-    title = given_title(about.get("Title", ""), next(headings, ""))
+    title = given_title(about.get("Title", ""), _first_heading(sections))
     return ReadDocument(title, sections, iso_date(about.get("Date", "")), about=by)
+
+
+def _first_heading(sections: list[ReadSection]) -> str:
+    return next((section.heading for section in sections if section.heading), "")
 
 
 def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
@@ -179,10 +176,7 @@ def _sheets(data: bytes, path: Path, stated: str, date: str) -> ReadDocument:
 
 
 def _formulas_without_value(data: bytes) -> int:
-    """How many cells have a formula and not what it comes to, as programs write them that do not calculate.
-
-    They are empty cells to openpyxl, which is why the XML is read for them; only that of sheets with formulas.
-    """
+    """How many cells have a formula and not what it comes to: they are empty to openpyxl, so the XML is read."""
     from defusedxml.ElementTree import iterparse
 
     count = 0

@@ -5,17 +5,18 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keqa.retrievers.base import LONGEST_HEADING, Notice
-from keqa.retrievers.readers.common import LONGEST_TITLE, MOST_TEXT, RefusedError, UnreadError, allow
+from keqa.retrievers.readers.common import LONGEST_TITLE, MOST_TEXT, RefusedError, allow
 from keqa.retrievers.readers.document import ReadDocument, ReadSection, given_title, iso_date
 from keqa.retrievers.text import one_line, plain
 
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
-# A page that ends within a sentence, or a word, and what of the next one is its end.
+# A page that ends within a sentence or a word, and what of the next one is its end.
 _GOES_ON = re.compile(r"([a-z,;])(-?)\s*$")
 _REST = re.compile(r"\s*(?=[a-z])[^.!?…]{0,400}[.!?…]+[\"')\]»”]*(?=\s|$)")
 # What stands before a heading of the outline in the text: its number.
@@ -33,10 +34,7 @@ _SHORTEST_TITLE = 4
 
 
 def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """The pages of a PDF.
-
-    Its title is the one it states, unless a program made it up; else what is set largest at the head of its first page.
-    """
+    """The pages of a PDF; its title is the one it states, unless a program made it up, or what is set largest."""
     # It warns of what it finds in a file, in the file's words; what cannot be read is reported below.
     if (log := logging.getLogger("pypdf")).level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
@@ -47,12 +45,12 @@ def read_pdf(data: bytes, path: Path, notice: Notice) -> ReadDocument:
         reader = PdfReader(io.BytesIO(data))
         # Many PDFs are encrypted with an empty password, which only restricts printing.
         if reader.is_encrypted and not reader.decrypt(""):
-            raise UnreadError("protected by a password", f"{path} is protected by a password")
+            raise RefusedError("protected by a password", "it is protected by a password")
         sized: list[tuple[float, str]] = []
         pages = _texts(reader, sized)
         about: Any = reader.metadata or {}
         stated, changed = about.get("/Title"), about.get("/ModDate") or about.get("/CreationDate")
-    except (UnreadError, RefusedError):
+    except RefusedError:
         raise
     # A damaged PDF makes the library fail in ways that it does not document; all of them mean the same here.
     except Exception as error:
@@ -69,12 +67,10 @@ def _texts(reader: Any, sized: list[tuple[float, str]]) -> list[str]:
     known: set[int] = set()
     size = 0
     for number, page in enumerate(reader.pages):
-        own = page.indirect_reference
-        again = own is not None and own.idnum in known
-        known.add(own.idnum if own is not None else -number)
-        text = "" if again else page.extract_text(visitor_text=None if number else _sizes(sized))
-        found.append(text)
-        size += len(text)
+        own = getattr(page.indirect_reference, "idnum", -number)
+        found.append("" if own in known else page.extract_text(visitor_text=None if number else _sizes(sized)))
+        known.add(own)
+        size += len(found[-1])
         if size > MOST_TEXT:
             raise RefusedError("too large", f"it has more than {MOST_TEXT:,} characters: divide it")
     return found
@@ -97,10 +93,7 @@ def _sections(pages: list[str], headings: dict[int, list[str]]) -> list[ReadSect
 
 
 def _under_headings(text: str, headings: Sequence[str]) -> list[tuple[str, str]]:
-    """What stands under each heading of a page, which is a line or two of it; what stands above them has none.
-
-    Of those that stand nowhere the first is that of the whole page, where it has no other.
-    """
+    """What stands under each heading of a page; one that stands nowhere is that of the page if it has no other."""
     lines = text.splitlines(keepends=True)
     bare = [plain(line) for line in lines]
     parts, begun, above = [], 0, ""
@@ -158,11 +151,11 @@ def _sizes(sized: list[tuple[float, str]]) -> Any:
 
 def _largest(sized: list[tuple[float, str]]) -> str:
     """What is set larger than the most of a page; empty where nothing is."""
-    amounts: dict[float, int] = {}
+    amounts: Counter[float] = Counter()
     for size, text in sized:
-        amounts[size] = amounts.get(size, 0) + len(text)
+        amounts[size] += len(text)
     if len(amounts) < 2:
         return ""
-    usual, largest = max(amounts, key=lambda size: amounts[size]), max(amounts)
+    (usual, _), largest = amounts.most_common(1)[0], max(amounts)
     title = one_line(" ".join(text for size, text in sized if size == largest))
     return title if largest >= _LARGER * usual and _SHORTEST_TITLE <= len(title) <= LONGEST_TITLE else ""

@@ -129,10 +129,7 @@ def table_sections(rows: Iterable[Sequence[str]], sheet: str = "") -> tuple[list
 
 
 def _lines_above(rows: Sequence[Sequence[str]]) -> int:
-    """How many rows stand above the head: titles of one cell, or comments, where a table follows with several columns.
-
-    Where it is not certain it is none: the first row of a table is its head.
-    """
+    """How many rows, titles or comments, stand above the head; none where it is not certain."""
     for count in range(1, min(_MOST_ABOVE, len(rows) - 2) + 1):
         head, *body = rows[count:]
         columns = _width(head)

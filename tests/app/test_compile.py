@@ -122,8 +122,9 @@ def test_another_method_learns_demonstrations_and_is_evaluated_with_them(
     assert (compiled["scores"]["em"], shown) == (1.0, [4, 4, 4])
     plain = json.loads(keqa_command("evaluate", "rag:demonstrations=False", "--label", "plain", *questions).out)
     assert plain["scores"]["em"] == 0.0
-    other = keqa_command("evaluate", "cot", "--program", out, *questions)
-    assert (other.code, "holds a compiled rag, which means nothing to cot" in " ".join(other.err.split())) == (2, True)
+    keqa_command("evaluate", "cot", "--program", out, *questions).refused(
+        "holds a compiled rag, which means nothing to cot"
+    )
     assert keqa_command("ask", "Whom?", "--program", out, *served).code == 0
 
 
@@ -145,19 +146,6 @@ def test_benchmarks_are_learned_from_each_by_its_own_rule(tune, out, tmp_path):
     assert (names.count("nq"), names.count("hotpotqa")) == (6, 6)
     roots = {json.loads(line)["root"].split("/")[0] for line in (out / "reference.jsonl").read_text().splitlines()}
     assert roots <= {"nq", "hotpotqa"}
-
-
-def test_json_is_the_report_and_nothing_else(tune):
-    report = json.loads(tune("--no-tuning", "--no-reference", "--limit", 4, "--json").out)
-    assert report["questions"] == {"train": 4, "validation": 4}
-    assert report["tuning_curve"] == []
-
-
-def test_a_budget_is_a_number_as_well(tune, served):
-    reflection = ["--optimizer", "gepa", "--reflection-lm", "openai/scripted", "--reflection-api-base", served[-1]]
-    ended = tune(*reflection, "--no-tuning", "--no-reference", "--budget", 3, "--json")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["optimizer"] == "gepa"
 
 
 def test_nothing_is_searched_where_the_method_searches_nothing(keqa_command, served, pairs, out):

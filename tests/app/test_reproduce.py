@@ -13,7 +13,6 @@ import keqa
 from keqa.cli import paper as preset
 from keqa.cli.options import LanguageModels
 from keqa.cli.reproduce import PaperOptions
-from keqa.errors import ConfigurationError
 from keqa.evaluation.run_file import read_run
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
@@ -155,7 +154,9 @@ def test_the_discriminators_are_language_models_of_their_own(paper, server, tmp_
     assert [row["method"] for row in rows_of(ended)] == ["SlimPLM", "KEQA w/o R"]
     assert [row["nq F1 paper"] for row in rows_of(ended, "paper-table1")] == [0.442, 0.456]
     reported = {name: read_run(tmp_path / "runs" / "nq" / f"{name}.jsonl").header for name in ("keqa", "slimplm")}
-    used = {name: {role: lm.model for role, lm in one.configuration.models.items()} for name, one in reported.items()}
+    used = {
+        name: {role: lm["model"] for role, lm in one.configuration.models.items()} for name, one in reported.items()
+    }
     judges = {"consistency": "hosted_vllm/llama", "utility": "hosted_vllm/llama"}
     assert used["keqa"] == {"task": "openai/scripted", **judges}
     assert used["slimplm"] == {"task": "openai/scripted", "consistency": "hosted_vllm/llama"}
@@ -166,46 +167,7 @@ def test_the_discriminators_are_language_models_of_their_own(paper, server, tmp_
     assert [any(field in text for text in asked["llama"]) for field in fields] == [True, True, True]
     assert not any(field in text for text in asked["scripted"] for field in fields)
     models[1] = "hosted_vllm/mistral"
-    ended = paper(("keqa", "slimplm"), *models)
-    assert (ended.code, "models.consistency.model was" in ended.err) == (2, True)
-
-
-def test_a_method_without_token_probabilities_is_left_out_and_no_other(paper, server, monkeypatch, tmp_path):
-    answers = server.reply
-
-    def reply(messages, n, body):
-        thinks = "thoughts" in str(messages)
-        return [markers(thought="So the answer is Oslo.")] * n if thinks else answers(messages, n, body)
-
-    server.reply = reply
-    ended = paper(("rag", "flare"))
-    assert [row["method"] for row in rows_of(ended)] == ["Always retrieve"]
-    assert "flare is left out: openai/scripted gives no token probabilities" in ended.err
-
-    def refused(specs, *asking, **others):
-        if specs[0].label == "flare":
-            raise ConfigurationError("LMAuthError: the key is wrong")
-        return rows(specs, *asking, **others)
-
-    rows = preset.rows_of
-    monkeypatch.setattr(preset, "rows_of", refused)
-    ended = paper(("rag", "flare"))
-    assert (ended.code, "the key is wrong" in ended.err) == (2, True)
-    assert "left out: " not in ended.err.replace("left out, for", "")
-
-
-def test_failed_questions_of_the_paper_are_counted_and_asked_again(paper, server):
-    answers, server.reply = server.reply, lambda messages, n, body: ["no format"] * n
-    ended = paper(("rag",))
-    reported = "nq, rag: 2 failed (AdapterParseError 2); --retry-failed asks them again"
-    assert (ended.code, reported in ended.err) == (0, True)
-    server.reply = answers
-    assert reported in paper(("rag",)).err
-    before = server.count
-    ended = paper(("rag",), "--retry-failed")
-    assert "--retry-failed asks" not in ended.err
-    assert [row["failed"] for row in rows_of(ended)] == [0]
-    assert server.count == before + 2
+    paper(("keqa", "slimplm"), *models).refused("models.consistency.model was")
 
 
 def test_what_a_program_learned_from_is_not_in_the_sample(paper, papers, tmp_path):

@@ -38,6 +38,14 @@ def until(met, process, seconds=120):
         time.sleep(0.02)
 
 
+def stop(process, number):
+    """What a process wrote that was stopped by a signal, with its code and no traceback."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in err) == (CODES[number], False)
+    return out, err
+
+
 @pytest.fixture
 def questions(tmp_path):
     rows = [{"id": str(n), "question": f"Question {n}?", "answers": ["so"]} for n in range(40)]
@@ -53,11 +61,8 @@ def test_an_evaluation_that_is_stopped_says_what_is_kept_and_resumes(tmp_path, q
         asked += ["--api-base", server.api_base, "-o", tmp_path / "runs", "--in-flight", 2]
         process = begin(*asked, tmp_path=tmp_path)
         until(lambda: server.count >= 4, process)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == CODES[number]
+        out, err = stop(process, number)
         assert out == ""
-        assert "Traceback" not in err
         how = "interrupted" if number == signal.SIGINT else "ended by SIGTERM"
         last = err.rstrip().splitlines()[-1]
         assert last == f"keqa: {how}: questions that ended are kept; the same command resumes and asks the others"
@@ -78,11 +83,7 @@ def test_a_second_signal_does_not_wait(tmp_path, questions, number):
         until(lambda: server.count >= 2, process)
         process.send_signal(number)
         assert "once more ends at once" in process.stderr.readline()
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == CODES[number]
-    assert "Traceback" not in err
-    assert "the same command resumes" in err
+        assert "the same command resumes" in stop(process, number)[1]
 
 
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
@@ -90,11 +91,7 @@ def test_a_question_that_is_stopped_does_not_wait_for_its_calls(tmp_path, number
     with OpenAIServer(reply=lambda messages, n, body: ["never"], latency=300) as server:
         process = begin("ask", "Why?", "--lm", "openai/scripted", "--api-base", server.api_base, tmp_path=tmp_path)
         until(lambda: server.count >= 1, process)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == CODES[number]
-    assert err.endswith("the same command makes only the other calls\n")
-    assert "Traceback" not in err
+        assert stop(process, number)[1].endswith("the same command makes only the other calls\n")
 
 
 @pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
@@ -122,10 +119,7 @@ def test_a_signal_during_imports_or_the_last_threads_is_no_traceback(tmp_path, n
     process = begin("index", "x", tmp_path=tmp_path, before=before)
     assert process.stdout.readline() == "now\n"
     time.sleep(0.5)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == CODES[number]
-    assert "Traceback" not in err
+    _, err = stop(process, number)
     if place == "import":
         assert err.startswith("keqa: ")
         assert "the same command builds the new one" in err

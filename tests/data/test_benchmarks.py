@@ -55,6 +55,7 @@ HOTPOT_EXAMPLE = Example(
     ),
 )
 EVIDENCES = [["Up", "director", "Pete Docter"]]
+EVIDENCES_HUB = [{"fact": "Up", "relation": "director", "entity": "Pete Docter"}]
 TWO_WIKI = {"_id": "w1", "question": "Who?", "answer": "no", "supporting_facts": [], "evidences": EVIDENCES}
 TWO_WIKI_EXAMPLE = Example(
     "w1", "Who?", ("no",), scored_as="hotpotqa", triples=(Triple("Up", "director", "Pete Docter"),)
@@ -110,6 +111,7 @@ STRATEGY_EXAMPLE = Example(
         SupportingFact("Half-Life", 3),
     ),
 )
+STRATEGY_FACTS = (SupportingFact(text="Pete was born. Up was made."),)
 STRATEGY_HUB = {"qid": "s1", "question": "Was it?", "answer": False, "facts": "Pete was born. Up was made."}
 TRIVIA = {
     "QuestionId": "tc_1",
@@ -123,6 +125,7 @@ TRIVIA_HUB = {
     "entity_pages": {"title": []},
 }
 NQ = {"question": "who directed up", "answer": ["Pete Docter", "Docter", "...", "Docter"]}
+WEB_HUB = {"url": "http://x", "question": "who directed up?", "answers": ["Pete"]}
 NQ_ANSWERS = ("Pete Docter", "Docter")
 PASSAGES = [{"title": "Up", "text": "Up is  a film.", "isgold": True}, {"text": "Down is none."}]
 NQ_CONTEXT = (ContextPassage("Up", "Up is a film.", "supporting"), ContextPassage("", "Down is none.", "unknown"))
@@ -218,47 +221,21 @@ RGB_EXAMPLE = Example(
         ("hotpotqa", HOTPOT_HUB, HOTPOT_EXAMPLE),
         ("hotpotqa", HOTPOT_OBJECTS, HOTPOT_EXAMPLE),
         ("2wikimultihopqa", TWO_WIKI, TWO_WIKI_EXAMPLE),
-        (
-            "2wikimultihopqa",
-            {**TWO_WIKI, "evidences": [{"fact": "Up", "relation": "director", "entity": "Pete Docter"}]},
-            TWO_WIKI_EXAMPLE,
-        ),
+        ("2wikimultihopqa", {**TWO_WIKI, "evidences": EVIDENCES_HUB}, TWO_WIKI_EXAMPLE),
         ("musique", MUSIQUE, MUSIQUE_EXAMPLE),
         ("musique", {**MUSIQUE, "answerable": False}, UNANSWERABLE),
         ("strategyqa", STRATEGY, STRATEGY_EXAMPLE),
-        (
-            "strategyqa",
-            STRATEGY_HUB,
-            Example(
-                "s1",
-                "Was it?",
-                ("no",),
-                "yes/no",
-                supporting_facts=(SupportingFact(text="Pete was born. Up was made."),),
-            ),
-        ),
+        ("strategyqa", STRATEGY_HUB, Example("s1", "Was it?", ("no",), "yes/no", supporting_facts=STRATEGY_FACTS)),
         ("triviaqa", TRIVIA, Example("tc_1", "Who directed Up?", ("Pete Docter", "Peter Docter", "Docter"))),
         ("triviaqa", TRIVIA_HUB, Example("tc_1", "Who directed Up?", ("Pete Docter", "Peter Docter"))),
         ("triviaqa", {"id": "t", "question": "Who?", "golden_answers": ["A", "B"]}, Example("t", "Who?", ("A", "B"))),
-        (
-            "webquestions",
-            {"qId": "w", "qText": "who directed up?", "answers": ["Pete"]},
-            Example("w", "who directed up?", ("Pete",)),
-        ),
-        (
-            "webquestions",
-            {"url": "http://x", "question": "who directed up?", "answers": ["Pete"]},
-            Example("q-cad6bd43c376f57a", "who directed up?", ("Pete",)),
-        ),
+        ("webquestions", {"qId": "w", "qText": "who?", "answers": ["Pete"]}, Example("w", "who?", ("Pete",))),
+        ("webquestions", WEB_HUB, Example("q-cad6bd43c376f57a", "who directed up?", ("Pete",))),
         ("openbookqa", FOG, FOG_EXAMPLE),
         ("openbookqa", FOG_HUB, FOG_EXAMPLE),
         ("openbookqa", {**FOG_HUB, "choices": FOG_CHOICES}, FOG_EXAMPLE),
         ("cmmlu", CMMLU, Example("anatomy/1", "二？", ("二",), "choice", ("一", "二", "三", "四"))),
-        (
-            "mlec",
-            MLEC | {"subject": "Clinic"},
-            Example("Clinic/Clinic_7", "哪种疾病？", ("戊",), "choice", tuple("甲乙丙丁戊")),
-        ),
+        ("mlec", MLEC, Example("Clinic_7", "哪种疾病？", ("戊",), "choice", tuple("甲乙丙丁戊"))),
         ("mlec", {**MLEC, "qimage": "8.png"}, NotAsked("with an image or table")),
         ("squad", SQUAD_HUB, SQUAD_EXAMPLE),
         ("squad2", {**SQUAD_HUB, "answers": {"text": [], "answer_start": []}}, UNANSWERABLE),
@@ -518,7 +495,6 @@ def pairs(identity, pages=(), found=(), **more):
 
 @pytest.fixture
 def archive(write_json):
-    """The archive of TriviaQA's authors, which this fills with a file of questions."""
     write_json("evidence/wikipedia/Babe_Ruth.txt", "He ended with the St. Louis Braves.\n\nNo: Boston.")
     write_json("evidence/wikipedia/Baseball.txt", "A game.")
     write_json("evidence/web/12/12_3.txt", "Found on the web.")
@@ -577,7 +553,7 @@ def test_a_document_that_cannot_be_used_is_a_problem_of_its_question(archive, gi
 # A row of each benchmark's copy on the hub.
 HUB_ROWS = {
     **{"nq": NQ, "triviaqa": TRIVIA_HUB, "hotpotqa": HOTPOT_HUB, "hotpotqa-fullwiki": HOTPOT_HUB, "musique": MUSIQUE},
-    **{"webquestions": {"url": "x", "question": "who?", "answers": ["Pete"]}, "2wikimultihopqa": TWO_WIKI},
+    **{"webquestions": WEB_HUB, "2wikimultihopqa": TWO_WIKI},
     **{"strategyqa": STRATEGY_HUB, "openbookqa": FOG_HUB, "mmlu": MMLU, "chinese-simpleqa": SIMPLEQA},
     **dict.fromkeys(["squad", "squad2", "xquad-en", "xquad-zh", "chinesesquad", "cmrc2018"], SQUAD_HUB),
 }

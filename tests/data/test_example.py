@@ -26,19 +26,9 @@ UP = Example(
 def test_an_example_stays_what_it_is_and_a_testbed_question_is_one():
     with_evidence = make(question="What?", answers=["a film"], context=[ContextPassage("Up", "A film.")])
     assert as_examples([UP, with_evidence]) == [UP, with_evidence]
-    question = testbed.TestbedQuestion(
-        id="t1",
-        question="Is Elm older than Ash?",
-        answers=("yes",),
-        answer_type="yes/no",
-        shape="comparison",
-        quizzes=("How old is Elm?", "How old is Ash?"),
-        quiz_answers=("9", "8"),
-        tiers=(),
-    )
-    assert as_examples([question]) == [
-        Example("t1", "Is Elm older than Ash?", ("yes",), "yes/no", (), question.quizzes, question.quiz_answers)
-    ]
+    said = {"id": "t1", "question": "Is Elm older than Ash?", "answers": ("yes",), "answer_type": "yes/no"}
+    said |= {"quizzes": ("How old is Elm?", "How old is Ash?"), "quiz_answers": ("9", "8")}
+    assert as_examples([testbed.TestbedQuestion(**said, shape="comparison", tiers=())]) == [Example(**said)]
 
 
 @pytest.mark.parametrize(
@@ -98,14 +88,8 @@ def test_what_pandas_has_for_nothing_is_nothing(nothing):
         ({"question": "Who?", "answer": {"text": "Ann"}}, "the answer must be text, not dict"),
         ({"question": "Who?", "answer": "Ann", "answer_type": "yes/no"}, "neither yes nor no"),
         ({"question": "Who?", "answer": "Ann", "answer_type": "choice"}, "needs choices"),
-        (
-            {"question": "Who?", "answer": "Cy", "answer_type": "choice", "choices": ["Ann", "Bo"]},
-            "none of the choi",
-        ),
-        (
-            {"question": "Who?", "answer": "Ann", "answer_type": "long"},
-            "answer_type must be one of short, yes/no, c",
-        ),
+        ({"question": "Who?", "answer": "C", "answer_type": "choice", "choices": ["Ann", "Bo"]}, "none of the choices"),
+        ({"question": "Who?", "answer": "Ann", "answer_type": "long"}, "answer_type must be one of short, yes/no, c"),
         ({"question": "Who?", "answer": "Ann", "quizzes": ["a", "b"], "quiz_answers": ["a"]}, "2 quizzes and 1 quiz_a"),
         ({"question": "Who?", "answer": "Ann", "quizzes": ["Who is #2?"]}, "quiz 1 refers to #2, which is not there"),
         ({"question": "Who?", "answer": "Ann", "id": " "}, "the id is empty"),
@@ -124,7 +108,6 @@ def test_two_examples_with_one_id_are_refused(again):
         as_examples([UP, again])
 
 
-@pytest.mark.slow
 @given(st.text(), st.lists(st.text(), min_size=1))
 def test_any_text_is_an_example_or_an_input_error(question, answers):
     try:
@@ -219,10 +202,7 @@ def test_the_rows_of_a_table_with_nothing_in_it():
     ]
     given = pandas.DataFrame(rows).to_dict("records")
     read = sort_examples(given)
-    assert [(one.question, one.answers, one.choices) for one in read.examples] == [
-        ("When?", ("1871",), ()),
-        ("Which?", ("2",), ("1", "2")),
-    ]
+    assert [(one.answers, one.choices) for one in read.examples] == [(("1871",), ()), (("2",), ("1", "2"))]
     assert [str(problem) for problem in read.problems] == ["example 3: there is no answer"]
     assert [Question.arguments(row) for row in given] == [
         {"question": "When?", "answer_type": "short"},

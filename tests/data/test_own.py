@@ -16,33 +16,15 @@ TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encodi
 CHOICE = {"question": "Which is red?", "answer": "A", "answer_type": "choice"}
 
 
-@pytest.fixture
-def write(tmp_path):
-    def make(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return make
-
-
-def test_all_fields_of_jsonl_and_csv(write):
-    row = {
-        "id": "q1",
-        "question": "Which?",
-        "answer": "A",
-        "answer_type": "choice",
-        "choices": ["Ann", "Bo"],
-        "quizzes": ["Who is Ann?", "Is #1 old?"],
-        "quiz_answers": ["a woman", "yes"],
-    }
-    example = Example(
-        "q1", "Which?", ("A",), "choice", ("Ann", "Bo"), ("Who is Ann?", "Is #1 old?"), ("a woman", "yes")
-    )
-    assert read_examples(write("own.jsonl", json.dumps(row) + "\n\n")).examples == [example]
+def test_all_fields_of_jsonl_and_csv(write_json):
+    quizzes, quiz_answers = ("Who is Ann?", "Is #1 old?"), ("a woman", "yes")
+    example = Example("q1", "Which?", ("A",), "choice", ("Ann", "Bo"), quizzes, quiz_answers)
+    row = {"id": "q1", "question": "Which?", "answer": "A", "answer_type": "choice", "choices": ["Ann", "Bo"]}
+    row |= {"quizzes": quizzes, "quiz_answers": quiz_answers}
+    assert read_examples(write_json("own.jsonl", json.dumps(row) + "\n\n")).examples == [example]
     header = "\ufeffid,Question,answer,answer_type,choices,quizzes,quiz_answers,note\n"
     cells = "q1,Which?,A,choice,Ann|Bo,Who is Ann?|Is #1 old?,a woman|yes,x\n"
-    assert read_examples(write("own.csv", header + cells)).examples == [example]
+    assert read_examples(write_json("own.csv", header + cells)).examples == [example]
 
 
 LISTS = """question,answer,answers,answer_type,choices
@@ -175,8 +157,8 @@ LISTED = [
     ],
     ids=lambda one: one[:20].strip() if isinstance(one, str) else "",
 )
-def test_what_a_file_says_and_what_is_wrong_with_its_lines(write, name, text, answers, problems):
-    path = write(name, text)
+def test_what_a_file_says_and_what_is_wrong_with_its_lines(write_json, name, text, answers, problems):
+    path = write_json(name, text)
     reading = read_examples(path)
     assert [one.answers for one in reading.examples] == answers
     assert [str(one) for one in reading.problems] == [f"{path}, line {n}: {said}" for n, said in problems.items()]
@@ -198,8 +180,8 @@ def test_tabs_and_gzip(tmp_path):
         ("own.csv", "question,answer,Unanswerable\nWho?,,true\nWhen?,,1\nWhy?,,\n"),
     ],
 )
-def test_questions_that_the_documents_do_not_answer_are_taken_where_they_may_be(write, name, text):
-    path = write(name, text)
+def test_questions_that_the_documents_do_not_answer_are_taken_where_they_may_be(write_json, name, text):
+    path = write_json(name, text)
     reading = read_examples(path, unanswerable=True)
     assert [(one.question, one.answers) for one in reading.examples] == [("Who?", ()), ("When?", ())]
     assert [problem.message.partition(",")[0] for problem in reading.problems] == ["there is no answer"]
@@ -211,11 +193,7 @@ def test_questions_that_the_documents_do_not_answer_are_taken_where_they_may_be(
     ("name", "text", "message"),
     [
         ("own.jsonl", "", "holds no question that can be used$"),
-        (
-            "own.jsonl",
-            '{"question": "Who?"}',
-            r"used\n  .*own.jsonl, line 1: there is no answer, found question",
-        ),
+        ("own.jsonl", '{"question": "Who?"}', r"used\n  .*own.jsonl, line 1: there is no answer, found question"),
         ("own.csv", "", "holds no question that can be used$"),
         ("own.csv", "q,a\nWho?,Ann\n", "line 1: the columns question and answer are expected, found q, a"),
         ("own.csv", "question,answer,answer\nWho?,Ann,Bo\n", "line 1: the column answer is there twice"),
@@ -223,18 +201,20 @@ def test_questions_that_the_documents_do_not_answer_are_taken_where_they_may_be(
         ("own.xlsx", "x", "read from .jsonl and .csv, not from .xlsx"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused(write, name, text, message):
+def test_a_file_that_cannot_be_used_is_refused(write_json, name, text, message):
     with pytest.raises(InputError, match=message):
-        read_examples(write(name, text))
+        read_examples(write_json(name, text))
 
 
-def test_a_missing_file_one_that_is_not_utf8_and_half_a_character(tmp_path, write):
+def test_a_missing_file_one_that_is_not_utf8_and_half_a_character(tmp_path, write_json):
     with pytest.raises(InputError, match="is not there"):
         read_examples(tmp_path / "own.jsonl")
     (tmp_path / "own.jsonl").write_bytes('{"question": "Wé?", "answer": "x"}'.encode("latin-1"))
     with pytest.raises(InputError, match="line 1: not UTF-8"):
         read_examples(tmp_path / "own.jsonl")
-    (example,) = read_examples(write("x.jsonl", '{"question": "Who\\ud800 was it?", "answer": "I\\udfff"}\n')).examples
+    (example,) = read_examples(
+        write_json("x.jsonl", '{"question": "Who\\ud800 was it?", "answer": "I\\udfff"}\n')
+    ).examples
     assert (example.question, *example.answers) == ("Who was it?", "I")
 
 

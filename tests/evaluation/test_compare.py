@@ -156,15 +156,17 @@ def test_the_other_gates_go_on_without_the_one_that_needs_probabilities(asking, 
     assert not (tmp_path / "gate-probability.jsonl").exists()
 
 
-def test_two_rows_of_one_label(asking):
-    with pytest.raises(InputError, match="called the same"):
-        asking[0]("keqa", "keqa")
-
-
-def test_what_cannot_be_made_is_told_before_anything_is_asked(asking):
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        (("keqa", "keqa"), InputError, "called the same"),
+        (("closed-book", "keqa-random-reference"), ConfigurationError, "--program"),
+    ],
+)
+def test_what_cannot_be_made_is_told_before_anything_is_asked(asking, names, error, message):
     run, engine = asking
-    with pytest.raises(ConfigurationError, match="--program"):
-        run("closed-book", "keqa-random-reference")
+    with pytest.raises(error, match=message):
+        run(*names)
     assert engine.calls == []
 
 

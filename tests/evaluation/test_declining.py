@@ -78,13 +78,6 @@ def test_a_run_keeps_it_and_the_table_counts_it(asked, raised):
     assert [shown[name] for name in columns[1:]] == [".600", ".333", "1/2", "1/2"]
 
 
-def test_a_table_where_nothing_is_declined_is_as_before(run):
-    tally, _ = run(5)
-    assert not tally.declining.shown
-    (figure,) = figures([Row(parse_spec("closed-book"), "run.jsonl", tally)])
-    assert "declining" not in figure
-
-
 @pytest.mark.parametrize("record", FINDINGS.values(), ids=FINDINGS)
 def test_it_is_an_abstention_whatever_its_words(record):
     assert abstained(record)

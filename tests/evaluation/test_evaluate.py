@@ -222,8 +222,8 @@ def test_failures_between_answers_or_of_the_question_itself_do_not_end_it(run):
 
 def test_what_comes_before_the_first_question_is_called_once_and_only_where_there_is_one(run):
     called = []
-    run(5, before_first=lambda: called.append(1))
-    run(5, before_first=lambda: called.append(2))
+    for number in (1, 2):
+        run(5, before_first=lambda number=number: called.append(number))
     assert called == [1]
 
 

@@ -18,11 +18,8 @@ COUNT = 120
 
 def towns(count=COUNT, first=0):
     """Half of the questions are of bridges, which the language model knows nothing of."""
-    kinds = ("Who governs Town{}?", "Who built Bridge{}?")
-    return [
-        {"id": f"t{n}", "question": kinds[n % 2].format(n), "answer": f"Somebody{n}"}
-        for n in range(first, first + count)
-    ]
+    asked = [(n, "Who built Bridge" if n % 2 else "Who governs Town") for n in range(first, first + count)]
+    return [{"id": f"t{n}", "question": f"{words}{n}?", "answer": f"Somebody{n}"} for n, words in asked]
 
 
 def knows_towns(name, inputs, config):
@@ -42,25 +39,22 @@ def run_file(program, tmp_path):
     return path
 
 
-def test_it_answers_what_it_knows_and_nothing_else(program, run_file, tmp_path):
+def test_it_answers_what_it_knows_and_nothing_else_and_tables_tell_silence_from_wrong_answers(
+    program, run_file, tmp_path
+):
     held = hold_risk(program, run_file, 0.2)
     assert held.controlled.wrong == 0
     assert "With a chance of 90% at most 20% of its answers to such questions are wrong" in str(held)
-    evaluate(program, towns(20, COUNT), out=tmp_path / "held.jsonl", dataset="towns")
-    answers = {line.question.split()[1]: line.answer for line in iter_lines(tmp_path / "held.jsonl")}
+    path = tmp_path / "held.jsonl"
+    evaluate(program, towns(20, COUNT), out=path, dataset="towns", split="dev")
+    answers = {line.question.split()[1]: line.answer for line in iter_lines(path)}
     assert answers == {"built": "I do not know", "governs": "Somebody138"}
-    described = read_header(tmp_path / "held.jsonl").configuration.model_extra["abstention"]
+    described = read_header(path).configuration.model_extra["abstention"]
     assert (described["risk"], described["delta"]) == (0.2, 0.1)
     with pytest.raises(InputError, match=r"was run with --risk; calibrate on a run without it"):
-        outcomes_of(tmp_path / "held.jsonl")
-
-
-def test_tables_tell_silence_from_wrong_answers(program, run_file, tmp_path):
-    hold_risk(program, run_file, 0.2)
-    evaluate(program, towns(20, COUNT), out=tmp_path / "held.jsonl", dataset="towns", split="dev", label="held")
+        outcomes_of(path)
     assert "abstention" not in [grid.name for grid in tables(entries_of([read_run(run_file)]))]
-    runs = [read_run(run_file), read_run(tmp_path / "held.jsonl")]
-    (grid,) = (grid for grid in tables(entries_of(runs)) if grid.name == "abstention")
+    (grid,) = (one for one in tables(entries_of([read_run(run_file), read_run(path)])) if one.name == "abstention")
     assert [[cell.text for cell in row.cells] for row in grid.rows] == [
         ["run", "120", "1.000", ".500", ".000", "-1.000", "-4.000"],
         ["held", "20", ".500", ".000", ".500", ".500", ".500"],

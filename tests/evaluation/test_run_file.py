@@ -235,7 +235,7 @@ def test_other_questions_may_not_nor_may_one_change_under_its_id(begun, asked, m
         opened(path, asked, header(ids=list(asked)))
 
 
-def test_what_cannot_be_written_is_refused_and_stays_as_it_is(path, tmp_path):
+def test_what_cannot_be_written_is_refused_and_stays_as_it_is(path):
     path.parent.mkdir()
     path.write_text("my notes")
     with pytest.raises(InputError, match="is no run file"):
@@ -243,7 +243,7 @@ def test_what_cannot_be_written_is_refused_and_stays_as_it_is(path, tmp_path):
     assert path.read_text() == "my notes"
     with pytest.raises(InputError, match="cannot be written"):
         opened(path / "run.jsonl")
-    other = tmp_path / "other.jsonl"
+    other = path.with_name("other.jsonl")
     with opened(other), pytest.raises(InputError, match="in use by another run"):
         opened(other)
     opened(other).close()

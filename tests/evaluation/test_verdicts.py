@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 from servers.openai_server import FaultPlan, OpenAIServer, markers
@@ -61,13 +62,17 @@ def reply(messages, n, body):
 
 
 METHODS = {
-    "keqa": lambda found, roles: KEQA(found, lms=roles),
-    "rag": lambda found, roles: AlwaysRetrieve(found, lms=roles),
-    "ircot": lambda found, roles: IRCoT(found, lms=roles),
-    "self-rag": lambda found, roles: SelfRAG(found, lms=roles),
-    "slimplm": lambda found, roles: SlimPLM(found, lms=roles),
-    "gate": lambda found, roles: KEQA(found, lms=roles, decompose=False, gate=CertaintyGate()),
+    "keqa": KEQA,
+    "rag": AlwaysRetrieve,
+    "ircot": IRCoT,
+    "self-rag": SelfRAG,
+    "slimplm": SlimPLM,
+    "gate": partial(KEQA, decompose=False, gate=CertaintyGate()),
 }
+
+
+def roles_of(server):
+    return build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
 
 
 def content(line):
@@ -88,8 +93,7 @@ def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retrie
     plan = FaultPlan(share=0.3, kinds=KINDS, seed=12)
     for name, faults in (("whole", None), ("faulty", plan)):
         with OpenAIServer(reply=reply, faults=faults) as server, CallCache(tmp_path / f"{name}.sqlite") as cache:
-            roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
-            program = METHODS[method](found, roles)
+            program = METHODS[method](found, lms=roles_of(server))
             run = {"out": tmp_path / f"{name}.jsonl", "cache": cache, "in_flight": 4}
             tally = evaluate(program, towns, **run)
             runs[name] = read_run(tmp_path / f"{name}.jsonl").lines
@@ -121,12 +125,12 @@ def test_no_failure_is_a_verdict_and_mended_nothing_of_it_is_left(method, retrie
 def test_a_reply_that_cannot_be_used_is_in_no_cache(tmp_path):
     town = [{"id": "t", "question": "Who governs Town2?", "answer": "Mayor2"}]
     for spoilt in ("", "no marker in sight", "[[ ## answer ## ]]\n\n[[ ## completed ## ]]"):
+        path = tmp_path / str(len(spoilt))
         with OpenAIServer(reply=lambda messages, n, body, said=spoilt: [said] * n) as server:
-            roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
-            with CallCache(None if not spoilt else tmp_path / f"{len(spoilt)}.sqlite") as cache:
-                assert evaluate(ClosedBook(lms=roles), town, out=tmp_path / f"{len(spoilt)}.jsonl", cache=cache).failed
-                rows = cache._file._file.execute("SELECT count(*) FROM calls").fetchone()
-            assert rows == (0,)
+            with CallCache(path.with_suffix(".sqlite") if spoilt else None) as cache:
+                program = ClosedBook(lms=roles_of(server))
+                assert evaluate(program, town, out=path.with_suffix(".jsonl"), cache=cache).failed
+                assert cache._file._file.execute("SELECT count(*) FROM calls").fetchone() == (0,)
             # Once as it is, once more the same, and four draws.
             assert server.count == 6
 
@@ -134,8 +138,7 @@ def test_a_reply_that_cannot_be_used_is_in_no_cache(tmp_path):
 def test_dspys_own_cache_keeps_none_either(memory_cache):
     said = ["no marker in sight"]
     with OpenAIServer(reply=lambda messages, n, body: said * n) as server:
-        roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
-        program = ClosedBook(lms=roles)
+        program = ClosedBook(lms=roles_of(server))
         outcome = next(iter(program.answer_many(["Who governs Town2?"])))
         assert (outcome.answer, server.count) == (None, 6)
         said[:] = [markers(answer="Mayor2")]
@@ -145,14 +148,12 @@ def test_dspys_own_cache_keeps_none_either(memory_cache):
         assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 7)
 
 
-def test_a_fault_in_a_language_model_of_ones_own_surfaces(scripted, tmp_path):
+def test_a_fault_in_a_language_model_of_ones_own_surfaces(scripted):
     def faulty(name, inputs, config):
         raise AttributeError("no such attribute")
 
     program = ClosedBook()
     program.set_lm(scripted(faulty)[0])
-    with pytest.raises(AttributeError, match="no such attribute"):
-        program("Who governs Town1?")
     with pytest.raises(AttributeError, match="question 1 of the batch"):
         list(program.answer_many(["Who governs Town1?"]))
 
@@ -162,8 +163,7 @@ def test_draws_that_gates_share_are_made_again_where_they_failed(retriever, tmp_
     found = retriever("Mayor1 governs Town1.")
     only = FaultPlan(share=1.0, kinds=("500",), only=lambda body: body["temperature"] == 1.0)
     with OpenAIServer(reply=reply, faults=only) as server, CallCache(tmp_path / "calls.sqlite") as cache:
-        roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
-        own = KEQA(found, lms=roles, decompose=False)
+        own = KEQA(found, lms=roles_of(server), decompose=False)
         run = {"out": tmp_path / "run.jsonl", "cache": cache}
         first = evaluate(SharedDraws(store=cache.draws()).sharing(own), town, **run)
         assert (first.impaired, dict(first.impairments)) == (1, {"LMServerError": 1})
@@ -204,6 +204,5 @@ def test_a_sentence_that_could_not_be_written_from_passages_is_not_taken_from_me
 
     plan = FaultPlan(share=1.0, kinds=("500",), only=only)
     with OpenAIServer(reply=reply, faults=plan, probability=lambda token: 0.5) as server:
-        roles = build_roles("openai/scripted", api_base=server.api_base, api_key="any", num_retries=0)
-        (outcome,) = FLARE(retriever("Mayor1 governs Town1."), lms=roles).answer_many(["Who governs Town1?"])
+        (outcome,) = FLARE(retriever("Mayor1 governs Town1."), lms=roles_of(server)).answer_many(["Who governs Town1?"])
     assert outcome.answer is None

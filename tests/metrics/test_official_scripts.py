@@ -1,4 +1,4 @@
-"""EM and F1 over all gold answers of the shared data, against the official scripts written anew."""
+"""EM and F1 against the official scripts written anew: HotpotQA's on any text, others on all gold answers at hand."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keqa.data import BENCHMARKS, load
+from keqa.metrics import hotpotqa
 from keqa.metrics.answers import exact_match, f1
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / ".." / "shared" / "data"
+WORDS = ["yes", "No", "noanswer", "the", "A", "an", "Ann", "Lee", "1982", "-5", "3.5", "U.S.", "Up,", "\u2019s", ""]
+TEXTS = st.text() | st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
 FILES = [json.loads(line) for line in (ROOT / "tests" / "data" / "real_files.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -85,3 +90,36 @@ def test_chinese_answers_are_scored_as_by_cmrc_where_no_space_or_sign_decides():
             # Ours counts characters wherever they stand.
             assert f1(said, [gold]) >= longest_common(one, right) - 1e-9, (said, gold)
     assert compared > 5_000
+
+
+def of_hotpotqa(prediction, gold):
+    """EM and F1 of one pair."""
+    one, other = squad(prediction), squad(gold)
+    polar = one != other and {" ".join(one), " ".join(other)} & {"yes", "no", "noanswer"}
+    return float(one == other), 0.0 if polar else overlap(one, other)
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3))
+def test_any_text_is_scored_as_by_hotpotqa_and_the_best_gold_answer_counts(prediction, golds):
+    scores = [of_hotpotqa(prediction, gold) for gold in golds]
+    assert hotpotqa.exact_match(prediction, golds) == max(em for em, _ in scores)
+    assert hotpotqa.f1(prediction, golds) == pytest.approx(max(shared for _, shared in scores))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "em", "shared"),
+    [
+        ("Yes, both are American directors.", "yes", 0.0, 0.0),
+        ("yes.", "yes", 1.0, 1.0),
+        ("no", "yes", 0.0, 0.0),
+        ("The Animorphs", "Animorphs", 1.0, 1.0),
+        ("Ann Lee", "Ann", 0.0, 2 / 3),
+        ("-5", "5", 1.0, 1.0),
+        (None, "5", 0.0, 0.0),
+    ],
+)
+def test_scores_of_hotpotqa(prediction, gold, em, shared):
+    assert hotpotqa.exact_match(prediction, [gold]) == em
+    assert hotpotqa.f1(prediction, [gold]) == pytest.approx(shared)
+    assert hotpotqa.is_verdict(["Yes"])
+    assert not hotpotqa.is_verdict(["yes", "Ann"])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from servers import openai_server as server
 
-from keqa.errors import ConfigurationError
 from keqa.lms import build_lm
 from keqa.programs import KEQA, UnansweredError
 from keqa.programs.baselines import AlwaysRetrieve
@@ -83,25 +82,6 @@ def test_retries_hide_what_passes(retriever):
     assert (record.answer, record.degradations) == (RIGHT, [])
 
 
-def test_draws_go_out_as_one_request_and_a_spoilt_one_is_redone_singly(retriever):
-    plan = server.FaultPlan(share=1.0, kinds=("empty",), only=lambda body: (body.get("n") or 1) > 1)
-    for faults, sizes, spoilt in ((None, [4], 0), (plan, [4, 4, 1, 1, 1, 1], 4)):
-        with server.OpenAIServer(reply=reply, faults=faults) as api:
-            program = KEQA(None, decompose=False)
-            program.set_lm(language_model(api))
-            record = program(question="Who founded the town?").record
-        assert [call.n for call in api.calls] == sizes
-        assert {call.body["temperature"] for call in api.calls} == {1.0}
-        assert (record.answer, record.answer_source) == (MEMORY, "memory")
-        told = [(note.cause, note.action) for note in record.degradations]
-        assert told == [
-            ("AdapterParseError", action)
-            for action in ("asked again", "all 4 samples drawn again, one by one")
-            for _ in range(spoilt)
-        ]
-        assert record.touched is bool(spoilt)
-
-
 def test_a_context_window_that_is_too_small_for_all_passages(retriever):
     def strict(messages: list[dict[str, Any]], n: int, body: dict[str, Any]) -> list[str]:
         if messages[-1]["content"].count("wife was") > 2:
@@ -117,12 +97,3 @@ def test_a_context_window_that_is_too_small_for_all_passages(retriever):
         "tried the best 4 of 8 passages",
         "tried the best 2 of 4 passages",
     ]
-
-
-def test_a_rejected_key_surfaces_at_once(retriever):
-    with server.OpenAIServer(reply=reply, api_key="right") as api:
-        program = KEQA(retriever("text"))
-        program.set_lm(language_model(api, api_key="wrong"))
-        with pytest.raises(ConfigurationError, match="Incorrect API key"):
-            program(question="Who?")
-        assert api.count == 1

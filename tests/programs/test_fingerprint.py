@@ -33,7 +33,6 @@ from keqa.programs.reference.utility_reference import UtilityEntry, UtilityRefer
 from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity
 from keqa.retrievers import (
     CachingRetriever,
-    DenseManifest,
     HybridRetriever,
     Passage,
     Retriever,
@@ -41,7 +40,7 @@ from keqa.retrievers import (
     build_index,
     open_index,
 )
-from keqa.retrievers.manifest import EncoderSettings, VectorSettings
+from keqa.retrievers.manifest import DenseManifest, EncoderSettings, VectorSettings
 
 
 def test_what_names_stand_for_is_short_and_the_same_tomorrow():

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from keqa.errors import ConfigurationError
-from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate, baselines
+from keqa.programs import KEQA, AlwaysRetrieveGate, CertaintyGate, NeverRetrieveGate, VoteGate
 from keqa.programs.baselines import Rowen
 from keqa.programs.gates import (
     ConfidenceGate,
@@ -129,30 +129,6 @@ def test_a_similarity_by_embeddings_is_its_name():
     assert isinstance(again.selection.similarity, EmbeddingSimilarity)
     assert settings_of(again) == settings_of(program)
     assert settings_of(there_and_back(program, similarity=None))["similarity"] is None
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"more": 1},
-        {"gate": {"kind": "Other"}},
-        {"gate": {"kind": "VoteGate", "colour": 1}},
-        {"gate": {"kind": "VoteGate", "threshold": "0/1"}},
-        {"gate": {}},
-    ],
-)
-def test_settings_of_another_version_are_refused(wrong):
-    with pytest.raises(ConfigurationError):
-        read_values(KEQA.Settings, settings_of(KEQA(None)) | wrong, {})
-
-
-@pytest.mark.parametrize("name", [name for name in baselines.__all__ if name not in ("ClosedBook", "Standard")])
-def test_a_method_made_from_its_settings_has_the_same(name):
-    cls = getattr(baselines, name)
-    settings = settings_of(cls(None, workers=3, max_question_chars=90, top_k=2))
-    assert set(settings) == set(inspect.signature(cls).parameters) - {"retriever", "lms"}
-    assert (settings["workers"], settings["max_question_chars"], settings["top_k"]) == (3, 90, 2)
-    assert settings_of(cls(None, **json.loads(json.dumps(settings)))) == settings
 
 
 def test_shares_stay_exact():

@@ -127,15 +127,6 @@ def test_questions_in_flight_at_once_wait_for_one_set(norway):
     assert sorted(record.cost.by_role["task"].calls for record in records) == [0, 0, 0, 0, 0, 5]
 
 
-async def test_in_a_callers_own_loop(norway):
-    program, engine = norway()
-    draws = SharedDraws()
-    first = await draws.sharing(program, VoteGate()).acall(QUIZ)
-    second = await draws.sharing(program, CertaintyGate()).acall(QUIZ)
-    assert (first.record.quizzes[0].known, second.record.quizzes[0].known) == (True, False)
-    assert engine.count["AnswerQuiz"] == 5
-
-
 def test_a_wrong_key_is_told_and_forgotten(norway):
     right = []
 

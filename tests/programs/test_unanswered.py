@@ -349,16 +349,6 @@ def test_an_answer_copied_from_a_demonstration_is_asked_again_without(own):
     assert {(note.cause, note.touches) for note in record.degradations} == {("CopiedDemonstrationError", False)}
 
 
-def test_a_quiz_copied_from_a_demonstration_is_asked_again(own):
-    def reply(name, inputs, config):
-        copied = name == "DecomposeQuestion" and engine.count[name] == 1
-        return {"quizzes": '["Who wrote Hamlet?"]'} if copied else replies()(name, inputs, config)
-
-    program, engine = own("The CFO is Ida Holm.", reply=reply)
-    assert [quiz.text for quiz in program(SALARY).record.quizzes] == [SALARY]
-    assert engine.count["DecomposeQuestion"] == 2
-
-
 def test_a_judge_that_errs_costs_a_call_and_not_the_answer(own):
     program, engine = own("Jonas Albrecht works in Bremen.", reply=replies((), {"Where": "Bremen"}))
     record = program("Where does Jonas Albrecht work?").record
@@ -405,12 +395,3 @@ def test_a_language_model_that_is_down_says_nothing_of_the_documents(own, error)
 
     with pytest.raises(UnansweredError, match="answer failed"):
         own("Jonas Albrecht works in Bremen.", reply=reply)[0](SALARY)
-
-
-def test_a_line_that_was_copied_from_a_demonstration_is_asked_again_as_well(own):
-    def reply(name, inputs, config):
-        return "Mercury" if name == "AnswerFromDocuments" else replies(("Jonas",))(name, inputs, config)
-
-    program, engine = own("Jonas Albrecht works in Bremen.", reply=reply)
-    assert program(SALARY).record.answer_source == "unanswered"
-    assert engine.count["AnswerFromDocuments"] == 5

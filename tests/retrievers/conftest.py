@@ -127,11 +127,8 @@ def other_process(tmp_path):
     (tmp_path / "site" / "sentence_transformers" / "__init__.py").write_text(LIBRARY)
 
     def run(code: str, killed_after: int, *arguments: object) -> subprocess.CompletedProcess:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), *sys.path]),
-            "KILLED_AFTER": str(killed_after),
-        }
+        path = os.pathsep.join([str(tmp_path / "site"), *sys.path])
+        environment = {**os.environ, "PYTHONPATH": path, "KILLED_AFTER": str(killed_after)}
         command = [sys.executable, "-c", code, *map(str, arguments)]
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 

@@ -12,8 +12,8 @@ import pytest
 import keqa
 from keqa.errors import ConfigurationError, InputError
 from keqa.programs.fingerprint import retriever_spec
-from keqa.retrievers import AdaptedRetriever, Hit, Passage, as_retriever
-from keqa.retrievers.adapters import as_passage
+from keqa.retrievers import Hit, Passage, as_retriever
+from keqa.retrievers.adapters import AdaptedRetriever, as_passage
 
 TEXTS = ["Ann lives in Bergen.", "Bo lives in Oslo.", "Cleo lives in Rome."]
 
@@ -51,8 +51,8 @@ class VectorStore:
 class TextNode:
     """As ``llama_index.core.schema.TextNode``."""
 
-    def __init__(self, text: str, name: str) -> None:
-        self.text, self.node_id, self.metadata = text, name, {"title": name.title()}
+    def __init__(self, text: str, name: str, **metadata: Any) -> None:
+        self.text, self.node_id, self.metadata = text, name, metadata or {"title": name.title()}
 
     def get_content(self, metadata_mode: Any = None) -> str:
         return self.text
@@ -161,14 +161,8 @@ def test_frameworks(monkeypatch):
     monkeypatch.setattr(colbertv2, "colbertv2_get_request", lambda url, query, k: topk[:k])
     retriever = as_retriever(dspy.ColBERTv2(url="http://localhost:9/wiki"))
     assert shown(retriever.search("q", 5)) == [("3", "Ann", TEXTS[0], 21.5)]
-
-
-def test_dspy_retrieve_asks_the_module_of_the_settings():
-    def module(query: str, k: int) -> list[Any]:
-        return [dspy.Prediction(long_text=text) for text in TEXTS[:k]]
-
     retriever = as_retriever(dspy.Retrieve(k=1))
-    with dspy.context(rm=module):
+    with dspy.context(rm=lambda query, k: [dspy.Prediction(long_text=text) for text in TEXTS[:k]]):
         assert [hit.passage.text for hit in retriever.search("q", 2)] == TEXTS[:2]
     with pytest.raises(AssertionError, match="No RM is loaded"):
         retriever.search("q", 2)
@@ -198,8 +192,7 @@ def test_what_is_no_retriever_is_refused_by_every_program(source, advice):
 
 
 PLACE = keqa.Place("a.pdf", 3, "Fees", "2020-01-01")
-NODE = TextNode(TEXTS[0], "ann")
-NODE.metadata = {"file_name": "a.pdf", "file_path": "/a.pdf", "page_label": "3", "last_modified_date": "2020-01-01"}
+NODE = TextNode(TEXTS[0], "a", file_name="a.pdf", file_path="/a", page_label="3", last_modified_date="2020-01-01")
 WITHIN = {"source": "a.pdf", "page": 3, "date": "2020-01-01", "section": "Fees", "title": "Handbook"}
 
 
@@ -237,14 +230,9 @@ def test_what_came_back_has_to_be_passages(found):
 
 
 def test_two_functions_and_two_corpora_are_two_retrievers():
-    def one(query: str) -> list[str]:
-        return TEXTS
-
-    def two(query: str) -> list[str]:
-        return TEXTS[::-1]
-
-    assert retriever_spec(as_retriever(one)) == retriever_spec(as_retriever(one))
-    assert retriever_spec(as_retriever(one)) != retriever_spec(as_retriever(two))
-    small, large = (as_retriever(dspy.Embeddings(TEXTS[:size], embedder)) for size in (2, 3))
-    assert retriever_spec(small) != retriever_spec(large)
-    assert isinstance(small, AdaptedRetriever)
+    one, two = (lambda query: TEXTS), (lambda query: TEXTS[::-1])
+    small, large = (dspy.Embeddings(TEXTS[:size], embedder) for size in (2, 3))
+    specs = [retriever_spec(as_retriever(source)) for source in (one, two, small, large)]
+    assert specs[0] == retriever_spec(as_retriever(one))
+    assert (specs[0] != specs[1], specs[2] != specs[3]) == (True, True)
+    assert isinstance(as_retriever(small), AdaptedRetriever)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keqa.retrievers.splitting import sentences, split_text, stripped_sentences
+from keqa.retrievers.splitting import split_text, stripped_sentences
 from keqa.retrievers.text import WORD_LENGTH, text_length
 
 words = st.sampled_from(
@@ -32,9 +32,11 @@ def test_passages_end_where_sentences_end():
     assert all(90 <= len(passage.split()) <= 110 for passage in passages[:-1])
 
 
-def test_a_short_text_is_one_passage():
+def test_a_short_text_is_one_passage_and_one_without_any_sentence_is_cut():
     assert split_text("One line.\nAnother  line.") == ["One line. Another line."]
     assert split_text(" \n ") == []
+    assert max(map(len, split_text("x" * 100_000))) <= 120 * 100
+    assert max(len(passage.split()) for passage in split_text("word " * 5000)) <= 150
 
 
 def test_chinese_is_split_by_character_on_its_own_sentence_ends():
@@ -46,51 +48,31 @@ def test_chinese_is_split_by_character_on_its_own_sentence_ends():
 
 
 def test_wrapped_lines_belong_together_and_items_do_not():
-    found = [one.strip() for one in sentences("# Head\nSome text\nwrapped here. And more.\n- item one\n- item two")]
+    found = stripped_sentences("# Head\nSome text\nwrapped here. And more.\n- item one\n- item two")
     assert found == ["# Head", "Some text wrapped here.", "And more.", "- item one", "- item two"]
 
 
-def test_sentences_of_english_and_chinese():
-    assert stripped_sentences("He won. Did he? Yes! Mr. J. End") == ["He won.", "Did he?", "Yes!", "Mr. J. End"]
-    assert stripped_sentences("他赢了。他是谁？") == ["他赢了。", "他是谁？"]
-
-
-def test_initials_stay_together_and_a_letter_may_end_a_sentence():
-    assert stripped_sentences("It is by J. A. Smith. I. A. Lee read it.") == [
-        "It is by J. A. Smith.",
-        "I. A. Lee read it.",
-    ]
-    assert stripped_sentences("He took plan B. A friend took it, too.") == ["He took plan B.", "A friend took it, too."]
-
-
-def test_text_without_any_sentence_is_cut():
-    assert max(map(len, split_text("x" * 100_000))) <= 120 * 100
-    assert max(len(passage.split()) for passage in split_text("word " * 5000)) <= 150
-
-
-def test_characters_that_the_sentence_splitter_drops_survive():
-    assert "".join(sentences("Is it ○ ∯ &ᓰ& ∮ here? Yes.")).strip() == "Is it ○ ∯ &ᓰ& ∮ here? Yes."
-
-
 SENTENCES = [
+    ["He won.", "Did he?", "Yes!", "Mr. J. End"],
     ["Mr. J. Smith of Acme Inc. left.", "He came from the U.S. in Jan. 1990."],
     ["They live in the U.S.", "The house is old."],
     ["See no. 5 and p. 7.", "“Why?” she asked.", "“It rained.”", "Vol. 3 has more."],
-    [
-        "Dr. Müller kam am 3. Oktober, z. B. aus Ulm, d. h. von dort.",
-        "Die Straße ist lang!",
-        "Im 19. Jahrhundert nicht.",
-    ],
+    ["Dr. Müller kam am 3. Oktober, z. B. aus Ulm, d. h. von dort.", "Die Straße ist lang!", "Im 19. Jahrhundert."],
     ["M. Dupont et Mme. Curie sont là.", "C'est vrai?", "Oui."],
     ["Use 3.5 or .md files... and wait.", "Really?!", "(Yes.)", "It costs 5 $."],
     ["他说：“你好！”", "我走了。", "真的吗？"],
+    # Initials stay together, and a letter may end a sentence.
+    ["It is by J. A. Smith.", "I. A. Lee read it."],
+    ["He took plan B.", "A friend took it, too."],
+    # Characters that other splitters drop.
+    ["Is it ○ ∯ &ᓰ& ∮ here?", "Yes."],
 ]
 
 
 @pytest.mark.parametrize("expected", SENTENCES)
 def test_where_sentences_end(expected):
     joined = ("" if "他" in expected[0] else " ").join(expected)
-    assert [one.strip() for one in sentences(joined)] == expected
+    assert stripped_sentences(joined) == expected
 
 
 @settings(max_examples=60)

@@ -44,28 +44,20 @@ def test_what_suits_how_many(count, limit, expected):
     assert settings_for(count, limit) == expected
 
 
-def test_flat_is_exact(tmp_path):
-    vectors = rows(250)
-    scores, found = stored(tmp_path, vectors).search(vectors[:3], 5)
-    expected = vectors[:3] @ vectors.T
-    assert found.tolist() == (10 * np.argsort(-expected, axis=1)[:, :5]).tolist()
-    assert scores == pytest.approx(-np.sort(-expected, axis=1)[:, :5], abs=1e-5)
-
-
-def test_lists_of_8_bits_find_nearly_the_same_in_a_quarter_of_the_space(tmp_path):
+def test_flat_is_exact_and_lists_of_8_bits_find_nearly_the_same_in_a_quarter_of_the_space(tmp_path):
     vectors = rows(2000, 32)
-    store = stored(tmp_path, vectors, settings_for(2000, 1000))
-    exact = 10 * np.argsort(-(vectors[:100] @ vectors.T), axis=1)[:, :10]
-
-    def shared(found):
-        return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
-
-    _, found = store.search(vectors[:100], 10)
-    assert found[:, 0].tolist() == list(range(0, 1000, 10))
-    assert shared(found) > 0.6
-    assert (tmp_path / f"{store.name}.faiss").stat().st_size < vectors.nbytes / 2
-    _, found = stored(tmp_path, vectors, VectorSettings("ivf-sq8", 8, 8)).search(vectors[:100], 10)
-    assert shared(found) > 0.95
+    scores, found = stored(tmp_path, vectors).search(vectors[:3], 5)
+    every = vectors[:100] @ vectors.T
+    exact = 10 * np.argsort(-every, axis=1)[:, :10]
+    assert found.tolist() == exact[:3, :5].tolist()
+    assert scores == pytest.approx(-np.sort(-every[:3], axis=1)[:, :5], abs=1e-5)
+    for kind, least in ((settings_for(2000, 1000), 0.6), (VectorSettings("ivf-sq8", 8, 8), 0.95)):
+        store = stored(tmp_path, vectors, kind)
+        _, found = store.search(vectors[:100], 10)
+        assert found[:, 0].tolist() == list(range(0, 1000, 10))
+        shared = [len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), exact.tolist(), strict=True)]
+        assert np.mean(shared) > least
+        assert (tmp_path / f"{store.name}.faiss").stat().st_size < vectors.nbytes / 2
 
 
 @pytest.mark.parametrize("found", [FLAT, SETTINGS])
@@ -118,34 +110,26 @@ def refused(folder, content, message="cannot be read"):
         VectorStore(folder, "v", DIMENSION, SETTINGS, ROWS, 0)
 
 
-def test_every_shorter_or_longer_file_is_refused(tmp_path, listed):
-    whole = listed.read_bytes()
-    for end in range(0, len(whole), 7):
-        refused(tmp_path, whole[:end])
-    refused(tmp_path, whole + b"\x00", "bytes of lists")
-
-
-def test_other_kinds_of_index_are_refused_before_faiss_reads_them(tmp_path, listed, monkeypatch):
+def test_files_of_other_kinds_lengths_and_tables_are_refused_before_faiss_reads_them(tmp_path, listed, monkeypatch):
     import faiss
 
     whole = listed.read_bytes()
     monkeypatch.setattr(faiss, "read_index", lambda *_: pytest.fail("FAISS read it"))
     refused(tmp_path, b"IxPT" + whole[4:], "the kind")
+    for end in range(0, len(whole), 7):
+        refused(tmp_path, whole[:end])
+    refused(tmp_path, whole + b"\x00", "bytes of lists")
     # Lists in another file, which this kind names.
     refused(tmp_path, whole.replace(b"ilar", b"ilod"), "the lists")
     refused(tmp_path, whole.replace(b"IxFI", b"IHNf"), "the kind of centroids")
     refused(tmp_path, whole.replace(struct.pack("<q", ROWS), struct.pack("<q", 2**50), 1), "the shape")
+    at = whole.index(b"full") + 12
+    for entry in (2**62, 2**20, 51):
+        refused(tmp_path, whole[:at] + struct.pack("<Q", entry) + whole[at + 8 :], "vectors in lists")
     (tmp_path / "v.faiss").unlink()
     (tmp_path / "v.faiss").symlink_to("/dev/zero")
     with pytest.raises(RetrievalError, match="symbolic link"):
         VectorStore(tmp_path, "v", DIMENSION, SETTINGS, ROWS, 0)
-
-
-@pytest.mark.parametrize("entry", [2**62, 2**20, 51])
-def test_a_table_of_lists_that_is_not_true_is_refused(tmp_path, listed, entry):
-    whole = listed.read_bytes()
-    at = whole.index(b"full") + 12
-    refused(tmp_path, whole[:at] + struct.pack("<Q", entry) + whole[at + 8 :], "vectors in lists")
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from keqa.errors import RetrievalError
@@ -82,26 +80,23 @@ def test_a_file_of_documents_may_be_written_again(tmp_path):
     assert [hit.passage.text for hit in watched.search("Who?")] == ["Somebody else."]
 
 
-@dataclass
 class OfServer(SharedRetriever):
     """An index on a server, whose name stands for another state now and then."""
 
-    states: list[str] = field(default_factory=lambda: ["before"])
-    manifest: str = "before"
+    states, manifest = ("before",), "before"
 
     def reload(self):
-        self.manifest = self.states[-1]
+        self.manifest = OfServer.states[-1]
 
     def search_many(self, queries, k=10):
         return [[Hit(Passage(self.manifest, "", "text"), 1.0)] for _ in queries]
 
 
-def test_an_index_on_a_server_is_asked_for_its_state():
-    remote = OfServer()
-    watched = WatchedRetriever("elasticsearch://host:9200/name", remote)
+def test_an_index_on_a_server_is_asked_for_its_state(monkeypatch):
+    watched = WatchedRetriever("elasticsearch://host:9200/name", OfServer())
     assert not watched.refresh()
     with watched.one_state():
-        remote.states.append("after")
+        monkeypatch.setattr(OfServer, "states", ("before", "after"))
         assert watched.refresh()
         assert found(watched) == ["before"]
     assert found(watched) == ["after"]

@@ -17,12 +17,6 @@ def test_no_two_are_equal():
     assert len({signature.instructions for signature in ALL}) == len(ALL)
 
 
-# What dspy.ReAct writes is as long as it is.
-@pytest.mark.parametrize("signature", [one for one in ALL if one is not signatures.ChooseAction])
-def test_instructions_are_short(signature):
-    assert 20 < len(signature.instructions) < 400
-
-
 ADAPTERS = [dspy.ChatAdapter(), dspy.JSONAdapter(), dspy.XMLAdapter()]
 
 

@@ -124,9 +124,7 @@ def test_words_and_paths_of_the_environment_are_hidden_as_a_whole_only(monkeypat
     monkeypatch.setenv("TLS_KEY", "/home/me/project1/key.pem")
     assert without_keys("documents in /home/me/project1/x") == "documents in /home/me/project1/x"
     assert without_keys("documents-of-mine") == "<secret>"
-
-
-def test_headers_and_their_values_are_known():
+    # Of a language model its headers are known.
     lms = [dspy.LM("openai/x", api_key="none", extra_headers={"X-Auth": "ApiKey 0815-hidden-4711"})]
     assert without_keys("no such key: 0815-hidden-4711", lms) == "no such key: <secret>"
 

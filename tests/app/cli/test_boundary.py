@@ -37,15 +37,14 @@ def test_from_questions_to_a_gate(keqa_command, folder):
     assert keqa_command(*dev, "--out", folder / "test").code == 0
     ended = keqa_command("boundary", "check", folder / "model.json", folder / "test")
     assert (ended.code, "vote of five draws" in ended.out) == (0, True)
-    ended = keqa_command("boundary", "check", folder / "model.json", folder / "train")
-    assert (ended.code, "has learned from all of these" in ended.err) == (2, True)
-    ended = keqa_command("boundary", "train", folder / "test", "--out", folder / "no.json")
-    assert (ended.code, "test split: nothing learns from that" in ended.err) == (2, True)
+    keqa_command("boundary", "check", folder / "model.json", folder / "train").refused("has learned from all of these")
+    keqa_command("boundary", "train", folder / "test", "--out", folder / "no.json").refused(
+        "test split: nothing learns from that"
+    )
     assert not (folder / "no.json").exists()
 
     asked = ["--testbed", "--limit", 3, "--program", "testbed", "--out", folder / "runs", "--json"]
-    ended = keqa_command("compare", f"gate-boundary:model={folder / 'model.json'}", "gate-votes", *asked)
-    assert ended.code == 0, ended.err
+    keqa_command("compare", f"gate-boundary:model={folder / 'model.json'}", "gate-votes", *asked).fine()
     (run,) = (folder / "runs").glob("gate-boundary*.jsonl")
     gate = read_header(run).configuration.settings["gate"]
     assert (gate["kind"], gate["of"], gate["model"]["reads"]) == ("BoundaryGate", "mastery", "draft")
@@ -65,12 +64,10 @@ def test_a_prompted_and_a_fine_tuned_model(keqa_command, folder):
         asked = ["--testbed", "--program", "testbed", "--limit", 30, "--tries", 5]
         assert keqa_command("boundary", "collect", *asked, "--out", collected).code == 0
     how = ["--training", "method=lora,rank=2,epochs=1,batch=16"]
-    ended = keqa_command("boundary", "train", collected, "--kind", "finetuned", *how, "--out", folder / "kbm.json")
-    assert ended.code == 0, ended.err
+    keqa_command("boundary", "train", collected, "--kind", "finetuned", *how, "--out", folder / "kbm.json").fine()
     written = json.loads((folder / "kbm.json").read_text())
     assert (written["kind"], written["lm"], written["about"]["threshold"]) == ("finetuned", "kbm.json.lm", 0.9)
-    ended = keqa_command("boundary", "train", collected, "--kind", "prompted", "--out", folder / "asked.json")
-    assert ended.code == 0, ended.err
+    keqa_command("boundary", "train", collected, "--kind", "prompted", "--out", folder / "asked.json").fine()
     assert json.loads((folder / "asked.json").read_text())["examples"]
     for name in ("kbm.json", "asked.json"):
         ended = keqa_command("boundary", "check", folder / name, collected, "--json")
@@ -80,16 +77,13 @@ def test_a_prompted_and_a_fine_tuned_model(keqa_command, folder):
 def test_another_split_does_not_take_the_place_of_what_was_collected(keqa_command, tmp_path):
     asked = ["boundary", "collect", "--testbed", "--limit", 2, "--tries", 5, "--out", tmp_path / "here"]
     assert keqa_command(*asked).code == 0
-    ended = keqa_command(*asked, "--split", "dev")
-    assert (ended.code, "split was" in ended.err) == (2, True)
+    keqa_command(*asked, "--split", "dev").refused("split was")
 
 
 def test_a_benchmarks_file_is_one_split(keqa_command, tmp_path):
     questions = tmp_path / "NQ-open.dev.jsonl"
     questions.write_text('{"question": "Who governs Carmouth?", "answer": ["Ann Berg"]}\n')
     collect = ["boundary", "collect", "--questions", f"nq:{questions}", "--tries", 5, "--out", tmp_path / "out"]
-    ended = keqa_command(*collect)
-    assert ended.code == 0, ended.err
-    assert "1 quizzes, 5 answers each" in ended.out
-    ended = keqa_command(*collect, "--split", "train")
-    assert (ended.code, "leave the split 'train' out" in ended.err) == (2, True)
+    out = keqa_command(*collect).fine()
+    assert "1 quizzes, 5 answers each" in out
+    keqa_command(*collect, "--split", "train").refused("leave the split 'train' out")

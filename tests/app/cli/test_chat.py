@@ -24,9 +24,7 @@ def chat(keqa_command, server, own_index, monkeypatch):
 
 
 def test_a_follow_up_stands_alone(chat, server):
-    ended = chat("Who governs Carmouth?", "", "To whom is the mayor married?")
-    assert ended.code == 0, ended.err
-    assert ended.out.splitlines() == [
+    assert chat("Who governs Carmouth?", "", "To whom is the mayor married?").fine().splitlines() == [
         "Flora Isvik",
         "Sources: Heidi Fenman",
         "→ To whom is the mayor of Carmouth married?",

@@ -32,9 +32,8 @@ def own(tmp_path):
 
 
 def shown(keqa_command):
-    ended = keqa_command("config", "--json")
-    assert ended.code == 0, ended.err
-    return {row["option"]: (row["value"], row["from"]) for row in json.loads(ended.out)["settings"]}
+    out = keqa_command("config", "--json").fine()
+    return {row["option"]: (row["value"], row["from"]) for row in json.loads(out)["settings"]}
 
 
 def test_nothing_is_set(keqa_command):
@@ -233,8 +232,7 @@ def test_what_a_variable_or_file_sets_is_passed_over_where_it_means_nothing(
         ended = keqa_command(*command)
         assert ended.code == 0, (command, ended.err)
     monkeypatch.delenv("KEQA_LM")
-    ended = keqa_command("evaluate", "closed-book", *testbed[:3], "--out", "other")
-    assert ended.code == 0, ended.err
+    keqa_command("evaluate", "closed-book", *testbed[:3], "--out", "other").fine()
     for command, flag in (
         (["compare", "runs", "--index", "x"], "--index"),
         (["evaluate", "closed-book", "--tries", "3", *testbed], "--tries"),

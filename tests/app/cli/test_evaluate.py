@@ -45,7 +45,7 @@ def test_a_run_is_kept_and_shown(evaluate, server, tmp_path):
     assert (run.header.dataset, run.header.method) == ("towns.jsonl", "keqa")
     # It holds no address and no folder.
     text = (tmp_path / "runs" / "mine.jsonl").read_text()
-    assert str(server.port) not in text
+    assert f":{server.port}" not in text
     assert str(tmp_path) not in text
     assert run.header.command == (
         "keqa evaluate keqa --label mine --questions towns.jsonl --out runs --no-look-first --index index "
@@ -83,15 +83,6 @@ def test_figures_as_json(evaluate, server):
     uncached = json.loads(evaluate("rag", "--json", "--label", "anew", "--no-cache").out)
     assert (uncached["asked"], uncached["lm_calls"]) == (2, 2)
     assert server.count == 4
-
-
-def test_another_setting_is_refused_and_reported(evaluate, server):
-    evaluate("rag", "--top-k", 3)
-    before = server.count
-    ended = evaluate("rag", "--top-k", 5)
-    assert ended.code == 2
-    assert "settings.top_k was 3, now 5" in ended.err
-    assert server.count == before
 
 
 def test_failures_are_reported_and_asked_again(evaluate, server):
@@ -144,19 +135,7 @@ def test_each_method_of_a_comparison_takes_its_own_program(evaluate, tmp_path):
     # What has learned none shows the fixed ones.
     assert (settings["keqa"].compiled, set(settings["keqa"].demonstrations.values())) == ("keqa", {4})
     assert "There are none in those of" not in (tmp_path / "runs" / "report" / "table1.md").read_text()
-    ended = evaluate("rag", *programs, "--label", "alone")
-    assert (ended.code, "holds a compiled keqa, which means nothing to rag" in " ".join(ended.err.split())) == (2, True)
-
-
-def test_the_testbed_with_the_lm_that_ships(keqa_command, tmp_path):
-    pytest.importorskip("torch")
-    ended = keqa_command("evaluate", "closed-book", "--testbed", "--limit", 4, "--out", tmp_path, "--json")
-    assert ended.code == 0
-    found = json.loads(ended.out)
-    assert (found["questions"], found["failed"]) == (4, 0)
-    run = read_run(tmp_path / "closed-book.jsonl")
-    assert [line.kind for line in run.lines] == ["one hop", "bridge", "comparison", "yes/no"]
-    assert (run.header.dataset, run.header.split) == ("testbed", "test")
+    evaluate("rag", *programs, "--label", "alone").refused("holds a compiled keqa, which means nothing to rag")
 
 
 def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evaluate, keqa_command, server, tmp_path):
@@ -169,8 +148,7 @@ def test_methods_are_compared_and_the_report_is_drawn_again_without_asking(evalu
     written = {file.name: file.read_bytes() for file in report.iterdir() if file.suffix != ".png"}
     assert any(name.endswith(".csv") for name in written)
     before = server.count
-    ended = keqa_command("compare", tmp_path / "runs", "--out", tmp_path / "again")
-    assert ended.code == 0
+    keqa_command("compare", tmp_path / "runs", "--out", tmp_path / "again").fine()
     assert server.count == before
     again = tmp_path / "again" / "report"
     assert {file.name: file.read_bytes() for file in again.iterdir() if file.suffix != ".png"} == written

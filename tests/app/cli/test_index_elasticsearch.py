@@ -39,8 +39,7 @@ def test_a_hybrid_with_an_embedded_index_is_asked_and_no_run_names_the_server(
     asked = tmp_path / "questions.jsonl"
     asked.write_text(json.dumps({"question": "Who planted the oak?", "answer": "monks"}) + "\n")
     lm = ("--lm", "openai/scripted", "--api-base", server.api_base)
-    ended = keqa_command("evaluate", "rag", "-q", asked, "--index", both, *lm, "-o", tmp_path / "runs")
-    assert ended.code == 0, ended.err
+    keqa_command("evaluate", "rag", "-q", asked, "--index", both, *lm, "-o", tmp_path / "runs").fine()
     kept = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
     assert b"oldest oak" in kept
     assert elasticsearch_address.partition("://")[2].rpartition("/")[0].encode() not in kept
@@ -86,20 +85,17 @@ def test_an_index_with_vectors_is_loaded_searched_both_ways_and_followed(
     model = "openai/text-embedding-3-small"
     dense = f"{elasticsearch_address.replace('://', '+dense://')}@{model}"
     try:
-        ended = keqa_command("index", folder, *flags, "--model", model)
-        assert ended.code == 0, ended.err
-        assert f"Indexed 1 passage (en, {model}) into {elasticsearch_address}. Ask with:" in ended.out
-        assert f"--index {elasticsearch_address},{dense} --lm" in ended.out
+        out = keqa_command("index", folder, *flags, "--model", model).fine()
+        assert f"Indexed 1 passage (en, {model}) into {elasticsearch_address}. Ask with:" in out
+        assert f"--index {elasticsearch_address},{dense} --lm" in out
         (folder / "boat.txt").write_text("A boat at dawn.")
         ended = keqa_command("index", "sync", dense, folder)
         assert ended.code == 0, ended.err
         for address in (dense, f"{elasticsearch_address},{dense}"):
             reported = json.loads(keqa_command("search", "a boat", "-i", address, "-k", 1, "--json").out)
             assert [hit["title"] for hit in reported["hits"]] == ["boat"]
-        ended = keqa_command("index", "sync", elasticsearch_address, folder)
-        assert (ended.code, "has vectors, which change with its text" in ended.err) == (2, True)
-        ended = keqa_command("search", "a boat", "-i", dense.partition("@")[0])
-        assert (ended.code, f"write the index as {dense}" in ended.err) == (2, True)
+        keqa_command("index", "sync", elasticsearch_address, folder).refused("has vectors, which change with its text")
+        keqa_command("search", "a boat", "-i", dense.partition("@")[0]).refused(f"write the index as {dense}")
         ((part,),) = [json.loads(keqa_command("index", "info", dense, "--json").out)["indexes"]]
         assert (part["engine"], part["passages"], part["encoder"]["model"]) == ("elasticsearch-dense", 2, model)
     finally:

@@ -161,10 +161,3 @@ def test_a_group_may_be_made_of_groups_and_the_options_that_were_given_are_named
     assert found == (3, 7, "openai/m", 0.2, 8)
     assert shown["flags"] == ["--limit", "--tries", "--lm", "--risk"]
     assert shown["command"] == "keqa compare --limit 3 --tries 7 --lm openai/m --risk 0.2"
-
-
-def test_a_group_stands_in_the_panel_that_the_command_names():
-    shown = runner.invoke(app, ["evaluate", "--help"], env={"COLUMNS": "120"}).stdout
-    assert shown.index("Somewhere else") < shown.index("--utility-lm")
-    assert "Language models" not in shown
-    assert "Language models" in runner.invoke(app, ["ask", "--help"]).stdout

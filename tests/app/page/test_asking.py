@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from fixtures.findings import EACH, GUESS, GUESSED, found
-from fixtures.serving import MARKUP, QUESTION
+from fixtures.serving import MARKUP, QUESTION, until
 from servers.openai_server import OpenAIServer
 
 from keqa.cli.serve import _about
@@ -50,14 +50,6 @@ def test_the_events_of_a_question(serving):
     assert end["record"]["answer"] == "Flora Isvik"
     assert [(source["id"], source["text"]) for source in end["sources"]] == [("1", MARKUP)]
     assert "Known: Who governs Carmouth? Heidi Fenman" in [event.get("said") for event in events]
-
-
-def test_a_follow_up(serving, server):
-    history = [{"question": "What is Carmouth?", "answer": "A harbour"}]
-    events = events_of(serving, question="To whom is the mayor married?", history=history)
-    assert events[0]["kind"] == "Rewritten"
-    assert events[0]["text"] == "To whom is the mayor of Carmouth married?"
-    assert "What is Carmouth? A harbour" in str(server.calls[0].messages)
 
 
 def test_a_question_without_an_answer_ends_with_its_story(serve):
@@ -170,16 +162,6 @@ def at_risk(serve, server):
     return serving
 
 
-def test_under_a_risk_answers_are_marked_until_it_is_decided(at_risk):
-    events = events_of(at_risk)
-    answering = [event for event in events if event["kind"] in ("QuizExamined", "QuizAnswered")]
-    assert len(answering) == 4
-    assert all(event["provisional"] for event in answering)
-    said = {event["said"] for event in answering}
-    assert {"Known (provisional): Who governs Carmouth? Heidi Fenman"} <= said
-    assert events[-1]["record"]["answer"] == "I do not know"
-
-
 def test_the_page_marks_what_may_yet_be_withheld(at_risk, server, open_page):
     server.latency = 0.3
     page = open_page(at_risk.url + "/")
@@ -249,13 +231,11 @@ def test_stopping_frees_the_place(serve, slow, open_page):
     serving = serve(slow)
     page = open_page(serving.url + "/")
     ask(page, QUESTION)
+    until(lambda: slow.count == 1)
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("alert").get_by_text("Stopped.").wait_for()
-    for _ in range(100):
-        if serving.metric("keqa_in_work") == 0:
-            break
-        page.wait_for_timeout(50)
-    assert serving.metric("keqa_questions_total", outcome="cancelled") == 1
+    until(lambda: serving.metric("keqa_questions_total", outcome="cancelled") == 1)
+    assert serving.metric("keqa_in_work") == 0
 
 
 ASKED = "What does the mayor of Carmouth earn?"

@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from keqa.page.document import document, document_parts, story_page
-from keqa.programs.records import PassageVerdict, QuestionRecord, QuizRecord
+from keqa.page import document, document_parts
 
 EVIL = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> ]]> \u2028 \ud800 &amp; &lt;"
 
@@ -67,15 +66,3 @@ def test_blocks_are_written_one_by_one():
     assert [(number, base64.b64decode(data)) for number, data in found] == [
         (str(number), f"block {number}".encode()) for number in range(3)
     ]
-
-
-def test_the_page_of_a_story_is_small():
-    passages = [
-        PassageVerdict(
-            passage_id=str(number), title="Title", text="word " * 200, score=1.0, verdict="helpful", kept=True, why="so"
-        )
-        for number in range(10)
-    ]
-    quizzes = [QuizRecord(index=number, text="Who?", passages=passages, source="passages") for number in range(1, 9)]
-    record = QuestionRecord(question="Who?", quizzes=quizzes, answer="Ann", answer_source="summary")
-    assert len(story_page(record).encode()) < 300_000

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from keqa.page.document import document, story_page
+from keqa.page import document, story_page
 from keqa.programs.records import (
     CallCost,
     ClusterRecord,
@@ -150,7 +150,6 @@ def test_ask_writes_the_page(keqa_command, server, own_index, tmp_path, open_pag
     question = "To whom is the mayor of Carmouth married?"
     file = tmp_path / "story.html"
     served = ["--no-look-first", "--lm", "openai/scripted", "--api-base", server.api_base, "--index", own_index]
-    ended = keqa_command("ask", question, *served, "--html", file)
-    assert ended.code == 0, ended.err
+    keqa_command("ask", question, *served, "--html", file).fine()
     assert file.stat().st_size < 300_000
     assert open_page(file.as_uri()).locator(".answer-text").inner_text() == "Flora Isvik"

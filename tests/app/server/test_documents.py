@@ -9,8 +9,8 @@ from fixtures.browser import browser, open_page
 from fixtures.serving import QUESTION
 
 from keqa.errors import InputError
-from keqa.server.documents import Documents
-from keqa.server.problems import ProblemError
+from keqa.server.application import Documents
+from keqa.server.limits import ProblemError
 
 __all__ = ["browser", "open_page"]
 
@@ -52,14 +52,11 @@ def test_documents_are_given_as_what_cannot_run_to_those_who_may_ask(serve, serv
         Documents(folder / "missing")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["", "a\0.txt", "sub\\..\\..\\outside.txt", "x" * 5000 + ".txt", *OUTSIDE.split()],
-)
+@pytest.mark.parametrize("path", ["", "a\0.txt", "sub\\..\\..\\outside.txt", "x" * 5000 + ".txt", *OUTSIDE.split()])
 def test_nothing_else_is(folder, path):
     with pytest.raises(ProblemError) as error:
         Documents(folder).response(path)
-    assert error.value.problem.status == 404
+    assert error.value.status == 404
 
 
 def test_a_source_leads_to_its_document(serve, server, folder, open_page):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-import httpx2
 import pytest
 from fixtures.serving import MARKUP, QUESTION
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 
 pytestmark = pytest.mark.server
 
@@ -59,19 +57,6 @@ async def test_what_cannot_be_asked_is_said(serve, server, tool, arguments, mess
         result = await client.call_tool(tool, arguments)
     assert result.is_error
     assert message in result.content[0].text
-
-
-async def test_over_http_the_token_is_needed(serve, server):
-    url = f"{serve(server, token=TOKEN).url}/mcp"
-    with pytest.raises(BaseException) as refused:  # noqa: PT011
-        async with Client(url) as client:
-            await client.list_tools()
-    assert refused.value is not None
-    async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
-    ):
-        assert len((await client.list_tools()).tools) == 2
 
 
 @pytest.mark.process

@@ -11,9 +11,8 @@ import keqa
 from keqa.errors import InputError
 from keqa.programs.records import QuestionRecord
 from keqa.retrievers.watching import WatchedRetriever
-from keqa.server import documents as watching
-from keqa.server.answers import Answers
-from keqa.server.documents import FolderSync, in_step
+from keqa.server import answers as watching
+from keqa.server.answers import Answers, FolderSync, in_step
 from keqa.server.limits import ServerLimits
 
 

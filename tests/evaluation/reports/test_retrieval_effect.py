@@ -95,29 +95,23 @@ def test_choices_are_compared_as_choices(run, line, drawn):
     assert (effect.accuracy, effect.change) == (Fraction(4, 5), "Harmful")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        None,
-        {"method": "gate-always", "model": "lm-b"},
-        {"method": "gate-always", "index": "DenseRetriever"},
-        {"method": "gate-always", "prompts": "others"},
-        {"method": "rag"},
-    ],
-)
+OTHERS = [{"model": "lm-b"}, {"index": "DenseRetriever"}, {"prompts": "others"}, {"method": "rag"}]
+
+
+@pytest.mark.parametrize("other", [None, *OTHERS])
 def test_runs_that_do_not_go_together_make_no_table(runs, run, other):
     always, never = runs
-    entries = entries_of([never, run(lines=always.lines, **SETTINGS | other)] if other else [always])
+    settings = {"method": "gate-always", **SETTINGS, **(other or {})}
+    entries = entries_of([never, run(lines=always.lines, **settings)] if other else [always])
     assert retrieval_effect(entries) is effect_figure(entries) is None
 
 
-def test_accuracy_and_certainty_go_together_or_not():
-    def correlated(*certainties):
-        pairs = zip((0, "1/2", 1), certainties, strict=False)
-        return correlation([Effect(Fraction(one), other, True, True, True, True) for one, other in pairs])
-
-    assert correlated(0.0, 0.5, 1.0) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-6))
-    assert correlated(1.0, 0.5, 0.0)[0] == pytest.approx(-1.0)
-    # Deviations (-1/2, 0, 1/2) and (-1/2, 1/2, 0): .25 over .5.
-    assert correlated(0.0, 1.0, 0.5)[0] == pytest.approx(0.5)
-    assert correlated(1.0, 1.0, 1.0) is correlated(0.0, 0.5) is None
+# Deviations of the third (-1/2, 0, 1/2) and (-1/2, 1/2, 0): .25 over .5.
+@pytest.mark.parametrize(
+    ("certainties", "measured"),
+    [((0.0, 0.5, 1.0), 1.0), ((1.0, 0.5, 0.0), -1.0), ((0.0, 1.0, 0.5), 0.5), ((1.0, 1.0, 1.0), None), ((0, 1), None)],
+)
+def test_accuracy_and_certainty_go_together_or_not(certainties, measured):
+    pairs = zip((0, "1/2", 1), certainties, strict=False)
+    found = correlation([Effect(Fraction(one), float(other), True, True, True, True) for one, other in pairs])
+    assert found is measured if measured is None else found[0] == pytest.approx(measured)

@@ -6,21 +6,19 @@ from keqa.evaluation.reports.paper import by_facet
 from keqa.evaluation.reports.rows import entries_of, groups_of, main_rows
 
 
-def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line):
-    other = line(0, 1.0).model_copy(update={"question": "Another question?"})
-    with pytest.raises(
-        InputError, match=r"keqa\.jsonl \(keqa\) and mine\.jsonl \(rag\) hold different questions"
-    ) as refused:
-        entries_of([run("keqa", [line(0, 1.0)]), run("rag", [other], label="mine")])
-    assert "'Question 0?' and 'Another question?'" in str(refused.value)
-    assert "under the id 'q0' of mine" in str(refused.value)
-
-
 @pytest.mark.parametrize(
     ("edited", "told"),
-    [({"answers": ["another"]}, "different gold answers"), ({"choices": ["one", "two"]}, "different choices")],
+    [
+        (
+            {"question": "Another question?"},
+            r"keqa\.jsonl \(keqa\) and mine\.jsonl \(rag\) hold different questions, 'Question 0\?' and 'Another "
+            r"question\?', under the id 'q0' of mine",
+        ),
+        ({"answers": ["another"]}, "different gold answers"),
+        ({"choices": ["one", "two"]}, "different choices"),
+    ],
 )
-def test_runs_before_and_after_gold_answers_were_edited_are_not_paired(run, line, edited, told):
+def test_one_id_with_two_questions_is_refused_and_both_files_named(run, line, edited, told):
     other = line(0, 1.0).model_copy(update=edited)
     with pytest.raises(InputError, match=told):
         entries_of([run("keqa", [line(0, 1.0)]), run("rag", [other], label="mine")])
@@ -44,17 +42,15 @@ def test_a_form_with_less_than_the_paper_has_is_reported(scored, label, settings
 def test_questions_of_two_splits_are_not_paired_though_their_ids_are_the_same(run, line):
     first = [line(number, 1.0) for number in range(3)]
     second = [one.model_copy(update={"question": "Another question?"}) for one in first]
-    entries = entries_of([run("rag", first, split="dev"), run("keqa", second, split="test")])
+    runs = [run("rag", first, split="dev"), run("keqa", second, split="test")]
+    entries = entries_of(runs)
     groups = groups_of(entries)
     assert [(group.name, len(group.questions)) for group in groups] == [("mine dev", 3), ("mine test", 3)]
     assert [len(entries[1].within(group)) for group in groups] == [0, 3]
-
-
-def test_one_label_on_two_splits_makes_one_row(run, line):
-    runs = [run("keqa", [line(0, 1.0)], split="dev"), run("keqa", [line(0, 0.0)], split="test")]
-    (entry,) = entries_of(runs)
-    assert [one.number("em") for one in entry.lines.values()] == [1.0, 0.0]
-    with pytest.raises(InputError, match="two runs 'keqa' on mine dev: give one"):
+    # One label on two splits makes one row.
+    (entry,) = entries_of([runs[0], run("rag", [line(0, 0.0)], split="test")])
+    assert [one.number("em") for one in entry.lines.values()] == [1.0, 1.0, 1.0, 0.0]
+    with pytest.raises(InputError, match="two runs 'rag' on mine dev: give one"):
         entries_of([*runs, runs[0]])
 
 
@@ -98,10 +94,8 @@ def test_runs_of_one_label_with_two_language_models_are_two_rows(run, scored):
 
 
 def test_a_label_on_two_data_sets_is_one_row_though_their_engines_differ(run, line):
-    runs = [
-        run("rag", [line(0, 1.0)], dataset=name, index=kind)
-        for name, kind in [("nq", "ElasticsearchRetriever"), ("hotpotqa", "TantivyRetriever")]
-    ]
+    engines = {"nq": "ElasticsearchRetriever", "hotpotqa": "TantivyRetriever"}
+    runs = [run("rag", [line(0, 1.0)], dataset=name, index=kind) for name, kind in engines.items()]
     assert [len(entry.expected) for entry in entries_of(runs)] == [2]
 
 

@@ -1,4 +1,3 @@
-import csv
 import sys
 
 import pytest
@@ -16,17 +15,6 @@ def runs(scored):
         scored("rag", (0, 1, 0)),
     ]
     return entries_of(runs)
-
-
-def test_tables_and_points_are_written_without_matplotlib(runs, tmp_path):
-    paths = write(tmp_path / "new" / "tables", runs, plots=False)
-    names = [f"{name}.{ending}" for name in ("table1", "table5", "roles") for ending in ("csv", "md", "tex")]
-    assert [path.name for path in paths] == [*names, "figure4-points.csv"]
-    rows = list(csv.DictReader((tmp_path / "new" / "tables" / "figure4-points.csv").open()))
-    assert [(row["series"], row["threshold \u03b1"], row["value"], row["of"]) for row in rows] == [
-        ("KEQA", "0.4", "0.3333333333333333", "F1"),
-        ("KEQA", "0.8", "0.6666666666666666", "F1"),
-    ]
 
 
 @pytest.mark.slow

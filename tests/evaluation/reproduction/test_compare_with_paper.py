@@ -65,10 +65,7 @@ def test_each_row_stands_beside_what_the_paper_calls_what_ran(scored):
     names = ("keqa", "keqa-no-qke", "rag")
     first, *_ = compare_with_paper(entries_of([scored(name, (1, 0), **here) for name in names]))
     # Without a utility reference "w/o QKE" has no counterpart in the paper, and KEQA is its "w/o R".
-    assert rows(first) == [
-        ["Always retrieve", ".500", ".385", ".500", ".258"],
-        ["KEQA w/o R", ".500", ".456", ".500", ".316"],
-    ]
+    assert [row[::2] for row in rows(first)] == [["Always retrieve", ".385", ".258"], ["KEQA w/o R", ".456", ".316"]]
 
 
 def test_the_papers_judge_and_steps_stand_beside_those_here(run, line, quiz):

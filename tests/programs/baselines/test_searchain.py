@@ -38,13 +38,9 @@ def chain(plans, read=TRUTH, same=False, summary=None):
 
 
 @pytest.fixture
-def solved(scripted, retriever):
+def solved(asked):
     def solve(*plans, read=TRUTH, same=False, summary=None, **settings):
-        lm, engine = scripted(chain(plans, read, same, summary))
-        searched = retriever("passage")
-        program = SearChain(searched, **settings)
-        program.set_lm(lm)
-        return program(QUESTION).record, engine, searched
+        return asked(SearChain, chain(plans, read, same, summary), "passage", question=(QUESTION,), **settings)
 
     return solve
 
@@ -54,8 +50,8 @@ def told(record):
 
 
 def test_a_plan_that_is_confirmed_ends_the_search(solved):
-    record, engine, searched = solved({WHO: "Ann", WHERE: "Oslo"})
-    assert searched.queries == [WHO, WHERE]
+    record, engine, queries = solved({WHO: "Ann", WHERE: "Oslo"})
+    assert queries == [WHO, WHERE]
     assert engine.count == {"PlanQueryChain": 1, "AnswerWithKnowledge": 2, "Summarize": 1}
     assert engine.asked("Summarize")[0]["answered_quizzes"] == f'["{WHO} Ann", "{WHERE} Oslo"]'
     assert told(record) == [(WHO, "Ann", "memory"), (WHERE, "Oslo", "memory")]
@@ -72,8 +68,8 @@ def test_an_unsolved_query_is_completed_and_planned_on(solved):
 
 
 def test_a_corrected_answer_discards_the_rest_of_the_plan(solved):
-    record, engine, searched = solved({WHO: "Bo", "Where was Bo born?": "Rome"}, {WHERE: "Oslo"})
-    assert searched.queries == [WHO, WHERE]
+    record, engine, queries = solved({WHO: "Bo", "Where was Bo born?": "Rome"}, {WHERE: "Oslo"})
+    assert queries == [WHO, WHERE]
     assert engine.asked("JudgeConsistency") == [{"quiz": WHO, "first_answer": "Bo", "second_answer": "Ann"}]
     assert engine.asked("PlanQueryChain")[1]["verified"] == f'["{WHO} Ann"]'
     assert told(record) == [(WHO, "Ann", "passages"), (WHERE, "Oslo", "memory")]
@@ -93,12 +89,12 @@ def test_what_passages_do_not_tell_stays_as_planned(solved):
 
 
 def test_queries_come_once_and_rounds_and_queries_are_limited(solved):
-    _, engine, searched = solved({WHO: "unsolved"}, {"who wrote it": "unsolved"})
-    assert (searched.queries, engine.count["PlanQueryChain"]) == ([WHO], 2)
+    _, engine, queries = solved({WHO: "unsolved"}, {"who wrote it": "unsolved"})
+    assert (queries, engine.count["PlanQueryChain"]) == ([WHO], 2)
     plans = [{f"Who is {i}?": "unsolved", f"What is {i}?": "unsolved"} for i in range(9)]
     read = {query: "Ann" for plan in plans for query in plan}
-    _, engine, searched = solved(*plans, read=read, max_rounds=2, max_queries=1)
-    assert (engine.count["PlanQueryChain"], searched.queries) == (2, ["Who is 0?", "Who is 1?"])
+    _, engine, queries = solved(*plans, read=read, max_rounds=2, max_queries=1)
+    assert (engine.count["PlanQueryChain"], queries) == (2, ["Who is 0?", "Who is 1?"])
 
 
 def test_where_there_is_no_plan_or_no_conclusion(solved):
@@ -107,8 +103,8 @@ def test_where_there_is_no_plan_or_no_conclusion(solved):
     touching = [(note.stage, note.action) for note in record.degradations if note.touches]
     assert touching == [("plan", "answered from the chain so far")]
     # An empty chain is answered with retrieval.
-    record, engine, searched = solved({})
-    assert (searched.queries, engine.count) == ([QUESTION], {"PlanQueryChain": 1, "ReasonWithKnowledge": 1})
+    record, engine, queries = solved({})
+    assert (queries, engine.count) == ([QUESTION], {"PlanQueryChain": 1, "ReasonWithKnowledge": 1})
     assert (record.answer, record.answer_source, len(record.passages)) == ("Oslo", "fallback", 1)
     with pytest.raises(UnansweredError) as failure:
         solved({WHO: "Ann"}, summary=ServerError("down"))

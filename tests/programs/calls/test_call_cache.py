@@ -12,7 +12,7 @@ from keqa.evaluation.evaluate import evaluate
 from keqa.evaluation.run_file import read_run
 from keqa.lms import build_roles
 from keqa.programs.baselines import ClosedBook
-from keqa.programs.calls.call_cache import CallCache, install_cache
+from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.keqa import KEQA
 
 pytestmark = pytest.mark.process
@@ -195,22 +195,3 @@ def test_no_key_is_in_the_file(numbered, tmp_path):
     content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"sk-a-secret" not in content
     assert b"127.0.0.1" not in content
-
-
-def test_a_question_that_is_asked_again_does_not_get_its_reply_from_dspys_own_cache(numbered, tmp_path):
-    # As for a user who runs a program of a script's, with DSPy's cache on.
-    from dspy.clients.cache import Cache
-
-    roles = build_roles("openai/scripted", api_base=numbered.api_base, num_retries=0, cache=True)
-    answers, numbered.reply = numbered.reply, lambda messages, n, body: ["no format"] * n
-    own = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=None)
-    with install_cache(own):
-        run = {"program": ClosedBook(lms=roles), "examples": TOWNS, "out": tmp_path / "run.jsonl"}
-        assert evaluate(**run).failed == 3
-        numbered.reply = answers
-        assert evaluate(**run, retry_failed=True).failed == 0
-        before = numbered.count
-        assert evaluate(**{**run, "out": tmp_path / "other.jsonl"}).failed == 0
-        assert dspy.cache is own
-    # What they got then is kept, and what they failed with, six times each, was not.
-    assert numbered.count == before == 3 * 6 + 3

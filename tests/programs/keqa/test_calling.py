@@ -1,14 +1,15 @@
-"""The whole program on a scripted language model: Algorithm 2, its record, its cost, threads and event loops."""
+"""The whole program on a scripted language model: Algorithm 2, its record, cost, threads, event loops, and parts."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 
+import dspy
 import pytest
-from fixtures.director_of_up import QUESTION, World
+from fixtures.director_of_up import QUESTION, World, causes
 
-from keqa.programs import KEQA
+from keqa.programs import KEQA, AlwaysRetrieveGate
 
 
 def test_what_is_known_is_answered_from_memory_and_only_the_rest_is_retrieved(ask):
@@ -88,3 +89,107 @@ def test_independent_quizzes_run_side_by_side(scripted, retriever):
     program = KEQA(retriever(), workers=8)
     program.set_lm(lm)
     assert program(question=QUESTION).record.degradations == []
+
+
+def test_without_examination_all_is_retrieved(ask):
+    prediction, engine = ask(examine=False)
+    assert engine.count["AnswerQuiz"] == 0
+    assert [quiz.source for quiz in prediction.record.quizzes] == ["passages", "passages"]
+    assert {quiz.known for quiz in prediction.record.quizzes} == {None}
+
+
+def test_without_picking_all_top_k_are_kept(ask):
+    prediction, engine = ask(pick=False, top_k=2)
+    second = prediction.record.quizzes[1]
+    assert engine.count["JudgeUtility"] == 0
+    assert [(p.verdict, p.kept) for p in second.passages] == [("unjudged", True), ("unjudged", True)]
+
+
+def test_selected_evidence_goes_beside_the_passages_or_instead(ask):
+    for select, passages in ((True, '["Pete Docter was born in 1968."]'), ("instead", "[]")):
+        prediction, engine = ask(select=select)
+        asked = engine.asked("AnswerWithKnowledge")[0]
+        assert asked["passages"] == passages
+        assert "Pete Docter was born in 1968." in asked["evidence"]
+        assert "Pete Docter | born | ?" in asked["triples"]
+        assert prediction.record.quizzes[1].evidence == ["Pete Docter was born in 1968."]
+
+
+@pytest.mark.parametrize(
+    ("setting", "source", "answer"),
+    [
+        ("largest_cluster", "largest_cluster", "1970"),
+        ("closed_book", "closed_book", "closed"),
+        ("top_passage", "passages", "October 9, 1968"),
+    ],
+)
+def test_nothing_helpful(ask, setting, source, answer):
+    drawn = iter(["1968", "1969", "1970", "1971", "1970"])
+    world = World(
+        AnswerQuiz=lambda i, c: {"answer": "closed" if c.temperature == 0 else next(drawn)},
+        JudgeUtility={"helpful": False},
+    )
+    prediction, _ = ask("When?", world, decompose=False, workers=1, on_nothing_helpful=setting)
+    assert (prediction.record.answer_source, prediction.answer) == (source, answer)
+    assert prediction.record.quizzes[0].complete is (setting == "largest_cluster")
+    assert prediction.record.degradations == []
+
+
+def test_nothing_found_is_nothing_helpful(ask, retriever):
+    prediction, engine = ask("Where?", decompose=False, retriever=retriever())
+    assert prediction.record.answer_source == "largest_cluster"
+    assert engine.count["AnswerQuiz"] == 5
+
+
+def test_without_examination_nothing_helpful_is_closed_book(ask):
+    world = World(JudgeUtility={"helpful": False}, AnswerQuiz={"answer": "1968"})
+    prediction, engine = ask("When?", world, decompose=False, examine=False)
+    assert (prediction.answer, prediction.record.answer_source) == ("1968", "closed_book")
+    assert [config.temperature for name, _, config in engine.calls if name == "AnswerQuiz"] == [0.0]
+
+
+def test_five_abstentions_lead_to_retrieval(ask):
+    prediction, _ = ask("When?", World(AnswerQuiz={"answer": "Unknown."}), decompose=False)
+    quiz = prediction.record.quizzes[0]
+    assert (quiz.known, quiz.consistency_exact, quiz.clusters, quiz.source) == (False, "0/1", [], "passages")
+
+
+def test_demonstrations_come_from_the_reference_per_quiz_and_passage(ask):
+    seen = []
+
+    def reference(quiz: str, passage: str) -> list[dspy.Example]:
+        seen.append((quiz, passage))
+        return [dspy.Example(quiz="demo quiz", passage=f"demo for {passage}", helpful=True)]
+
+    _, engine = ask("When?", decompose=False, reference=reference)
+    assert sorted(seen) == [
+        ("When?", "Cars is a film."),
+        ("When?", "Pete Docter was born in 1968."),
+        ("When?", "Up is a film."),
+    ]
+    assert sum("demo for Up is a film." in prompt for prompt in engine.prompts) == 1
+
+
+def test_a_failing_reference_costs_the_passage(ask):
+    def reference(quiz: str, passage: str) -> list[dspy.Example]:
+        raise OSError("index gone")
+
+    prediction, _ = ask("When?", decompose=False, reference=reference)
+    verdicts = [(p.verdict, p.kept) for p in prediction.record.quizzes[0].passages]
+    assert verdicts == [("failed", True), ("failed", False), ("failed", False)]
+    assert causes(prediction.record)[-1] == ("judge_utility", 1, "NoVerdict")
+
+
+def test_the_record_says_why_no_more_was_drawn(ask):
+    def stopped(world=None, **settings):
+        return [quiz.stopped for quiz in ask(world=world, **settings)[0].record.quizzes]
+
+    assert stopped() == [
+        "the draw left could not change verdict or answer",
+        "the draw left could not change the verdict",
+    ]
+    assert stopped(gate=AlwaysRetrieveGate()) == ["the gate decides without a draw"] * 2
+    assert stopped(examine=False) == [None, None]
+    nothing = World(JudgeUtility={"helpful": False})
+    assert stopped(nothing)[1] == "the draw left could not change the verdict; 1 more for the largest cluster"
+    assert stopped(tries=1)[0] == "the one draw was made"

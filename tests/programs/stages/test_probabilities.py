@@ -22,35 +22,31 @@ def logs(*pairs):
     return [(text, math.log(probability)) for text, probability in pairs]
 
 
-def test_only_the_answers_tokens_count():
-    reply = logs(("[[ ##", 0.1), (" answer ## ]]", 0.1), ("\n", 0.1), ("Os", 0.9), ("lo", 0.4), ("\n\n", 0.1))
-    reply += logs(("[[ ## completed ## ]]", 0.1))
-    assert answer_probability(reply) == pytest.approx(math.sqrt(0.9 * 0.4))
+MARKED, DONE = [("[[ ## answer ## ]]", 0.1)], [("[[ ## completed ## ]]", 0.1)]
 
 
-def test_a_token_that_holds_a_part_of_the_answer_is_the_answers():
-    assert answer_probability(logs(("[[ ## answer ## ]]\nOs", 0.5), ("lo\n\n[[", 0.5), (" ##", 0.1))) == pytest.approx(
-        0.5
-    )
-
-
-def test_markers_without_their_spaces():
-    assert answer_probability(logs(("[[##answer##]]", 0.1), ("Oslo", 0.7), ("[[##", 0.1))) == pytest.approx(0.7)
-
-
-def test_the_section_asked_for():
-    reply = logs(("[[ ## reasoning ## ]]", 1), ("so", 0.2), ("[[ ## answer ## ]]", 1), ("Oslo", 0.8))
-    assert answer_probability(reply, "reasoning") == pytest.approx(0.2)
-    assert answer_probability(reply, "answer") == pytest.approx(0.8)
-
-
-def test_a_reply_in_another_format_counts_whole():
-    assert answer_probability(logs(("{", 0.5), ("Oslo", 0.5))) == pytest.approx(0.5)
-
-
-def test_an_answer_without_tokens_has_no_probability():
-    assert answer_probability(logs(("[[ ## answer ## ]]", 0.5), ("\n\n", 0.5), ("[[ ## completed ## ]]", 0.5))) is None
-    assert answer_probability([]) is None
+@pytest.mark.parametrize(
+    ("tokens", "name", "probability"),
+    [
+        (
+            [("[[ ##", 0.1), (" answer ## ]]", 0.1), ("\n", 0.1), ("Os", 0.9), ("lo", 0.4), ("\n\n", 0.1), *DONE],
+            "answer",
+            0.6,
+        ),
+        # A token that holds a part of the answer is the answer's.
+        ([("[[ ## answer ## ]]\nOs", 0.5), ("lo\n\n[[", 0.5), (" ##", 0.1)], "answer", 0.5),
+        # Markers without their spaces.
+        ([("[[##answer##]]", 0.1), ("Oslo", 0.7), ("[[##", 0.1)], "answer", 0.7),
+        ([("[[ ## reasoning ## ]]", 1), ("so", 0.2), *MARKED, ("Oslo", 0.8)], "reasoning", 0.2),
+        ([("[[ ## reasoning ## ]]", 1), ("so", 0.2), *MARKED, ("Oslo", 0.8)], "answer", 0.8),
+        # A reply in another format counts whole, and an answer without tokens has no probability.
+        ([("{", 0.5), ("Oslo", 0.5)], "answer", 0.5),
+        ([*MARKED, ("\n\n", 0.5), *DONE], "answer", None),
+        ([], "answer", None),
+    ],
+)
+def test_only_the_tokens_of_the_output_count(tokens, name, probability):
+    assert answer_probability(logs(*tokens), name) == (None if probability is None else pytest.approx(probability))
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=8))

@@ -12,7 +12,6 @@ from keqa.retrievers import Passage, build_dense, open_index
 from keqa.retrievers.elasticsearch import (
     ElasticsearchDenseRetriever,
     ElasticsearchRetriever,
-    address_and_model,
     dense_address,
     load_index,
     writing,
@@ -41,8 +40,7 @@ def test_the_same_is_found_with_the_same_scores_as_by_the_dense_engine(library, 
     assert (loaded.encoder, loaded.source_hash) == (embedded.encoder, embedded.source_hash)
     found = open_index(f"{dense}@{MODEL}")
     assert isinstance(found, ElasticsearchDenseRetriever)
-    assert found.manifest == loaded
-    assert found.address == dense
+    assert (found.manifest, found.address) == (loaded, dense)
     expected = open_index(f"{tmp_path / 'i'}@{MODEL}").search_many(QUERIES, 10)
     for theirs, ours in zip(expected, found.search_many(QUERIES, 10), strict=True):
         # Of those that score the same, others may come first.
@@ -75,13 +73,10 @@ def test_what_a_stranger_wrote_into_the_manifest_is_refused(library, address, de
             open_index(f"{dense}@{MODEL}")
 
 
-def test_an_index_without_vectors_says_so(library, address, dense):
+def test_an_index_without_vectors_says_so_and_options_of_a_model_need_one(library, address, dense):
     load_index(MANY[:5], address)
     with pytest.raises(ConfigurationError, match="has no vectors: load it again with"):
         open_index(f"{dense}@{MODEL}")
-
-
-def test_options_of_a_model_need_one(address):
     with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
         load_index(MANY[:5], address, query_prefix="query: ")
 
@@ -123,20 +118,17 @@ def test_a_new_load_with_another_model_is_seen(library, address, dense):
         retriever.reload()
 
 
-def test_a_hosted_model(address, dense, monkeypatch):
+def test_a_hosted_model(request, address, dense, monkeypatch):
     server = OpenAIServer(embedding=lambda text: [1.0, len(text), text.count("7")]).start()
-    monkeypatch.setenv("OPENAI_BASE_URL", server.api_base)
-    monkeypatch.setenv("OPENAI_API_BASE", server.api_base)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-right" * 5)
-    try:
-        notices = []
-        load_index(MANY[:20], address, model="openai/text-embedding-3-small", notice=notices.append)
-        assert "openai/text-embedding-3-small is asked for the vectors: for each 1,000,000 bytes" in notices[0]
-        assert "at $0.02 a million" in notices[0]
-        hits = open_index(f"{dense}@openai/text-embedding-3-small").search(f"Title 7: {MANY[7].text}", 1)
-        assert rounded(hits) == [("7", 1.0)]
-    finally:
-        server.close()
+    request.addfinalizer(server.close)
+    for name, value in (("BASE_URL", server.api_base), ("API_BASE", server.api_base), ("API_KEY", "sk-right" * 5)):
+        monkeypatch.setenv(f"OPENAI_{name}", value)
+    notices = []
+    load_index(MANY[:20], address, model="openai/text-embedding-3-small", notice=notices.append)
+    assert "openai/text-embedding-3-small is asked for the vectors: for each 1,000,000 bytes" in notices[0]
+    assert "at $0.02 a million" in notices[0]
+    hits = open_index(f"{dense}@openai/text-embedding-3-small").search(f"Title 7: {MANY[7].text}", 1)
+    assert rounded(hits) == [("7", 1.0)]
 
 
 def test_a_passage_without_a_vector_is_not_published(library, address, monkeypatch):
@@ -149,23 +141,5 @@ def test_a_passage_without_a_vector_is_not_published(library, address, monkeypat
         load_index(MANY[:5], address, model=MODEL)
 
 
-@pytest.mark.parametrize(
-    ("similarity", "score", "expected"), [("cosine", 0.75, 0.5), ("dot", 3.5, 2.5), ("dot", 0.25, -3.0)]
-)
-def test_scores_are_those_of_the_vectors(similarity, score, expected):
-    assert score_of(similarity, score) == expected
-
-
-def test_addresses():
-    address, model = address_and_model("elasticsearch+dense+https://a:1,b/prefix/wiki@org/model")
-    assert (str(address), model) == ("elasticsearch+https://a:1,b:9200/prefix/wiki", "org/model")
-    assert dense_address(address) == "elasticsearch+dense+https://a:1,b:9200/prefix/wiki"
-    assert address_and_model("elasticsearch+dense://a/wiki")[1] is None
-    for secret in (
-        "elasticsearch+dense://me:geheim@a/wiki",
-        "elasticsearch://a/wiki@org/model",
-        "elasticsearch+dense://a/b@",
-    ):
-        with pytest.raises(InputError, match="neither credentials nor options") as refused:
-            address_and_model(secret)
-        assert "geheim" not in str(refused.value)
+def test_scores_are_those_of_the_vectors():
+    assert [score_of(*one) for one in (("cosine", 0.75), ("dot", 3.5), ("dot", 0.25))] == [0.5, 2.5, -3.0]

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -112,9 +113,9 @@ def test_copies_of_an_index(address, client, words, monkeypatch):
     [
         ([], {}, "corpus is empty"),
         ([Passage(" ", "T", "x")], {}, "has no id"),
-        ([Passage("1", "", "x")], {"language": "fr"}, "'fr'"),
-        ([Passage("1", "", "x")], {"shards": 0}, "at least one shard"),
-        ([Passage("1", "", "x")], {"replicas": -1}, "-1 replicas"),
+        (["x"], {"language": "fr"}, "'fr'"),
+        (["x"], {"shards": 0}, "at least one shard"),
+        (["x"], {"replicas": -1}, "-1 replicas"),
     ],
 )
 def test_what_cannot_be_loaded_leaves_nothing_behind(address, client, given, options, message):
@@ -126,39 +127,37 @@ def test_what_cannot_be_loaded_leaves_nothing_behind(address, client, given, opt
 def test_a_rebuild_switches_at_once_and_removes_the_old_index(address, client, passages, words, small):
     old = load_index(passages, address)
     retriever = ElasticsearchRetriever.open(address)
-    stop, failures, seen = threading.Event(), [], set()
+    stop, seen = threading.Event(), set()
 
     def search():
         while not stop.is_set():
-            try:
-                seen.add(tuple(hit.passage.id for hit in retriever.search("zebra word", 1)))
-            except BaseException as error:
-                failures.append(error)
-                return
+            seen.add(tuple(hit.passage.id for hit in retriever.search("zebra word", 1)))
 
-    thread = threading.Thread(target=search)
-    thread.start()
-    new = load_index(words(500), address)
-    while len(seen) < 2 and not failures and thread.is_alive():
-        pass
-    stop.set()
-    thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(1) as pool:
+        searching = pool.submit(search)
+        new = load_index(words(500), address)
+        while len(seen) < 2 and not searching.done():
+            pass
+        stop.set()
+        searching.result()
     assert seen == {("p4",), ("0",)}
     assert retriever.manifest == new != old
     assert behind(client, address) == {new.data: [name_of(address)]}
 
 
-def test_an_old_index_that_has_another_alias_stays(address, client, passages):
+def test_an_old_index_that_has_another_alias_stays_and_so_do_indexes_of_longer_names(address, client, passages):
+    longer = load_index(passages, f"{address}-en")
     old = load_index(passages, address)
     client.indices.put_alias(index=old.data, name=f"{name_of(address)}-mine")
     notices = []
     new = load_index(passages[:2], address, notice=notices.append)
     assert notices == [f"the earlier index {old.data} stays, since another alias stands for it"]
-    assert behind(client, address) == {old.data: [f"{name_of(address)}-mine"], new.data: [name_of(address)]}
+    aliases = {old.data: [f"{name_of(address)}-mine"], new.data: [name_of(address)]}
+    assert behind(client, address) == {**aliases, longer.data: [f"{name_of(address)}-en"]}
+    assert ElasticsearchRetriever.open(f"{address}-en").manifest == longer
 
 
-def test_what_another_made_is_left_alone(address, client, passages):
+def test_what_another_made_or_is_of_other_sources_is_left_alone(address, client, passages):
     name = name_of(address)
     client.indices.create(index=name)
     with pytest.raises(InputError, match="an index that KEQA did not make; it is left alone"):
@@ -168,23 +167,12 @@ def test_what_another_made_is_left_alone(address, client, passages):
     with pytest.raises(InputError, match="did not make"):
         load_index(passages, address)
     assert behind(client, address) == {f"{name}-theirs": [name]}
-
-
-def test_an_index_of_other_sources_is_not_replaced_unasked(address):
-    given = [Passage("1", "", "word")]
-    load_index(given, address, sources=["docs"])
-    load_index(given, address, sources=["./docs"])
+    client.indices.delete(index=f"{name}-theirs")
+    for sources in (["docs"], ["./docs"]):
+        load_index(passages, address, sources=sources)
     with pytest.raises(InputError, match=r"holds an index of other sources \(\./docs\).*--force"):
-        load_index(given, address, sources=["other"])
-    assert load_index(given, address, sources=["other"], overwrite=True).sources == ("other",)
-
-
-def test_indexes_of_longer_names_are_left_alone(address, client, passages):
-    other = load_index(passages, f"{address}-en")
-    load_index(passages, address)
-    load_index(passages, address)
-    assert other.data in behind(client, address)
-    assert ElasticsearchRetriever.open(f"{address}-en").manifest == other
+        load_index(passages, address, sources=["other"])
+    assert load_index(passages, address, sources=["other"], overwrite=True).sources == ("other",)
 
 
 def test_a_killed_load_is_never_opened_and_resumes_where_it_was(address, client, words, small, altered, run_killed):

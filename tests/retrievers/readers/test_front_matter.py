@@ -60,13 +60,10 @@ def test_entries_other_than_title_and_date_are_text(front, title, date, others):
     assert front_matter(f"---\n{front}\n---\nMore.") == (title, date, others, "More.")
 
 
-def test_toml_is_read_alike():
+def test_toml_is_read_alike_and_entries_stand_at_the_beginning_of_the_document(tmp_path):
     front = "title = 'Rules' # a draft\ndate = 2024-05-31\ntags = ['pier', 'fees']\ndraft = true"
     front += "\n[author]\nname = 'Jana'"
     expected = ("Rules", "2024-05-31", "tags: pier, fees\ndraft: true\nauthor: name: Jana", "More.")
     assert front_matter(f"+++\n{front}\n+++\nMore.") == expected
-
-
-def test_entries_stand_at_the_beginning_of_the_document(tmp_path):
     text = "---\ntitle: Birds\nauthor: Jana Wombeck\n---\n# One\n\nThe nightjar sleeps.\n"
     assert read(tmp_path / "a.md", text) == [("Birds", "author: Jana Wombeck\n# One\nThe nightjar sleeps.", "One")]

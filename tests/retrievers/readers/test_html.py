@@ -61,12 +61,9 @@ def test_the_text_of_a_page(page, text):
     assert read(page)[1] == text
 
 
-def test_the_title_is_that_of_the_head_or_the_first_heading():
+def test_the_title_is_that_of_the_head_or_the_first_heading_and_the_encoding_what_the_page_says():
     assert read("<head><title>A &amp; B</title></head><h1>C</h1>")[0] == "A & B"
     assert read("<h1>C <i>D</i></h1>")[0].split() == ["C", "D"]
-
-
-def test_the_encoding_is_the_one_that_the_page_says():
     page = '<meta charset="iso-8859-2"><p>żółw</p>'
     assert text_of_html(page.encode("iso-8859-2"), Path("x"))[1].strip() == "żółw"
 

@@ -37,12 +37,6 @@ def test_records_survive_a_round_trip_in_every_format(tmp_path, records):
         assert [one.id for one in found] == [f"{prefix}{n}" for n in range(1, len(records) + 1)]
 
 
-def test_dpr_quoting(tmp_path):
-    path = tmp_path / "psgs_w100.tsv"
-    path.write_text('id\ttext\ttitle\n1\t"He said ""no""\tand\nleft."\tHim\n2\tPlain.\tIt\n')
-    assert read(path) == [Passage("1", "Him", 'He said "no"\tand\nleft.'), Passage("2", "It", "Plain.")]
-
-
 BAD = {
     "a.tsv": {
         "id\tbody\ttitle\n1\tx\ty\n": "a.tsv, line 1: .*no text in: id, body, title",
@@ -187,7 +181,10 @@ def test_only_very_long_records_are_split(tmp_path):
     assert len(ids) > 20
 
 
-def test_gzip_and_byte_order_marks(tmp_path):
+def test_dpr_quoting_gzip_and_byte_order_marks(tmp_path):
+    path = tmp_path / "psgs_w100.tsv"
+    path.write_text('id\ttext\ttitle\n1\t"He said ""no""\tand\nleft."\tHim\n2\tPlain.\tIt\n')
+    assert read(path) == [Passage("1", "Him", 'He said "no"\tand\nleft.'), Passage("2", "It", "Plain.")]
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "packed"}\n'))
     (tmp_path / "b.jsonl").write_bytes('{"text": "marked"}\n'.encode("utf-8-sig"))
     (tmp_path / "c.jsonl").write_bytes('{"text": "wide é"}\n{"text": "two"}\n'.encode("utf-16"))
