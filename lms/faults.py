@@ -69,13 +69,9 @@ def known(error: LMError, model: str) -> LMError:
     asked = error.retry_after
     if asked is None or asked <= LONGEST_WAIT:
         return error
-    return type(error)(
-        f"the server asks to wait {asked:,.0f} seconds before the next request (Retry-After), which is longer than the "
-        f"{LONGEST_WAIT:.0f} seconds that are waited",
-        model=model,
-        status=error.status,
-        retry_after=asked,
-    )
+    told = f"the server asks to wait {asked:,.0f} seconds before the next request (Retry-After), which is longer than "
+    told += f"the {LONGEST_WAIT:.0f} seconds that are waited"
+    return type(error)(told, model=model, status=error.status, retry_after=asked)
 
 
 def is_tried_again(error: LMError) -> bool:
@@ -108,14 +104,13 @@ def hide_echoes(reply: Any, lm: Any) -> None:
     for choice in reply.choices:
         for part in (choice, getattr(choice, "message", None)):
             for name in ("text", "content", "reasoning_content"):
-                said = getattr(part, name, None)
-                if not isinstance(said, str) or not any(key in said for key in keys):
-                    continue
-                for key in keys:
-                    said = said.replace(key, SECRET)
-                setattr(part, name, said)
-                # They spell it once more.
-                choice.logprobs = None
+                said: Any = getattr(part, name, None)
+                for key in keys if isinstance(said, str) else ():
+                    if key in said:
+                        said = said.replace(key, SECRET)
+                        setattr(part, name, said)
+                        # They spell it once more.
+                        choice.logprobs = None
 
 
 def _is_void(choice: Any) -> bool:

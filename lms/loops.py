@@ -130,16 +130,21 @@ class Relay:
 @asynccontextmanager
 async def relayed() -> AsyncIterator[Relay | None]:
     """Meanwhile calls in any loop and thread may stream; to be entered in the loop of the stream."""
-    stream = dspy.settings.send_stream
-    if stream is None or isinstance(stream, Relay):
+    if not streams_here():
         yield None
         return
-    relay = Relay(stream)
+    relay = Relay(dspy.settings.send_stream)
     try:
         with dspy.context(send_stream=relay):
             yield relay
     finally:
         await relay.finish()
+
+
+def streams_here() -> bool:
+    """Whether replies are streamed to where a call is made: the stream belongs to the caller's own event loop."""
+    stream = dspy.settings.send_stream
+    return stream is not None and not isinstance(stream, Relay)
 
 
 @contextmanager
@@ -148,14 +153,13 @@ def relayed_from_thread() -> Iterator[Relay | None]:
 
     In any other thread the stream is out of reach, and nothing is streamed.
     """
-    stream = dspy.settings.send_stream
-    if stream is None or isinstance(stream, Relay):
+    if not streams_here():
         yield None
         return
     from anyio import from_thread
 
     try:
-        relay = from_thread.run_sync(Relay, stream)
+        relay = from_thread.run_sync(Relay, dspy.settings.send_stream)
     except RuntimeError:
         with dspy.context(send_stream=None):
             yield None

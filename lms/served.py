@@ -19,7 +19,7 @@ from dspy.utils.exceptions import LMConfigurationError, LMError, LMTimeoutError,
 from keqa.errors import ConfigurationError
 from keqa.lms.direct import PROVIDERS, complete, is_direct, is_plain, quiet_litellm
 from keqa.lms.faults import VOID, check_reply, hide_echoes, is_tried_again, known
-from keqa.lms.loops import Relay, questions, requests
+from keqa.lms.loops import questions, requests, streams_here
 from keqa.storage.replies import bounded
 
 EXAMPLES = (
@@ -64,7 +64,7 @@ class ServedLM(dspy.LM):
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and wait for the reply; see `dspy.LM`."""
-        if _streams_here():
+        if streams_here():
             quiet_litellm()
             with bounded():
                 return super().__call__(prompt, messages=messages, **kwargs)
@@ -72,7 +72,7 @@ class ServedLM(dspy.LM):
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Ask and await the reply; see `dspy.LM`."""
-        if _streams_here():
+        if streams_here():
             quiet_litellm()
             with bounded():
                 return await super().acall(prompt, messages=messages, **kwargs)
@@ -176,12 +176,6 @@ class ServedLM(dspy.LM):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
-
-
-def _streams_here() -> bool:
-    """Whether replies are streamed to where a call is made: the stream belongs to the caller's own event loop."""
-    stream = dspy.settings.send_stream
-    return stream is not None and not isinstance(stream, Relay)
 
 
 def _tell_of_failed() -> None:

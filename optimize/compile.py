@@ -378,8 +378,7 @@ class Steps:
             if kept is found.program:
                 self.report.finetuned_on, self.lm_folders = found.conversations, found.folders
         elif name != "none":
-            how = {"reflection_lm": options.reflection_lm, "budget": options.budget, "seed": options.seed}
-            candidate = optimize(program, self.train, self.val, self.asking, options.optimizer, **how)
+            candidate = optimize(program, self.train, self.val, self.asking, options)
             why_not = f"what {name} found is not better on the validation questions: left out"
             trial = self._score(candidate, name)
             kept = self._kept(program, own.scores, candidate, trial, why_not, only_better=True)

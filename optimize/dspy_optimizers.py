@@ -27,11 +27,12 @@ import inspect
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from itertools import count
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
@@ -41,10 +42,11 @@ from dspy.utils.callback import BaseCallback
 from keqa.data.example import Answered, Example
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError, KeqaError, MissingExtraError, TooManyFailuresError
-from keqa.lms.factory import Roles, build_lm
+from keqa.lms.factory import Roles
 from keqa.optimize.asking import ROLES, Asking, Step, lms_of
 from keqa.optimize.failures import FailureMonitor
 from keqa.optimize.judged import judges
+from keqa.optimize.options import Options
 from keqa.optimize.scoring import DspyMetric, as_example_of, feedback_metric, score_of
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.session import NoCopy
@@ -56,46 +58,8 @@ from keqa.programs.program import Program
 
 PREFIX = "program."
 """What stands before the name of a predictor in the student."""
-Budget = Literal["light", "medium", "heavy"]
-BUDGETS: tuple[Budget, ...] = ("light", "medium", "heavy")
-OPTIMIZERS = ("gepa", "mipro", "simba")
 _SIMBA = {"light": (3, 2), "medium": (4, 4), "heavy": (6, 8)}
 """Candidates and steps."""
-_UNFIT = {
-    "Ensemble": "it joins programs and learns nothing: compile each, and join them afterwards",
-    "KNNFewShot": "it replaces how a program is called, and what it finds cannot be saved; use BootstrapFewShot",
-    "LabeledFewShot": "it shows whole questions to the predictors of single steps; use BootstrapFewShot",
-    "BootstrapFinetune": "it changes language models and not prompts: optimizer='finetune' does so, and is resumable",
-    "GRPO": "it changes language models and not prompts: run its own compile over the program",
-}
-
-
-def check_own_optimizer(optimizer: Teleprompter) -> None:
-    """Refuse, before any call is made, what learns nothing that a program's prompts could keep."""
-    for kind in type(optimizer).__mro__:
-        if kind.__name__ in _UNFIT:
-            raise ConfigurationError(f"keqa.compile cannot use {kind.__name__}: {_UNFIT[kind.__name__]}")
-
-
-def check_optimizer(name: str, reflection_lm: Any, budget: Budget | int) -> dspy.BaseLM:
-    """Refuse what cannot work before any call is made; the language model that reflects, built where it is named."""
-    if name not in OPTIMIZERS:
-        raise ConfigurationError(
-            f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, finetune, none"
-        )
-    if budget not in BUDGETS and not (isinstance(budget, int) and budget > 0):
-        raise ConfigurationError(f"the budget must be one of {', '.join(BUDGETS)} or a number above 0, not {budget!r}")
-    if name == "mipro" and importlib.util.find_spec("optuna") is None:
-        raise MissingExtraError("compile", "MIPROv2")
-    if reflection_lm is None:
-        raise ConfigurationError(
-            f"{name} needs a language model that is able to reflect on what went wrong and to write instructions: "
-            "name one with reflection_lm=... (on the command line, --reflection-lm)"
-        )
-    lm = build_lm(reflection_lm) if isinstance(reflection_lm, str) else reflection_lm
-    if not isinstance(lm, dspy.BaseLM):
-        raise ConfigurationError(f"reflection_lm must be a language model or a model string, not {lm!r}")
-    return lm
 
 
 def tunable(program: Program, optimizer: str) -> list[str]:
@@ -141,15 +105,7 @@ def ask_once(lm: dspy.BaseLM) -> None:
 
 
 def optimize(
-    program: Program,
-    trainset: Sequence[Answered],
-    valset: Sequence[Answered],
-    asking: Asking,
-    optimizer: str | Teleprompter,
-    *,
-    reflection_lm: Any = None,
-    budget: Budget | int = "light",
-    seed: int = 0,
+    program: Program, trainset: Sequence[Answered], valset: Sequence[Answered], asking: Asking, options: Options
 ) -> Program:
     """What an optimizer makes of a copy of a program, on the same language models by role.
 
@@ -157,19 +113,20 @@ def optimize(
     DSPy's cache, where that is on. A budget that is a number is one of questions to ask (GEPA), of trials (MIPROv2) or
     of steps (SIMBA).
     """
-    name = optimizer if isinstance(optimizer, str) else type(optimizer).__name__
+    optimizer, name, lm = options.optimizer, options.optimizer_name, options.reflection_lm
     shown = tunable(program, "gepa" if isinstance(optimizer, dspy.GEPA) else name)
-    student = Student(program, asking, shown, name, budget if name == "gepa" and isinstance(budget, int) else 0)
+    limited = name == "gepa" and isinstance(options.budget, int)
+    student = Student(program, asking, shown, name, options.budget if limited else 0)
     train, val = (list(map(DspyMetric.of_any(asking.metric).example, some)) for some in (trainset, valset))
 
     def metric(gold: Any, pred: Any, trace: Any = None) -> float:
         return score_of(asking.metric, as_example_of(gold), pred)
 
     more: dict[str, Any] = {}
-    with nullcontext() if reflection_lm is None else watched(reflection_lm) as lm, student.surfacing(), quiet():
+    with nullcontext() if lm is None else watched(lm) as reflecting, student.surfacing(), quiet():
         if isinstance(optimizer, str):
-            how: dict[str, Any] = {"lm": lm, "budget": budget, "seed": seed, "train": len(train), "val": len(val)}
-            optimizer, more = ready_made(name, student, metric, asking, **how)
+            how = replace(options, reflection_lm=reflecting)
+            optimizer, more = ready_made(how, student, metric, asking, len(train), len(val))
         best = run_optimizer(optimizer, student, train, val, metric, asking.in_flight, more)
     return _transferred(program, best, shown)
 
@@ -286,9 +243,10 @@ class Student(dspy.Module):
 
 
 def ready_made(
-    name: str, student: Student, metric: Any, asking: Asking, *, lm: Any, budget: Any, seed: int, train: int, val: int
+    options: Options, student: Student, metric: Any, asking: Asking, train: int, val: int
 ) -> tuple[Teleprompter, dict[str, Any]]:
-    """The teleprompter that a name stands for, and what its run takes besides the questions."""
+    """The teleprompter that a name stands for, and what its run takes besides so many questions."""
+    name, lm, budget, seed = options.optimizer, options.reflection_lm, options.budget, options.seed
     number, threads = isinstance(budget, int), {"num_threads": asking.in_flight}
     if name == "gepa":
         limit = {"max_metric_calls": budget} if number else {"auto": budget}
@@ -300,7 +258,7 @@ def ready_made(
         how |= {"auto": None, "num_candidates": 3} if number else {"auto": budget, "num_candidates": None}
         more = {"minibatch": val > 50, "minibatch_size": min(35, val), "num_trials": budget if number else None}
         return dspy.MIPROv2(metric, max_errors=10**6, **how), more
-    candidates, steps = (3, budget) if number else _SIMBA[str(budget)]
+    candidates, steps = (3, budget) if number else _SIMBA[budget]
     how |= {"bsize": min(32, train), "num_candidates": candidates, "max_steps": steps}
     return dspy.SIMBA(metric=metric, **how), {"seed": seed}
 

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import dspy
 from dspy.teleprompt import Teleprompter
 
 from keqa.data.example import Example
 from keqa.data.loading import Problem
 from keqa.data.own import read_examples, sort_examples
 from keqa.data.question import refuse_table
-from keqa.errors import ConfigurationError, InputError
+from keqa.errors import ConfigurationError, InputError, MissingExtraError
+from keqa.lms.factory import build_lm
 from keqa.lms.local.training import TrainingOptions
-from keqa.optimize.dspy_optimizers import OPTIMIZERS, check_optimizer, check_own_optimizer
 from keqa.programs.arguments import EMBEDDER, InFlight, Probability, checked, number, whole
 
+BUDGETS = ("light", "medium", "heavy")
+OPTIMIZERS = ("gepa", "mipro", "simba")
 UNREFLECTING = ("bootstrap", "finetune", "none")
 """The optimizers that need no language model to reflect."""
+
+_UNFIT = {
+    "Ensemble": "it joins programs and learns nothing: compile each, and join them afterwards",
+    "KNNFewShot": "it replaces how a program is called, and what it finds cannot be saved; use BootstrapFewShot",
+    "LabeledFewShot": "it shows whole questions to the predictors of single steps; use BootstrapFewShot",
+    "BootstrapFinetune": "it changes language models and not prompts: optimizer='finetune' does so, and is resumable",
+    "GRPO": "it changes language models and not prompts: run its own compile over the program",
+}
 
 _Demos = Annotated[int, whole(0, 1_000)]
 _Cost = Annotated[float, number("a number from 0", ge=0)]
@@ -108,6 +120,34 @@ class Options:
     def optimizer_name(self) -> str:
         """What the optimizer is called."""
         return self.optimizer if isinstance(self.optimizer, str) else type(self.optimizer).__name__
+
+
+def check_own_optimizer(optimizer: Teleprompter) -> None:
+    """Refuse, before any call is made, what learns nothing that a program's prompts could keep."""
+    for kind in type(optimizer).__mro__:
+        if kind.__name__ in _UNFIT:
+            raise ConfigurationError(f"keqa.compile cannot use {kind.__name__}: {_UNFIT[kind.__name__]}")
+
+
+def check_optimizer(name: str, reflection_lm: Any, budget: Any) -> dspy.BaseLM:
+    """Refuse what cannot work before any call is made; the language model that reflects, built where it is named."""
+    if name not in OPTIMIZERS:
+        raise ConfigurationError(
+            f"unknown optimizer {name!r}; known: bootstrap, {', '.join(OPTIMIZERS)}, finetune, none"
+        )
+    if budget not in BUDGETS and not (isinstance(budget, int) and budget > 0):
+        raise ConfigurationError(f"the budget must be one of {', '.join(BUDGETS)} or a number above 0, not {budget!r}")
+    if name == "mipro" and importlib.util.find_spec("optuna") is None:
+        raise MissingExtraError("compile", "MIPROv2")
+    if reflection_lm is None:
+        raise ConfigurationError(
+            f"{name} needs a language model that is able to reflect on what went wrong and to write instructions: "
+            "name one with reflection_lm=... (on the command line, --reflection-lm)"
+        )
+    lm = build_lm(reflection_lm) if isinstance(reflection_lm, str) else reflection_lm
+    if not isinstance(lm, dspy.BaseLM):
+        raise ConfigurationError(f"reflection_lm must be a language model or a model string, not {lm!r}")
+    return lm
 
 
 Questions = Iterable[Any] | str | Path

@@ -104,9 +104,8 @@ def base_of(folder: str | Path) -> str:
         raise ConfigurationError(f"the adapter {place} is of an adapter, {base}; give it a whole model as its base")
     trained_from = read_object(place / TRAINING).get("base_weights") if (place / TRAINING).is_file() else None
     if trained_from is not None and trained_from != fingerprint(base):
-        raise ConfigurationError(
-            f"the adapter {place} was trained from other weights of {name} than those here: train it again"
-        )
+        other = f"was trained from other weights of {name} than those here: train it again"
+        raise ConfigurationError(f"the adapter {place} {other}")
     return base
 
 
@@ -185,10 +184,8 @@ def _by_transformers(folder: str, path: str, dtype: Any, extra: dict[str, str]) 
         config = AutoConfig.from_pretrained(folder, **extra)
         text = config.get_text_config(decoder=True)
         if any(word in kind for kind in getattr(text, "layer_types", None) or () for word in _RECURRENT):
-            raise ConfigurationError(
-                f"{path} keeps a recurrent state, which this process does not batch. Serve it with vLLM instead, "
-                "and use hosted_vllm/… with its address."
-            )
+            vllm = "Serve it with vLLM instead, and use hosted_vllm/… with its address."
+            raise ConfigurationError(f"{path} keeps a recurrent state, which this process does not batch. {vllm}")
         tokenizer = AutoTokenizer.from_pretrained(folder, **extra)
         # Half the precision where no more is stored, and AVX-512 or AMX multiply such faster; it is slower elsewhere.
         half = bool(extra) or getattr(text, "dtype", None) in (torch.bfloat16, torch.float16)

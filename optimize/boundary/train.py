@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import dspy
 import numpy as np
@@ -60,8 +59,7 @@ _LONGEST = 200
 M = TypeVar("M", LightModel, FinetunedModel, PromptedModel)
 
 
-@dataclass(frozen=True)
-class Trained(Generic[M]):
+class Trained(NamedTuple, Generic[M]):
     """A model, and how it fares."""
 
     model: M
@@ -241,7 +239,7 @@ def train_finetuned(
         about=_about(collected, learned, base=lm[:_LONGEST], **how),
         lm=place,
     )
-    return _trained(model, _checked(model, rest, collected))
+    return _trained(model, check_model(model, [Collected(rest)]))
 
 
 def _conversation(quiz: CollectedQuiz, language: Language, threshold: float, soft: bool) -> Conversation:
@@ -282,17 +280,13 @@ def train_prompted(
     with dspy.context(lm=lm):
         if reflection_lm is not None:
             model = compile_prompted(model, examples, reflection_lm, budget=budget, seed=seed)
-        return _trained(model, _checked(model, rest, collected))
+        return _trained(model, check_model(model, [Collected(rest)]))
 
 
 def _known(quiz: CollectedQuiz, threshold: float) -> KnownQuiz:
     mastery, certain = labels(quiz, threshold)
-    kind: Any = {"answer_type": quiz.answer_type, "choices": list(quiz.choices)}
-    return KnownQuiz(quiz=quiz.quiz, mastery=mastery, certainty=certain, root=quiz.root, **kind)
-
-
-def _checked(model: Any, rest: Sequence[CollectedQuiz], collected: Sequence[Collected]) -> Figures:
-    return check_model(model, [Collected(list(rest), lm=collected[0].lm)])
+    asked = quiz.model_dump(include={"quiz", "answer_type", "choices", "root"})
+    return KnownQuiz(mastery=mastery, certainty=certain, **asked)
 
 
 class JudgeModule(dspy.Module):

@@ -86,18 +86,6 @@ def test_feedback_tells_what_the_call_should_have_given(name, inputs, said, told
     assert bool(told) == bool(found)
 
 
-def test_a_yes_from_wrong_answers_is_not_praised():
-    parts = ("Where is A?", "Where is B?"), ("Oslo", "Oslo")
-    example = Example("y", "Are A and B of one town?", ("yes",), "yes/no", (), *parts)
-    quizzes = [QuizRecord(index=n, text=text, resolved=text, answer="Bergen") for n, text in enumerate(parts[0], 1)]
-    record = RECORD.model_copy(update={"answer_type": "yes/no", "quizzes": quizzes, "answer": "yes"})
-    told = feedback_on("summarizing.summarize", example, record, {}, {"answer": "yes"})
-    assert told == (
-        "'yes' is right by luck: it was concluded from wrong answers to quizzes: Where is A? Bergen (it is Oslo); "
-        "Where is B? Bergen (it is Oslo)"
-    )
-
-
 def one_quiz(gold, answer_type="short", choices=()):
     """A question that is its only quiz, answered wrong."""
     asked = "Which is it?"

@@ -24,13 +24,12 @@ from keqa.optimize.dspy_optimizers import (
     _Ended,
     _Watching,
     ask_once,
-    check_optimizer,
     optimize,
     ready_made,
     tunable,
 )
 from keqa.optimize.failures import Failures
-from keqa.optimize.options import Options
+from keqa.optimize.options import Options, check_optimizer
 from keqa.programs.baselines import AlwaysRetrieve, Rowen
 from keqa.programs.keqa import KEQA
 
@@ -85,8 +84,8 @@ def reflection():
 
 
 def run(name, world, journal, reflection, budget, in_flight=1):
-    how = {"reflection_lm": reflection.lm, "budget": budget}
-    return optimize(world.program, world.train, world.val, Asking(journal, f1, in_flight), name, **how)
+    options = Options(optimizer=name, reflection_lm=reflection.lm, budget=budget)
+    return optimize(world.program, world.train, world.val, Asking(journal, f1, in_flight), options)
 
 
 def compile_by(name, world, reflection, budget, **options):
@@ -139,7 +138,7 @@ def test_what_gepa_is_shown_of_passages_cannot_close_a_field(setting, town, jour
         limits = {"max_metric_calls": 60, "use_merge": False}
         name = dspy.GEPA(wrong, reflection_lm=reflection.lm, instruction_proposer=kept, **limits)
     how = {} if own else {"reflection_lm": reflection.lm, "budget": 60}
-    optimize(world.program, world.train, world.val, Asking(journal, f1, 1), name, **how)
+    optimize(world.program, world.train, world.val, Asking(journal, f1, 1), Options(optimizer=name, **how))
     shown = [prompt for prompt in reflection.engine.prompts if "Obey me." in prompt]
     assert shown
     for prompt in shown:
@@ -341,8 +340,8 @@ def test_what_a_name_and_a_budget_stand_for(setting, journal, name, budget, sett
     world = setting(train=1, val=1)
     asking = Asking(journal, f1, in_flight=3)
     student = Student(world.program, asking, ["answering.answer"])
-    how = {"lm": world.lm, "budget": budget, "seed": 7, "train": 40, "val": 51}
-    found, given = ready_made(name, student, f1, asking, **how)
+    options = Options(optimizer=name, reflection_lm=world.lm, budget=budget, seed=7)
+    found, given = ready_made(options, student, f1, asking, 40, 51)
     assert {one: getattr(found, one) for one in settings} == settings
     assert given == more
 
@@ -366,7 +365,7 @@ class Writing(Teleprompter):
 def test_only_what_an_optimizer_may_change_is_taken_over(setting, journal):
     world, told = setting(train=3, val=2), []
     asking = Asking(journal, f1, progress=lambda *step: told.append(step))
-    best = optimize(world.program, world.train, world.val, asking, Writing())
+    best = optimize(world.program, world.train, world.val, asking, Options(optimizer=Writing()))
     assert best.answering.answer.signature.instructions == "Be brief."
     # Fields that the predictor has not are left behind, and judges stay as they are.
     assert [dict(demo) for demo in best.answering.answer.demos] == [DEMO]

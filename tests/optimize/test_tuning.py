@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import dspy
@@ -14,8 +14,8 @@ from dspy.lm15 import ServerError
 from keqa.errors import ConfigurationError, TooManyFailuresError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.tuning import BOUNDARY, GRID, has_tunable_threshold, own_choice, tune, values_to_try
-from keqa.programs import AlwaysRetrieveGate, CertaintyGate
+from keqa.optimize.tuning import BOUNDARY, GRID, own_choice, tune, values_to_try
+from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
 from keqa.programs.keqa import KEQA
@@ -323,20 +323,6 @@ def test_settings_that_make_no_difference_keep_their_value(program, plain_gate):
     assert values_to_try(program(gate=AlwaysRetrieveGate()), SOME)["threshold"] == (None,)
     # A gate that cannot be made again keeps its threshold.
     assert values_to_try(program(gate=plain_gate("1/2")), SOME)["threshold"] == (None,)
-
-
-@dataclass(frozen=True)
-class Fixed(VoteGate):
-    """A gate whose threshold is not given to it."""
-
-    threshold: Fraction = field(default=Fraction(1, 2), init=False)
-
-
-def test_whose_threshold_may_be_tuned(plain_gate):
-    assert has_tunable_threshold(VoteGate())
-    assert has_tunable_threshold(CertaintyGate())
-    for gate in (AlwaysRetrieveGate(), plain_gate("1/2"), Fixed()):
-        assert not has_tunable_threshold(gate)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from keqa.lms.local.training import Conversation, FineTuned, TrainingOptions
 from keqa.lms.local.weights import fingerprint
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_finetuned, train_prompted
 from keqa.optimize.boundary import train as training
-from keqa.optimize.boundary.train import JudgeModule, compile_prompted, labels
+from keqa.optimize.boundary.train import JudgeModule, compile_prompted
 from keqa.programs.boundary import BoundaryError, FinetunedModel, read_model
 from keqa.programs.boundary import asked as judging_by_weights
 from keqa.programs.boundary.asked import MASTERY, KnownQuiz, PromptedModel
@@ -76,11 +76,6 @@ class Judge:
 def judging(**how: str) -> tuple[Judge, dspy.LM]:
     engine = Judge(**how)
     return engine, dspy.LM("scripted/judge", engine=engine, cache=False)
-
-
-def test_labels_are_kbms():
-    assert labels(town(0, True)) == (True, True)
-    assert labels(town(1, False)) == (False, False)
 
 
 def test_a_prompted_model_shows_examples_of_both_kinds():

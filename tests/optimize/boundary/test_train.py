@@ -9,7 +9,6 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError
 from keqa.optimize.boundary import Collected, CollectedQuiz, check_model, train_light
-from keqa.optimize.boundary.check import readings
 from keqa.optimize.boundary.train import checked_quizzes
 from keqa.programs.boundary import model_from
 from keqa.programs.boundary.light import root_digest
@@ -78,11 +77,6 @@ def test_draws_without_probabilities():
     assert set(found.model.heads["mastery"]) == {"texts"}
 
 
-def test_a_test_split_is_never_learned_from():
-    with pytest.raises(InputError, match="of a test split: nothing learns from that"):
-        train_light([Collected(towns(40).quizzes, "towns", "test", "lm")])
-
-
 @pytest.mark.parametrize(
     ("collected", "message"),
     [
@@ -131,13 +125,3 @@ def test_answers_of_one_kind_have_no_boundary(right):
 def test_an_embedder_from_elsewhere_is_refused():
     with pytest.raises(ConfigurationError, match="someone/model"):
         train_light([towns(40)], embedder="someone/model")
-
-
-def test_readings():
-    quiz = town(1)
-    drafts, sets, (alone,) = (readings(quiz, reads) for reads in ("draft", "draws", "quiz"))
-    assert [len(one.signals.answers) for one in drafts] == [1] * 5
-    assert [len(one.signals.answers) for one in sets] == [5, 5]
-    assert (alone.signals.answers, alone.mastery) == ((), float(quiz.accuracy))
-    few = quiz.model_copy(update={"draws": quiz.draws[:3]})
-    assert [len(one.signals.answers) for one in readings(few, "draws")] == [3]
