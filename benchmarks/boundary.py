@@ -32,7 +32,7 @@ from keqa.programs.build import Parts
 from keqa.programs.calls.call_cache import CallCache
 from keqa.programs.registry import METHODS, Spec, parse_spec
 from keqa.storage.journal import Journal
-from keqa.testbed.testbed import Settings, Testbed, TestbedQuestion
+from keqa.testbed.testbed import Testbed, TestbedQuestion, WorldSettings
 
 BEFORE = {
     "threshold": "4/5",
@@ -58,8 +58,8 @@ def main() -> None:
     parser.add_argument("--fresh", type=int, action="append", default=[], help="seed of further questions")
     parser.add_argument("--folder", type=Path, help="where finished work is kept")
     given = parser.parse_args()
-    learned, dev, test = Settings().questions
-    testbed = Testbed(Settings(questions=(learned, dev, max(test, given.questions))))
+    learned, dev, test = WorldSettings().questions
+    testbed = Testbed(WorldSettings(questions=(learned, dev, max(test, given.questions))))
     asked, roles = testbed.test[: given.questions], keqa.build_roles("keqa/tiny", cache=False)
     with ExitStack() as stack:
         place = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))

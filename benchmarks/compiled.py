@@ -24,7 +24,7 @@ from keqa.metrics.significance import bootstrap_mean
 from keqa.programs.keqa import KEQA
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Hit, Retriever
-from keqa.testbed.testbed import Settings, Testbed, TestbedQuestion
+from keqa.testbed.testbed import Testbed, TestbedQuestion, WorldSettings
 from keqa.testbed.world import GOLD, World
 
 VARIANTS = {"no reference": "none", "random R'": "random", "R_u": "similar"}
@@ -38,8 +38,8 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200, help="test questions to answer")
     parser.add_argument("--judged", type=int, default=40, help="test questions whose quizzes' passages are judged")
     given = parser.parse_args()
-    train, dev, test = Settings().questions
-    testbed = Testbed(Settings(questions=(train, dev, max(test, given.questions))))
+    train, dev, test = WorldSettings().questions
+    testbed = Testbed(WorldSettings(questions=(train, dev, max(test, given.questions))))
     retriever, roles = keqa.open_encyclopedia(testbed.passages), keqa.build_roles("keqa/tiny", cache=False)
     compiled = keqa.load(given.program, retriever, roles)
     asked = Questions("testbed", "test", 0, testbed.test[: given.questions])

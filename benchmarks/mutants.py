@@ -3,7 +3,7 @@
     make mutants, or
     python benchmarks/mutants.py [--mutants 300] [--seed 0] [--folder build/mutants] [ROOM ...]
 
-mutmut changes the code of programs, metrics and optimize in some 16,000 small ways, one at a time. This draws some of
+mutmut changes the code of five rooms in some 40,000 small ways, one at a time. This draws some of
 them at random, runs the unit tests that reach each, and prints how many made a test fail, and the changes that none
 noticed. Changes of the wording of a message, of the type in a `cast` and of whether a zip is strict are left out of the
 draw. Started again on the same folder, it goes through what is left; `--fresh` begins with the code as it is now.
@@ -31,7 +31,7 @@ from pathlib import Path
 import common
 from common import ROOT, show
 
-ROOMS = ("metrics", "optimize", "programs")
+ROOMS = ("evaluation", "metrics", "optimize", "programs", "retrievers")
 WITHOUT_HELP = "not (model or server or process)"
 # What tests of these rooms read besides the code.
 COPIED = ("tests", "benchmarks", "docs", "README.md", "CONTRIBUTING.md")

@@ -17,7 +17,7 @@ from keqa.evaluation.demo import COMPILED, ask_all
 from keqa.evaluation.questions import Questions
 from keqa.lms import build_roles
 from keqa.retrievers import build_index, open_index
-from keqa.testbed.testbed import Settings, Testbed
+from keqa.testbed.testbed import Testbed, WorldSettings
 
 METHODS = ("closed book", "always retrieve, reasoning", "KEQA", COMPILED)
 
@@ -26,14 +26,14 @@ def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--questions", type=int, default=40, help="for each setting")
     count = parser.parse_args().questions
-    default, usual = Settings(), Testbed()
+    default, usual = WorldSettings(), Testbed()
     learned = {question.question for question in (*usual.train, *usual.dev)}
     swept = [(share, noise, default.stale_sources) for noise, share in product((0, 1, 4), (0, 0.5, 1))]
     swept += [(0.5, default.distractors, sources) for sources in (0, 1)]
     roles, rows = build_roles("keqa/tiny"), []
     with tempfile.TemporaryDirectory() as folder:
         for number, (share, noise, sources) in enumerate(swept):
-            settings = Settings(distractors=noise, stale_sources=sources, known=share, questions=(0, 0, 4 * count))
+            settings = WorldSettings(distractors=noise, stale_sources=sources, known=share, questions=(0, 0, 4 * count))
             testbed, index = Testbed(settings), Path(folder) / str(number)
             asked = [question for question in testbed.test if question.question not in learned][:count]
             build_index(testbed.passages, index, language="en")

@@ -15,7 +15,7 @@ SEED = 1
 
 
 @dataclass(frozen=True)
-class Settings:
+class WorldSettings:
     """The knobs of the testbed. The defaults were fixed before any method was scored on it."""
 
     distractors: int = 1
@@ -50,8 +50,8 @@ class Testbed:
 
     __test__ = False
 
-    def __init__(self, settings: Settings | None = None, seed: int = SEED) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, settings: WorldSettings | None = None, seed: int = SEED) -> None:
+        self.settings = settings or WorldSettings()
         self.world = World(seed)
         self.tiers: Tiers = assign(self.world, seed)
         rng = random.Random(f"sources {seed}")

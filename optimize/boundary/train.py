@@ -120,7 +120,7 @@ def train_light(
     """Train a light boundary model."""
     quizzes = checked_quizzes(collected)
     seen = [(place, reading) for place, quiz in enumerate(quizzes) for reading in readings(quiz, reads)]
-    fitted = _Readings(quizzes, seen, reads, embedder).fitted
+    fitted = _HeldOut(quizzes, seen, reads, embedder).fitted
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
     variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]
     heads: dict[Aspect, dict[Variant, Regression]] = {"mastery": {}, "certainty": {}}
@@ -134,7 +134,7 @@ def train_light(
     return _trained(model, held_out)
 
 
-class _Readings:
+class _HeldOut:
     """What regressions are fitted to: readings of quizzes, where they are held out, and how much each counts."""
 
     def __init__(

@@ -1,7 +1,7 @@
 import pytest
 
 from keqa.testbed.questions import SHAPES
-from keqa.testbed.testbed import Settings, Testbed
+from keqa.testbed.testbed import Testbed, WorldSettings
 from keqa.testbed.world import Date
 
 
@@ -29,6 +29,6 @@ def test_every_present_value_is_stated_by_a_source_that_is_up_to_date(testbed):
 
 @pytest.mark.parametrize(("known", "tier"), [(1.0, {"often"}), (0.0, {"sometimes", "never", "stale"})])
 def test_known_share_chooses_the_questions(known, tier):
-    testbed = Testbed(Settings(questions=(0, 0, 40), known=known))
+    testbed = Testbed(WorldSettings(questions=(0, 0, 40), known=known))
     seen = [set(q.tiers) for q in testbed.test]
     assert all(tiers <= tier if known else tiers & tier for tiers in seen)

@@ -12,7 +12,7 @@ from keqa.testbed.relations import RELATIONS
 from keqa.testbed.rendering import all_pieces
 from keqa.testbed.sampling import Stream
 from keqa.testbed.skills import SKILLS, Setting
-from keqa.testbed.testbed import Settings, Testbed
+from keqa.testbed.testbed import Testbed, WorldSettings
 from keqa.testbed.world import SMALL, World
 
 SKILL_TEXTS = {
@@ -70,7 +70,7 @@ def test_the_encyclopedia_and_its_questions(testbed: Testbed) -> None:
     assert digest(testbed.passages) == "484006715b9a8224"
     assert digest((testbed.train, testbed.dev, testbed.test)) == "5973b30092454754"
     assert digest(testbed.more_questions(50, 3)) == "53a381a7e9f075b4"
-    assert digest(Testbed(Settings(known=0.5, distractors=2)).train) == "9e3f14bed3397262"
+    assert digest(Testbed(WorldSettings(known=0.5, distractors=2)).train) == "9e3f14bed3397262"
     assert digest(sorted(testbed.tiers.tier.items())) == "25d212e89b66bd2c"
     assert testbed.stale_sources == ("Gazette", "Herald")
 
