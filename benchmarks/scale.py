@@ -25,6 +25,7 @@ from common import alone, remove_indexes, show
 
 from keqa.retrievers import Passage, build_index, open_index
 from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+from keqa.retrievers.engines import facts_of
 from keqa.retrievers.local.index import make_document, make_schema
 from keqa.retrievers.stopwords import ENGLISH
 from keqa.retrievers.text import analyzer, settings_for
@@ -165,10 +166,8 @@ def load_server(corpus: Path, url: str, name: str) -> Figures:
     started = time.perf_counter()
     manifest = load_index(read_made(corpus), address, language="en")
     seconds = time.perf_counter() - started
-    retriever = ElasticsearchRetriever.open(address)
     # A key without the right to monitor does not learn the size.
-    size = retriever.facts()["bytes"]
-    retriever.close()
+    size = facts_of(address)[0]["bytes"]
     return {"build_s": seconds, "found": manifest.passages, "disk_mb": None if size is None else size / 1e6}
 
 
