@@ -79,6 +79,7 @@ class Engine:
         retriever: The name of its class of retrievers, by which run files name it.
         schemes: An address that begins with one of them and ``://`` is one of this engine's; without any an index is a
             folder whose manifest names the engine.
+        hosts: Whether an address lists several hosts, with commas, before the name of an index.
         about: What ``keqa index --help`` says of it.
         options: What ``build`` and ``locate`` take.
     """
@@ -87,6 +88,7 @@ class Engine:
     title: str
     retriever: str
     schemes: tuple[str, ...] = ()
+    hosts: bool = False
     about: str = ""
     options: tuple[BuildOption, ...] = ()
 
@@ -217,6 +219,7 @@ class _Dense(_Embedded):
 class _Elasticsearch(Engine):
     name, title, retriever = SERVER, "BM25 (Elasticsearch)", "ElasticsearchRetriever"
     schemes: tuple[str, ...] = ("elasticsearch", "elasticsearch+http", "elasticsearch+https")
+    hosts = True
     about = "BM25 on a cluster, and embeddings beside it with --model"
     options: tuple[BuildOption, ...] = (
         BuildOption(
@@ -372,8 +375,9 @@ def parts_of(address: Path | str) -> list[str]:
         return [whole]
     parts: list[str] = []
     for piece in whole.split(JOINT):
-        # Hosts without the name of an index yet.
-        if parts and is_remote(parts[-1]) and "/" not in parts[-1].partition("://")[2]:
+        # Hosts of a cluster, without the name of an index yet.
+        last = parts[-1] if parts else ""
+        if is_remote(last) and "/" not in last.partition("://")[2] and engine_of(last)[0].hosts:
             parts[-1] += JOINT + piece
         else:
             parts.append(piece.strip())

@@ -25,7 +25,7 @@ from keqa.programs.fingerprint import program_fingerprint
 from keqa.programs.gates import GATES, VoteGate
 from keqa.programs.registry import METHODS, Method, parse_spec, register_method
 from keqa.programs.shared_draws import SharedDraws
-from keqa.retrievers.engines import ENGINES, Engine, facts_of, register_engine
+from keqa.retrievers.engines import ENGINES, Engine, facts_of, parts_of, register_engine
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(
@@ -193,6 +193,8 @@ def test_an_engine_is_a_part_of_hybrids_and_named_in_tables(example, tmp_path):
     assert {hit.passage.title for hit in hybrid.search("capital of Norway")} == {"Norway", "Oslo"}
     assert header(index={"kind": "ShelfRetriever"}).configuration.retriever == "shared words"
     assert facts_of("shelf://notes") == [{"address": "shelf://notes", "engine": "shelf"}]
+    # Before a comma, too: only a cluster's address goes on after one.
+    assert parts_of(f"shelf://notes,{tmp_path / 'index'}") == ["shelf://notes", str(tmp_path / "index")]
     with pytest.raises(keqa.RetrievalError, match="there is no shelf 'none'"):
         keqa.open_index("shelf://none")
 

@@ -1,6 +1,7 @@
 """Every table in every format, cell by cell, from stored run files; and by hand what those do not show."""
 
 import json
+import os
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -38,6 +39,8 @@ def test_tables_of_stored_runs(tmp_path, name):
     console = Console(file=StringIO(), width=100, highlight=False)
     console.print(table(entries))
     found["terminal"] = console.file.getvalue()
+    if os.environ.get("KEQA_WRITE_TABLES"):
+        (GOLDEN / f"{name}.json").write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n")
     expected = json.loads((GOLDEN / f"{name}.json").read_text())
     assert list(found) == list(expected)
     for file, content in expected.items():
