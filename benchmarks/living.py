@@ -278,7 +278,8 @@ def measure(engine: str, folder: Path, given: argparse.Namespace) -> dict[str, A
             result[UNDISTURBED] = before == [[passage for passage, _ in hits] for hits in found(opened, questions)]
     for name, some in times.items():
         result[name] = {part: round(median(one[part] for one in some), 3) for part in some[0]}
-        print(f"{engine}: {name}: {result[name]} s", flush=True)
+        shown = ", ".join(f"{what} {value:.2f}" for what, value in result[name].items())
+        print(f"{engine}: {name}: {shown} s", flush=True)
     again = build(engine, folder, f"again-{engine}", world, given.url)
     alike = same(*(found(open_index(one), questions) for one in (address, again)))
     result["same top ten as a build"], result["largest difference of a score"] = alike

@@ -23,7 +23,7 @@ from keqa.programs.calls.session import Session, gather, run_blocking, within
 from keqa.programs.calls.texts import refusing_empty, text_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import asking_for
-from keqa.programs.reference.utility_reference import UtilityEntry
+from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.stages.stage import is_the_question
 from keqa.retrievers.base import Passage
 from keqa.signatures import ReasonFromMemory, ReasonWithKnowledge

@@ -23,7 +23,8 @@ import dspy
 from dspy import lm15
 
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.folder import save
 from keqa.retrievers import Retriever
 

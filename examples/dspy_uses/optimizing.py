@@ -10,7 +10,8 @@ import keqa
 from dspy_uses.checks import Module, expect, right, train
 from dspy_uses.scripted import QUESTION, language_model, program, search
 from keqa.data.question import question_digest
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 
 
 def optimizer(make: Callable[[dspy.LM], dspy.Module]) -> Callable[[], None]:

@@ -7,7 +7,8 @@ import dspy
 import keqa
 from dspy_uses.checks import Module, expect, right, train
 from dspy_uses.scripted import QUESTION, program, roles, search
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 
 
 def nested_with_its_own_lms() -> None:

@@ -11,10 +11,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from keqa.programs.reference.utility_reference import UtilityEntry
+from keqa.programs.reference.entries import UtilityEntry
 
 # As corpora of several publications write it at the end of a passage.
 _NAMED = re.compile(r"\bSource:\s*([^\n.;|]{1,80}?)\s*\.?\s*\Z", re.IGNORECASE)

@@ -7,7 +7,6 @@ import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from heapq import nlargest
 from typing import Annotated, Any, Literal
@@ -28,10 +27,10 @@ from keqa.programs.reference.embedding import (
     open_embedder,
     portable,
 )
+from keqa.programs.reference.entries import OPTIONAL, UtilityEntry, entry_from, entry_values
 from keqa.programs.reference.reliability import Reliability, SourceRecord
 
 _FEW = 10_000
-_OPTIONAL = ("question", "date")
 _MOST_NUMBERS = 1 << 29
 """2 GiB of vectors, which so few demonstrations do not reach."""
 
@@ -43,38 +42,6 @@ Variant = Literal["similar", "random", "none"]
 
 Scored = tuple[float, int]
 """A score, and the position of the demonstration that has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class UtilityEntry:
-    """A passage, as the judge reads it, whose utility to a quiz is known.
-
-    Attributes:
-        root: Id of the training question.
-        helpful: Whether U(quiz, passage) is 1; it is -1 otherwise.
-        question: The `keqa.data.question.question_digest` of the training question; may be empty.
-        date: When the passage's document was last changed, as it says itself; empty where it does not.
-    """
-
-    root: str
-    quiz: str
-    passage: str
-    helpful: bool
-    question: str = ""
-    date: str = ""
-
-
-def entry_values(entry: UtilityEntry) -> dict[str, Any]:
-    """An entry as JSON values, for `entry_from`."""
-    return {name: value for name, value in asdict(entry).items() if value != "" or name not in _OPTIONAL}
-
-
-def entry_from(value: Any, where: str) -> UtilityEntry:
-    """An entry from its JSON value, which may come from a stranger; a ConfigurationError says where it is none."""
-    names = UtilityEntry.__match_args__
-    if not isinstance(value, dict) or value.keys() | set(_OPTIONAL) != set(names):
-        raise ConfigurationError(f"{where} is no entry of a utility reference, which has {', '.join(names)} only")
-    return UtilityEntry(**check(UtilityEntry, value, where))
 
 
 class ReferenceIndex:
@@ -268,7 +235,7 @@ class UtilityReference(Parameter):
         """
         taken = tuple(
             UtilityEntry(
-                one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, name, "") for name in _OPTIONAL)
+                one.root, one.quiz, one.passage, bool(one.helpful), *(getattr(one, name, "") for name in OPTIONAL)
             )
             for one in entries
         )

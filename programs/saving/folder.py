@@ -43,7 +43,8 @@ from keqa.programs.predictor import (
     prompts_of,
 )
 from keqa.programs.reference.embedding import HASHING, Embedder, is_built_in, open_embedder, portable
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference, entry_from, entry_values
+from keqa.programs.reference.entries import UtilityEntry, entry_from, entry_values
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import arguments_of, class_of_saved, name_of
 from keqa.programs.saving.values import must_be_named, read_values, settings_of
 from keqa.programs.wrapper import ModuleWrapper, program_within

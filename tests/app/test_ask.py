@@ -89,7 +89,8 @@ def compiled(tmp_path):
     import dspy
 
     import keqa
-    from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+    from keqa.programs.reference.entries import UtilityEntry
+    from keqa.programs.reference.utility_reference import UtilityReference
 
     entry = UtilityEntry("q", "To whom is Ann married?", "Ann is the spouse of Bo.", True)
     program = keqa.KEQA(None, tries=4, threshold="1", reference=UtilityReference().fit([entry]))

@@ -15,7 +15,8 @@ from keqa.cli.options import LanguageModels
 from keqa.cli.reproduce import PaperOptions
 from keqa.evaluation.run_file import read_run
 from keqa.programs.predictor import NOTHING
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Passage, build_index
 
 pytestmark = pytest.mark.model

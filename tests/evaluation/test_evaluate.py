@@ -19,7 +19,8 @@ from keqa.evaluation.records import RunSettings
 from keqa.evaluation.run_file import read_run
 from keqa.programs.baselines import AlwaysRetrieve
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 
 pytestmark = pytest.mark.server
 

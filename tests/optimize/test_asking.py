@@ -19,7 +19,8 @@ from keqa.optimize.failures import Failed, Failures, passing_cause
 from keqa.optimize.scoring import example_for_metrics
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import CallCost, Degradation, Failure, QuestionRecord
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.storage.journal import Journal
 
 CHOICE = Example("c", "Which is it?", ("Rome",), "choice", ("Oslo", "Rome"))

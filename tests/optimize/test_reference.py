@@ -20,7 +20,7 @@ from keqa.optimize.failures import Failures
 from keqa.optimize.reference import Labeller
 from keqa.programs import KEQA
 from keqa.programs.predictor import demonstration_digest
-from keqa.programs.reference.utility_reference import UtilityEntry
+from keqa.programs.reference.entries import UtilityEntry
 
 
 class Patient(Failures):

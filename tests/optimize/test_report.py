@@ -21,7 +21,8 @@ from keqa.optimize.report import (
 from keqa.optimize.tuning import Point
 from keqa.programs.records import CallCost
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 
 REPORT = Report(
     optimizer="gepa",

@@ -29,7 +29,8 @@ from keqa.optimize.reference import Labels, UtilityEntries
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.keqa import KEQA
 from keqa.programs.records import QuestionRecord
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.testbed.index import open_encyclopedia
 
 HOW: dict[str, Any] = {"optimizer": "finetune", "tuning": False, "in_flight": 1}

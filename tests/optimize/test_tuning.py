@@ -19,7 +19,8 @@ from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
 from keqa.programs.keqa import KEQA
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Hit, Passage
 
 BOTH = (False, True)

@@ -29,7 +29,8 @@ from keqa.programs.fingerprint import (
 from keqa.programs.gates import CertaintyGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import LearnedQuestions
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.stages.selection import EmbeddingSimilarity, lexical_similarity
 from keqa.retrievers import (
     CachingRetriever,

@@ -23,7 +23,8 @@ from keqa.programs.predictor import (
     demonstration_digest,
     learned_from_json,
 )
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.folder import save
 from keqa.signatures import AnswerQuestion, JudgeUtility
 from keqa.testbed.testbed import Testbed

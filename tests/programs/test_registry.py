@@ -15,7 +15,8 @@ from keqa.programs.build import Parts, check_programs, make, own_of, program_of
 from keqa.programs.gates import CertaintyGate, OracleGate, RandomGate, VoteGate
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import METHODS, load_class, parse_spec
 from keqa.programs.saving.folder import save
 from keqa.programs.shared_draws import SharedDraws

@@ -15,7 +15,8 @@ import keqa
 from keqa.errors import InputError, RetrievalError
 from keqa.evaluation.records import RunHeader, RunLine
 from keqa.evaluation.run_file import RunFile
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers import Passage, build_index
 from keqa.storage.files import atomic_write, new_file, open_locked
 from keqa.storage.journal import SqliteStore

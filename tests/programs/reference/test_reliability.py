@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import leaving_out
+from keqa.programs.reference.entries import UtilityEntry
 from keqa.programs.reference.reliability import Reliability, SourceRecord, source_of
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.retrievers.base import Passage, Place
 
 

@@ -21,7 +21,8 @@ from keqa.errors import ConfigurationError, MissingExtraError
 from keqa.programs import KEQA
 from keqa.programs.predictor import asking_for, leaving_out
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.folder import load, save
 
 

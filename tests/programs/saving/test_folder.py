@@ -19,7 +19,8 @@ from keqa.errors import ConfigurationError, InputError
 from keqa.programs import KEQA
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving import folder as files
 from keqa.programs.saving.folder import about, check_apart, check_place, check_sources, save
 from keqa.retrievers import open_index

@@ -12,7 +12,8 @@ from keqa.errors import ConfigurationError
 from keqa.programs import KEQA, VoteGate
 from keqa.programs.baselines import AlwaysRetrieve, ClosedBook
 from keqa.programs.gates import ConfidenceGate
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.values import settings_of
 
 ENTRIES = [UtilityEntry(f"q{place}", f"Who is {place}?", f"Person {place}.", place % 2 == 0) for place in range(6)]

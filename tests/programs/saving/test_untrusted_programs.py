@@ -26,7 +26,8 @@ from keqa.errors import ConfigurationError, KeqaError
 from keqa.programs import KEQA
 from keqa.programs.baselines.reading import KSLLM
 from keqa.programs.reference.embedding import HashingEmbedder, open_embedder
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.saving.folder import about
 from keqa.programs.stages.stage import Decomposition
 from keqa.retrievers import Passage, build_index

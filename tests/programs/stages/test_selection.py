@@ -14,7 +14,8 @@ from keqa.programs import KEQA
 from keqa.programs.baselines.reading import as_text, subject_of
 from keqa.programs.reference import embedding
 from keqa.programs.reference.embedding import HashingEmbedder
-from keqa.programs.reference.utility_reference import UtilityEntry, UtilityReference
+from keqa.programs.reference.entries import UtilityEntry
+from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.stages import selection
 from keqa.programs.stages.picking import unjudged, with_kept
 from keqa.programs.stages.selection import (
