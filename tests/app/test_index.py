@@ -255,3 +255,10 @@ def test_progress_is_shown_in_bytes(keqa_command, documents, index, monkeypatch,
     (documents / "dodo.txt").write_text("The dodo is extinct.")
     assert keqa_command("index", command, index, documents).code == 0
     assert (shown[0], shown[-1], len(shown)) == ((0, 72), (72, 72), 4)
+
+
+def test_a_hybrid_is_changed_part_by_part(keqa_command, documents, index, tmp_path):
+    keqa_command("index", documents, "-o", tmp_path / "two")
+    (documents / "dodo.txt").write_text("The dodo is extinct.")
+    done = keqa_command("index", "sync", f"{index},{tmp_path / 'two'}", documents, "--json").out
+    assert [one["passages"] for one in json.loads(done)["indexes"]] == [3, 3]
