@@ -52,7 +52,12 @@ READ_ERRORS: Final = (OSError, EOFError, zlib.error)
 
 _Line = TypeVar("_Line", str, bytes)
 
-opened: Final = threading.local()
+
+class _Opened(threading.local):
+    stream: BinaryIO | None = None
+
+
+opened: Final = _Opened()
 """Its `stream` is the file that this thread opened last, so that somebody sees how far it was read."""
 
 # A record up to this length is somebody's passage and is kept whole (the longest paragraph of the shared corpora has

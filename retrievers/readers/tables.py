@@ -170,7 +170,8 @@ def _title_column(names: Sequence[str]) -> int | None:
 def _text_column(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
     if (named := _first(TEXT_NAMES, names)) is not None:
         return named
-    columns = [[text_length(row[place]) for row in rows if row[place:] and row[place]] for place in range(len(names))]
+    places = range(len(names))
+    columns = [[text_length(row[at]) for row in rows if at < len(row) and row[at]] for at in places]
     lengths = [sum(column) / max(len(column), 1) for column in columns]
     longest = max(lengths, default=0.0)
     return lengths.index(longest) if longest >= _TEXT_WORDS * WORD_LENGTH else None

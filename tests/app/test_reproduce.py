@@ -13,6 +13,7 @@ import keqa
 from keqa.cli import paper as preset
 from keqa.cli.options import LanguageModels
 from keqa.cli.reproduce import PaperOptions
+from keqa.errors import ConfigurationError
 from keqa.evaluation.run_file import read_run
 from keqa.programs.predictor import NOTHING
 from keqa.programs.reference.entries import UtilityEntry
@@ -198,3 +199,27 @@ def test_another_language_model_takes_the_place_of_the_tasks_alone():
     assert made.models_of(1) == LanguageModels("hosted_vllm/llama", "http://b/v1", **judges, **addresses)
     alone = plan(LanguageModels("openai/gpt", api_base="http://a/v1"), ["hosted_vllm/llama"])
     assert alone.models_of(0) == LanguageModels("hosted_vllm/llama")
+
+
+def test_a_method_without_token_probabilities_is_left_out_and_no_other(paper, server, monkeypatch, tmp_path):
+    answers = server.reply
+
+    def reply(messages, n, body):
+        thinks = "thoughts" in str(messages)
+        return [markers(thought="So the answer is Oslo.")] * n if thinks else answers(messages, n, body)
+
+    server.reply = reply
+    ended = paper(("rag", "flare"))
+    assert [row["method"] for row in rows_of(ended)] == ["Always retrieve"]
+    assert "flare is left out: openai/scripted gives no token probabilities" in ended.err
+
+    def refused(specs, *asking, **others):
+        if specs[0].label == "flare":
+            raise ConfigurationError("LMAuthError: the key is wrong")
+        return rows(specs, *asking, **others)
+
+    rows = preset.rows_of
+    monkeypatch.setattr(preset, "rows_of", refused)
+    ended = paper(("rag", "flare"))
+    assert (ended.code, "the key is wrong" in ended.err) == (2, True)
+    assert "left out: " not in ended.err.replace("left out, for", "")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
 import dspy
 import pytest
 from fixtures import one_quiz
+from servers.openai_server import OpenAIServer
 
 import keqa
 from keqa.programs import KEQA
@@ -116,3 +118,34 @@ def test_the_task_with_several_language_models_has_no_one(served):
     with pytest.raises(ValueError, match="several language models"):
         program.get_lm()
     assert program.reset_copy().answering.answer.lm is served.utility
+
+
+def test_a_nested_program_asks_the_servers_of_its_roles_with_their_keys(engines, retriever, monkeypatch):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        # A request that has lost its server would go to a provider's own address: nothing listens on this proxy.
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    def served(engine):
+        def reply(messages, n, body):
+            said = {one["role"]: one["content"] for one in messages}
+            made = {"model": "m", "system": said["system"], "messages": (dspy.lm15.Message.user(said["user"]),)}
+            seeds = range(len(engine.calls), len(engine.calls) + n)
+            asked = [dspy.lm15.Request(**made, config=dspy.lm15.Config(seed=seed)) for seed in seeds]
+            return [engine.complete(one).message.text for one in asked]
+
+        return reply
+
+    keys = (TASK_KEY, JUDGE_KEY)
+    with ExitStack() as stack:
+        apis = [
+            stack.enter_context(OpenAIServer(served(engine), api_key=key))
+            for (_, engine), key in zip(engines, keys, strict=True)
+        ]
+        task, judge = (
+            keqa.build_lm(name, api_base=api.api_base, api_key=key, num_retries=0, cache=False)
+            for name, api, key in zip(("openai/gpt-4o", "mistral/judge"), apis, keys, strict=True)
+        )
+        nesting = Nesting(KEQA(retriever("text"), lms=keqa.Roles(task=task, consistency=judge, utility=judge), tries=3))
+        check(nesting.deepcopy(), engines)
+        assert {call.status for api in apis for call in api.calls} == {200}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
 from fixtures.serving import MARKUP, QUESTION, until
 from servers.openai_server import HTTPFault, OpenAIServer
+
+from keqa.server.limits import ServerLimits
 
 pytestmark = pytest.mark.server
 
@@ -184,3 +187,41 @@ def test_the_metrics(serving):
     assert "keqa_retrievals_total 1.0" in page
     assert "secret" not in page
     assert "Carmouth" not in page
+
+
+def test_twenty_users_at_once(serve, server):
+    serving = serve(server, limits=ServerLimits(in_flight=4, rate=0))
+    with ThreadPoolExecutor(20) as pool:
+        found = list(pool.map(lambda _: serving.chat(), range(20)))
+    assert [answer.status_code for answer in found] == [200] * 20
+    assert len({answer.json()["id"] for answer in found}) == 20
+    assert serving.metric("keqa_questions_total", outcome="answered") == 20
+    assert serving.metric("keqa_in_work") == serving.metric("keqa_waiting") == 0
+
+
+def test_the_requests_of_open_webui(serve, server):
+    """As its backend sends them: a connection that is verified, a conversation as a stream, and a title for it."""
+    token = "a-token-of-thirty-characters-0"
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "HTTP-Referer": "https://openwebui.com/",
+        "X-Title": "Open WebUI",
+        "X-OpenWebUI-User-Name": "Ann",
+    }
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is Carmouth?"},
+        {"role": "assistant", "content": "A harbour"},
+        {"role": "user", "content": "To whom is the mayor married?"},
+    ]
+    title = '### Task:\nGenerate a title as JSON: { "title": "…" }\n### Chat History:\n<chat_history>…</chat_history>'
+    with serve(server, token=token).client as client:
+        assert client.get("/v1/models", headers=headers).json()["data"][0]["id"] == "keqa"
+        chat = {"model": "keqa", "messages": messages, "stream": True, "temperature": 0.7, "max_tokens": 500}
+        streamed = client.post("/v1/chat/completions", json=chat, headers=headers)
+        named = {"model": "keqa", "messages": [{"role": "user", "content": title}], "stream": False}
+        titled = client.post("/v1/chat/completions", json=named, headers=headers)
+    events = [json.loads(part[6:]) for part in streamed.text.split("\n\n") if part.startswith("data: {")]
+    assert "".join(one["choices"][0]["delta"].get("content") or "" for one in events) == "Flora Isvik"
+    assert streamed.text.endswith("data: [DONE]\n\n")
+    assert titled.status_code == 200

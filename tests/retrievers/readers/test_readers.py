@@ -1,6 +1,7 @@
 import csv
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import office_files as files
 import pytest
@@ -224,3 +225,11 @@ def test_a_folder_of_documents(tmp_path):
             (tmp_path / name / "a.jsonl").write_text("{}")
         with pytest.raises(InputError, match=said):
             read(tmp_path / name)
+
+
+def test_what_reports_progress_may_be_read_on_in_another_thread(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"title": "t", "text": "x"}\n' * 300)
+    corpus = read_corpus([tmp_path / "a.jsonl"], progress=lambda done, of: None)
+    next(corpus)
+    with ThreadPoolExecutor(1) as pool:
+        assert len(pool.submit(list, corpus).result()) == 299

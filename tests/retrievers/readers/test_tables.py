@@ -3,6 +3,7 @@
 import pytest
 
 from keqa.retrievers import read_corpus
+from keqa.retrievers.readers import tables
 from keqa.retrievers.readers.tables import table_sections
 
 
@@ -112,3 +113,19 @@ def test_quotes_that_are_never_closed_take_no_more_than_the_length_of_a_file(tmp
     found, notices = rows(tmp_path, "a,b\n" + '"x,"y","z\n' * 20_000)
     assert len(found) >= 19_999
     assert len(notices) <= 10
+
+
+class Counted(list):
+    """A row that counts the cells that are copied out of it."""
+
+    copied = 0
+
+    def __getitem__(self, place):
+        Counted.copied += len(range(*place.indices(len(self)))) if isinstance(place, slice) else 0
+        return super().__getitem__(place)
+
+
+def test_the_column_of_the_text_is_found_without_a_copy_of_a_wide_row_for_each_cell():
+    names = [f"column {number}" for number in range(1000)]
+    assert tables._text_column(names, [Counted(["x"] * 1000)]) is None
+    assert Counted.copied <= 1000
