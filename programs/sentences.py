@@ -114,7 +114,9 @@ def words_of(text: str) -> list[str]:
 def content_words(text: str) -> list[str]:
     """The words of a text that are no function words of its language."""
     language = spaced_language([text])
-    kept = {word.casefold() for word in without_stop_words(language).analyze(text)}
+    # The analyzer takes no lone surrogates.
+    sound = text.encode("utf-8", "replace").decode()
+    kept = {word.casefold() for word in without_stop_words(language).analyze(sound)}
     return [word for word in words_of(text) if (word in kept or _CJK.match(word)) and word not in _ASKED_IN]
 
 

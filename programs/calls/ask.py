@@ -64,7 +64,7 @@ from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
 from keqa.programs.calls.progress import Searching
 from keqa.programs.calls.session import CallMeter, context, current, note, report, within
-from keqa.programs.calls.texts import COPIED, Copies, Guarded, first_line, only_line, refusing_empty
+from keqa.programs.calls.texts import COPIED, Copies, Guarded, first_line, only_line, refusing_empty, sound
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits
@@ -214,9 +214,10 @@ def _salvaged(error: CallError, stage: str, number: int | None, copies: Copies |
     """The first line of an answer, which is noted; None where there is none, or where no reply was the trouble."""
     if not error.unusable or error.cause == COPIED or error.reply is None:
         return None
-    line = first_line(error.reply, "answer")
+    reply = sound(error.reply)
+    line = first_line(reply, "answer")
     if copies is not None:
-        bare = None if line else only_line(error.reply)
+        bare = None if line else only_line(reply)
         line = bare if bare is not None and copies.touched_by(bare) else line
         line = None if line is None or copies.found_in(line) else line
     if line is not None:

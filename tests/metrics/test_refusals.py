@@ -83,6 +83,11 @@ def test_what_gives_an_answer_is_none(text):
     assert not is_abstention(text)
 
 
+def test_half_a_surrogate_pair_is_a_letter_as_others():
+    assert not is_abstention("Os\ud800lo is the capital")
+    assert is_abstention("I do not know.\udfff")
+
+
 def test_what_is_an_option_or_gold_is_an_answer_whatever_it_says():
     assert not is_abstention("Unknown", ["Unknown"])
     assert not is_abstention("It cannot be determined.", ["2", "It cannot be determined."])

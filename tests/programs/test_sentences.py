@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import keqa
 from keqa.programs.keqa import KEQA
 from keqa.programs.prediction import disagreements_of
-from keqa.programs.sentences import contradictions, differing_value, newer, supporting_sentences
+from keqa.programs.sentences import content_words, contradictions, differing_value, newer, supporting_sentences
 from keqa.retrievers.base import Passage, Place
 
 # By language: what is asked, what an older and a newer file say, and what a file says of something else.
@@ -247,3 +247,7 @@ def test_a_very_long_record_takes_no_time():
     begun = time.process_time()
     supporting_sentences("Ann lives in a house of stone. " * 100_000, "Where does Ann live?", "stone")
     assert time.process_time() - begun < 10
+
+
+def test_half_a_surrogate_pair_costs_no_other_word():
+    assert {"oslo", "bridge"} <= {*content_words("The br\ud800 of the bridge of Oslo")}

@@ -119,6 +119,10 @@ async def test_the_first_line_of_an_answer_is_taken_before_anything_is_drawn():
     assert (note.stage, note.quiz, note.action) == ("plan", 2, "took the first line of the answer")
     with pytest.raises(CallError):
         await Calls("line").ask(draws=0)
+    # What no encoding holds is no part of it.
+    broken = Calls("line")
+    broken.errors[0].reply = "[[ ## answer ## ]]\nOs\ud800lo\n"
+    assert (await broken.ask(for_answer=True)).answer == "Os\ufffdlo"
 
 
 def test_a_circle_is_ended_by_drawing(scripted):
