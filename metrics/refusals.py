@@ -74,7 +74,10 @@ def score(sentence: str, *, later: bool = False) -> float:
 def places(sentence: str, *, later: bool = False) -> set[int]:
     """The places of the features that a sentence has."""
     prefix = "later " if later else ""
-    return {crc32((prefix + feature).encode("utf-8", "surrogatepass")) % PLACES for feature in _features(sentence[:_MOST_LETTERS])}
+    return {
+        crc32((prefix + feature).encode("utf-8", "surrogatepass")) % PLACES
+        for feature in _features(sentence[:_MOST_LETTERS])
+    }
 
 
 def _features(sentence: str) -> Iterator[str]:
