@@ -3,12 +3,9 @@
 1. Demonstrations from the program's own right answers, or another optimizer (`keqa.optimize.dspy_optimizers`);
 2. the utility reference (section 3.4), labelled by the program as step 1 left it;
 3. α, N_c, top-k, how tries are drawn and what is summarized, for F1 - λ · retrievals - μ · calls; and a boundary
-   model, trained on what the language model answers from memory to the training questions, which decides instead of α
-   where that is better.
+   model, trained on answers from memory to the training questions, which decides instead of α where that is better.
 
 The methods that KEQA is compared with take the first step alone.
-
-Every call that is made is on disk at once, so a run that was killed resumes where it was: what was asked is read there.
 """
 
 from __future__ import annotations
@@ -57,41 +54,27 @@ _NAMED = 5
 
 
 class Compiled(ModuleWrapper[P]):
-    """A compiled program, which is used as the program itself: ``compiled("Who wrote Hamlet?")``.
+    """A compiled program, which is used, nested and compiled again as the program itself; what was learned beside it.
 
-    It is a module that can be nested, evaluated, streamed, copied and compiled again like the one inside it.
-
-    Attributes:
-        program: Ready to ask, on the same language models and retriever. Where a module was compiled that contains one,
-            a copy of the module that contains the compiled one.
-        report: What was learned.
-        reflection_lm: The language model that reflected, whose key must not be saved.
-        folder: Where finished work is kept; None where it was a temporary one.
-        nested: The compiled program within a module; None where it is `program` itself.
-        lm_folders: Where the fine-tuned language models of this process are, by role; empty where there are none.
+    Where a module was compiled that contains a program, `program` is a copy of the module with the compiled one in it.
     """
 
     report: Report
     reflection_lm: Any = None
+    """The language model that reflected, whose key must not be saved."""
     folder: Path | None = None
+    """Where finished work is kept; None where it was a temporary one."""
     nested: Program | None = None
+    """The compiled program within a module; None where it is `program` itself."""
     lm_folders: Mapping[str, Path] = MappingProxyType({})
+    """Where the fine-tuned language models of this process are, by role."""
 
     def save(self, folder: str | Path, *, overwrite: bool = False, **about: Any) -> None:
-        """Save the program with the report; `keqa.load` reads it. Of a module, the program within it is saved.
+        """Save the program with the report, and `about` with it; `keqa.load` reads it. Of a module, the one within it.
 
-        A path that ends in ``.json`` or ``.pkl``, and ``save_program=True``, save the module as DSPy does.
-
-        Fine-tuned language models are saved beside it, as ``FOLDER.lm``, with the model string
-        ``transformers/FOLDER.lm``.
-
-        Args:
-            folder: Where to; a program that is there already is replaced if it was compiled from the same sources.
-            overwrite: Replace one of other sources, too.
-            **about: What else to keep, such as the command. Of paths in problems the last component stays.
-
-        Raises:
-            InputError: The folder holds something else, a program of other sources, or the finished work.
+        A path that ends in ``.json`` or ``.pkl``, and ``save_program=True``, save the module as DSPy does. Fine-tuned
+        language models are saved beside the program, as ``FOLDER.lm`` for the model string ``transformers/FOLDER.lm``.
+        A program that is there already is replaced if it was compiled from the same sources, or with `overwrite`.
         """
         if about.get("save_program") or Path(folder).suffix in (".json", ".pkl"):
             self.program.save(folder, **about)
@@ -101,6 +84,7 @@ class Compiled(ModuleWrapper[P]):
         if not overwrite:
             check_sources(folder, self.report.sources)
         facts = {**self.report.about(), **about}
+        # Of paths the last component stays.
         facts["problems"] = [without_folders(problem) for problem in facts["problems"]]
         if self.lm_folders:
             # By name: program and language models may be moved together.
@@ -317,7 +301,11 @@ def _key(example: Example) -> str:
 
 @dataclass
 class Steps:
-    """A compilation under way, which writes into its report; fine-tuned language models go where `adapters` says."""
+    """A compilation under way, which writes into its report.
+
+    A further step is a method that makes a candidate and gives it to `_better`. Fine-tuned language models go where
+    `adapters` says.
+    """
 
     train: Sequence[Example]
     val: Sequence[Example]
@@ -340,18 +328,17 @@ class Steps:
         self.report.trials.append(self.asking.trial(program, name, self.val))
         return self.report.trials[-1]
 
-    def _kept(
-        self, before: K, scores: Sequence[float], candidate: K, trial: Trial, why_not: str, *, only_better: bool = False
-    ) -> K:
+    def _better(self, before: K, candidate: K, name: str, why_not: str, *, only_better: bool = False) -> K:
         """A candidate, where it is better; or, unless it has to be, where it is not worse beyond chance."""
+        scores, trial = self.report.after, self._score(candidate, name)
         if only_better:
             kept = trial.score > sum(scores) / len(scores)
         else:
-            kept = len(trial.scores) < 2 or paired_bootstrap(trial.scores, scores).high >= 0
+            kept = len(scores) < 2 or paired_bootstrap(trial.scores, scores).high >= 0
         if not kept:
             self.report.problems.append(why_not)
             return before
-        self.report.chosen.append(trial.name)
+        self.report.chosen.append(name)
         return candidate
 
     def _bootstrapped(self, program: Program) -> Program:
@@ -369,25 +356,23 @@ class Steps:
             check_finetunable(program)
         if options.reflection_lm is not None:
             ask_once(options.reflection_lm)
-        own = self._score(program, AS_IT_IS)
+        self.report.chosen.append(self._score(program, AS_IT_IS).name)
         kept = program
         if name == "finetune":
             found = finetune(program, self.train, self.asking, options, self.adapters)
             why_not = "the fine-tuned language model is worse on the validation questions: left out"
-            kept = self._kept(program, own.scores, found.program, self._score(found.program, name), why_not)
+            kept = self._better(program, found.program, name, why_not)
             if kept is found.program:
                 self.report.finetuned_on, self.lm_folders = found.conversations, found.folders
         elif name != "none":
             candidate = optimize(program, self.train, self.val, self.asking, options)
             why_not = f"what {name} found is not better on the validation questions: left out"
-            trial = self._score(candidate, name)
-            kept = self._kept(program, own.scores, candidate, trial, why_not, only_better=True)
-        if kept is program:
-            self.report.chosen.append(own.name)
+            kept = self._better(program, candidate, name, why_not, only_better=True)
+        if kept is not program:
+            self.report.chosen.remove(AS_IT_IS)
         return kept
 
     def _with_reference(self, program: KEQA) -> KEQA:
-        """The program with a reference, unless it is worse with it beyond chance."""
         problems = self.report.problems
         entries = build_reference(Labeller(program, correctness=self.asking.metric), self.train, self.asking)
         problems += [f"training question {root}: {'; '.join(some)}" for root, some in entries.problems.items()]
@@ -402,9 +387,8 @@ class Steps:
             return program
         candidate: KEQA = program.deepcopy()
         candidate.picking.reference = empty_reference(program, self.options).fit(entries)
-        trial = self._score(candidate, "the utility reference")
         why_not = "the utility reference made answers worse on the validation questions: left out"
-        kept = self._kept(program, self.report.after, candidate, trial, why_not)
+        kept = self._better(program, candidate, "the utility reference", why_not)
         if kept is candidate:
             counts = entries.counts()
             self.report.reference = {"helpful": counts[True], "harmful": counts[False]}

@@ -21,7 +21,7 @@ from keqa.errors import ConfigurationError, InputError, KeqaError
 from keqa.lms.factory import Roles
 from keqa.optimize.asking import ROLES, Asking, Trace, lms_of
 from keqa.optimize.demos import possible
-from keqa.optimize.judged import judged, judges, teaching
+from keqa.optimize.judged import judges, lessons
 from keqa.optimize.options import Options
 from keqa.programs.fingerprint import digest, lm_spec
 from keqa.programs.keqa import KEQA
@@ -121,13 +121,10 @@ def right_calls(
     def add(name: str, call: Mapping[str, Any]) -> None:
         found[name].setdefault(digest([call[one] for one in predictors[name].signature.input_fields]), dict(call))
 
-    names = {id(predictor): name for name, predictor in predictors.items()}
     for trace in traces:
-        if trace.record is None or trace.score < options.threshold:
-            continue
-        made = [(predictors[name], inputs, said) for name, inputs, said in trace.steps]
-        for one in teaching(judged(made, trace.example)):
-            add(names[id(one.call[0])], one.fields)
+        if trace.record is not None and trace.score >= options.threshold:
+            for name, fields in lessons(program, trace.steps, trace.example):
+                add(name, fields)
     if isinstance(program, KEQA):
         # Gold answers to quizzes that it never answered right are left out: an LM that is trained on facts that it does
         # not know learns to make up others.

@@ -19,7 +19,7 @@ from keqa.optimize.alignment import gold_quizzes
 from keqa.optimize.asking import Asking
 from keqa.programs.calls.ask import ask, search
 from keqa.programs.calls.errors import CallError, is_transient
-from keqa.programs.calls.session import Session, gather, run_blocking, within
+from keqa.programs.calls.session import Session, gather, run_blocking
 from keqa.programs.calls.texts import refusing_empty, text_of
 from keqa.programs.keqa import KEQA
 from keqa.programs.predictor import asking_for
@@ -219,13 +219,11 @@ def build_reference(labeller: Labeller, trainset: Iterable[Any], asking: Asking)
     section 3.4. For a question of one hop each candidate is tried alone. Where the gold quizzes and their answers are
     given, the same is done for each quiz, references replaced by gold answers, each passage alone.
     """
-    from keqa.lms.adapter import adapter
-
     examples, step = as_examples(trainset), "labelling passages"
     watch = asking.failures.watch(step, len(examples))
 
     def label(example: Example) -> Labels:
-        with within(caller=asking.calls.predict), dspy.context(adapter=dspy.settings.adapter or adapter(), trace=None):
+        with asking.keeping():
             return run_blocking(lambda: labeller.label(example))
 
     def count(labels: Labels) -> None:

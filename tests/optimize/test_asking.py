@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import dspy
@@ -240,19 +241,15 @@ def test_what_may_fare_better_next_time(found, error, cause):
 )
 def test_most_failures_of_a_step_end_it(total, kept, bad, ends):
     watch = Failures().watch("asking", total)
-    given = list(range(total or bad + 2))
-    taken = []
-    for item in watch.until(given):
-        taken.append(item)
+    given, taken = range(total or bad + 2), []
+
+    def count(item):
         watch.count(*((DOWN, f"{DOWN}: down") if item < bad else (None, None)), fresh=item < len(given) - kept)
-    early = ends and not kept
-    assert taken == (given[:bad] if early else given)
-    if ends:
-        told = rf"^asking: {bad} of {total or bad} questions could not .*\({DOWN}: down\)\. "
-        with pytest.raises(TooManyFailuresError, match=told):
-            watch.refuse()
-    else:
-        watch.refuse()
+
+    told = rf"^asking: {bad} of {total or bad} questions could not .*\({DOWN}: down\)\. "
+    with pytest.raises(TooManyFailuresError, match=told) if ends else nullcontext():
+        watch.each(given, taken.append, lambda _: count(taken[-1]), 1)
+    assert taken == list(given[:bad] if ends and not kept else given)
 
 
 def test_what_may_not_pass_ends_nothing_and_an_answer_begins_the_count_anew():

@@ -29,7 +29,7 @@ from keqa.optimize.dspy_optimizers import (
     tunable,
 )
 from keqa.optimize.failures import Failures
-from keqa.optimize.options import Options, check_optimizer
+from keqa.optimize.options import Options
 from keqa.programs.baselines import AlwaysRetrieve, Rowen
 from keqa.programs.keqa import KEQA
 
@@ -163,16 +163,17 @@ def test_other_methods_are_optimized_as_well(setting, town, journal, reflection,
 
 
 def test_what_is_missing_is_told_before_any_call(monkeypatch, reflection):
-    with pytest.raises(ConfigurationError, match="reflection_lm"):
-        check_optimizer("gepa", None, "light")
-    with pytest.raises(ConfigurationError, match="unknown optimizer 'copro'"):
-        check_optimizer("copro", reflection.lm, "light")
-    with pytest.raises(ConfigurationError, match="budget"):
-        check_optimizer("gepa", reflection.lm, "huge")
+    for given, told in (
+        ({"optimizer": "gepa"}, "reflection_lm"),
+        ({"optimizer": "copro", "reflection_lm": reflection.lm}, "unknown optimizer 'copro'"),
+        ({"optimizer": "gepa", "reflection_lm": reflection.lm, "budget": "huge"}, "budget"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            Options(**given)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"keqa\[compile\]"):
-        check_optimizer("mipro", reflection.lm, "light")
-    check_optimizer("simba", reflection.lm, 1)
+        Options(optimizer="mipro", reflection_lm=reflection.lm)
+    Options(optimizer="simba", reflection_lm=reflection.lm, budget=1)
 
 
 @pytest.mark.parametrize("error", [AuthError("no"), ServerError("down")])
@@ -341,7 +342,7 @@ def test_what_a_name_and_a_budget_stand_for(setting, journal, name, budget, sett
     asking = Asking(journal, f1, in_flight=3)
     student = Student(world.program, asking, ["answering.answer"])
     options = Options(optimizer=name, reflection_lm=world.lm, budget=budget, seed=7)
-    found, given = ready_made(options, student, f1, asking, 40, 51)
+    found, given = ready_made(options, world.lm, student, f1, asking, 40, 51)
     assert {one: getattr(found, one) for one in settings} == settings
     assert given == more
 
