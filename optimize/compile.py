@@ -160,7 +160,6 @@ def compile_program(
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
     before_first()
-    fingerprint = compilation_fingerprint(program, metric)
     sources = sources_of(program, parts, chosen, metric)
     if out is not None:
         check_sources(out, sources)
@@ -172,7 +171,7 @@ def compile_program(
     where = None if folder is None else Path(folder)
     with ExitStack() as stack:
         place = where or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keqa-compile-")))
-        journal = stack.enter_context(Journal.open(place / "calls.journal", fingerprint))
+        journal = stack.enter_context(Journal.open(place / "calls.journal", _fingerprint(program, metric)))
         asking = Asking(journal, metric, chosen.in_flight, progress)
         spending = stack.enter_context(Spending(journal).counting())
         steps = Steps(parts.train, parts.val, asking, chosen, report, where)
@@ -253,38 +252,35 @@ def empty_reference(program: KEQA, options: Options) -> UtilityReference:
     return chosen
 
 
-def compilation_fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
+def _fingerprint(program: Program, metric: Correctness) -> dict[str, Any]:
     """What finished work depends on besides what is asked and of which program; no key or address is in it."""
-    lms = lms_of(program)
-    roles = {role: dspy.settings.lm if lms is None else getattr(lms, role) for role in ROLES}
-    models, predictors = models_of(program), {name for name, _ in program.named_predictors()}
+    lms, models = lms_of(program), models_of(program)
+    by_role = {role: lm_spec(dspy.settings.lm if lms is None else getattr(lms, role)) for role in ROLES}
+    by_predictor = {name: models[name] for name, _ in program.named_predictors() if name in models}
     return {
         "task": "compilation",
         "metric": metric_fingerprint(metric),
-        "models": {role: lm_spec(lm) for role, lm in roles.items()}
-        | {name: spec for name, spec in models.items() if name in predictors},
+        "models": by_role | by_predictor,
         "retriever": retriever_spec(getattr(getattr(program, "_retriever", None), "value", None)),
     }
 
 
 def sources_of(program: Program, parts: Split, options: Options, metric: Correctness) -> dict[str, str]:
     """Digests of what a program is compiled from: the same compilation has the same ones."""
-    how: dict[str, Any] = {
-        one.name: getattr(options, one.name)
-        for one in dataclasses.fields(options)
-        if one.name not in ("embedder", "grid", "in_flight", "reflection_lm", "training")
-    }
-    if options.training:
-        how["training"] = dict(options.training)
-    own = isinstance(options.optimizer, Teleprompter)
-    how["optimizer"] = optimizer_settings(options.optimizer) if own else options.optimizer
+    how: dict[str, Any] = {one.name: getattr(options, one.name) for one in dataclasses.fields(options)}
+    del how["in_flight"]
+    how["training"] = dict(options.training)
+    if not how["training"]:
+        del how["training"]
+    if isinstance(options.optimizer, Teleprompter):
+        how["optimizer"] = optimizer_settings(options.optimizer)
     how["grid"] = repr(options.grid)
     how["embedder"] = getattr(options.embedder, "name", options.embedder)
     how["reflection_lm"] = lm_spec(options.reflection_lm)
     return {
         "training questions": digest(list(map(_key, parts.train))),
         "validation questions": digest(list(map(_key, parts.val))),
-        "language models, index and metric": digest(compilation_fingerprint(program, metric)),
+        "language models, index and metric": digest(_fingerprint(program, metric)),
         "the method and its settings": program_fingerprint(program),
         "how it is compiled": digest(how),
     }

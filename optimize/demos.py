@@ -202,7 +202,11 @@ def from_calls(program: Program, traces: Sequence[Trace], *, threshold: float) -
     calls = dict(program.named_predictors())
     found: dict[str, dict[str, Candidate]] = {name: {} for name in calls}
     for trace in traces:
-        steps = [step for step in trace.steps if _says_something(step[2])] if is_right(trace, threshold) else []
+        if not is_right(trace, threshold):
+            continue
+        texts = [[value.strip() for value in said.values() if isinstance(value, str)] for _, _, said in trace.steps]
+        # One whose texts are all empty says nothing.
+        steps = [step for step, said in zip(trace.steps, texts, strict=True) if any(said) or not said]
         for name, fields in lessons(program, steps, trace.example, trace.record):
             one = Candidate(fields, _kind(calls[name].signature, fields), trace.example.id)
             found[name].setdefault(digest(dict(fields)), one)
@@ -422,11 +426,6 @@ def _gold_pairs(known: Sequence[Settled]) -> Iterator[Candidate]:
         for answer, same in pairs:
             demo = {"quiz": one.quiz.resolved, "first_answer": gold, "second_answer": answer, "same": same}
             yield Candidate(demo, str(same), one.root)
-
-
-def _says_something(outputs: Mapping[str, Any]) -> bool:
-    texts = [value for value in outputs.values() if isinstance(value, str)]
-    return not texts or any(text.strip() for text in texts)
 
 
 def _kind(signature: Any, demo: Mapping[str, Any]) -> str:

@@ -280,7 +280,9 @@ def _prepared(optimizer: Teleprompter, metric: Any) -> Any:
     if hasattr(own, "max_labeled_demos"):
         own.max_labeled_demos = 0
     if isinstance(own, dspy.GEPA) and isinstance(own.custom_instruction_proposer, InstructionProposer | None):
-        own.custom_instruction_proposer = guarded(own.custom_instruction_proposer)
+        # On guard: a passage or an answer that it is shown cannot close a field.
+        writing = copy.copy(own.custom_instruction_proposer or InstructionProposer())
+        own.custom_instruction_proposer, writing.adapter = writing, Guarded(writing.adapter)
     parts = getattr(own, "optimizers", None)
     if isinstance(parts, dict):
         own.optimizers = {name: _prepared(part, metric) for name, part in parts.items()}
@@ -314,13 +316,6 @@ def watched(lm: dspy.BaseLM) -> Iterator[dspy.BaseLM]:
     requests = watch.summary
     if requests.asked and requests.failed == requests.asked:
         raise ConfigurationError(f"the reflection LM answered none of {requests.asked} requests ({requests.cause})")
-
-
-def guarded(proposer: InstructionProposer | None = None) -> InstructionProposer:
-    """What writes GEPA's instructions, on guard: a passage or an answer that it is shown cannot close a field."""
-    found: InstructionProposer = copy.copy(proposer) if proposer is not None else InstructionProposer()
-    found.adapter = Guarded(found.adapter)
-    return found
 
 
 class _Ended(BaseException):
@@ -366,10 +361,15 @@ def quiet() -> Iterator[None]:
     names = ("gepa.core.engine", "dspy.teleprompt.bootstrap", "dspy.evaluate.evaluate", "dspy.predict.parallel")
     engine, bootstrapping, *running = map(importlib.import_module, names)
     silenced = SimpleNamespace(tqdm=partial(bootstrapping.tqdm.tqdm, disable=True))
+    executor = running[0].ParallelExecutor
+
+    def once(*arguments: Any, **settings: Any) -> Any:
+        return executor(*arguments, **{**settings, "timeout": 0})
+
     replaced: list[tuple[Any, str, Any]] = [
         (engine, "tqdm", partial(engine.tqdm, disable=True)),
         (bootstrapping, "tqdm", silenced),
-        *((module, "ParallelExecutor", _once(module.ParallelExecutor)) for module in running),
+        *((module, "ParallelExecutor", once) for module in running),
     ]
     logger = logging.getLogger("dspy")
     with ExitStack() as before, redirect_stdout(StringIO()):
@@ -379,7 +379,3 @@ def quiet() -> Iterator[None]:
             before.callback(setattr, module, name, getattr(module, name))
             setattr(module, name, value)
         yield
-
-
-def _once(executor: Any) -> Any:
-    return lambda *arguments, **settings: executor(*arguments, **{**settings, "timeout": 0})

@@ -93,9 +93,10 @@ class Options:
 
     def __post_init__(self) -> None:
         own = isinstance(self.optimizer, Teleprompter)
-        if own:
-            _check_own_optimizer(self.optimizer)
-        elif self.optimizer not in UNREFLECTING:
+        for kind in type(self.optimizer).__mro__:
+            if kind.__name__ in _UNFIT:
+                raise ConfigurationError(f"keqa.compile cannot use {kind.__name__}: {_UNFIT[kind.__name__]}")
+        if not own and self.optimizer not in UNREFLECTING:
             object.__setattr__(self, "reflection_lm", _reflecting(self.optimizer, self.reflection_lm, self.budget))
         for name, given in (("reflection_lm", self.reflection_lm is not None), ("budget", self.budget != "light")):
             if given and own:
@@ -119,12 +120,6 @@ class Options:
     def optimizer_name(self) -> str:
         """What the optimizer is called."""
         return self.optimizer if isinstance(self.optimizer, str) else type(self.optimizer).__name__
-
-
-def _check_own_optimizer(optimizer: Teleprompter) -> None:
-    for kind in type(optimizer).__mro__:
-        if kind.__name__ in _UNFIT:
-            raise ConfigurationError(f"keqa.compile cannot use {kind.__name__}: {_UNFIT[kind.__name__]}")
 
 
 def _reflecting(name: str, reflection_lm: Any, budget: Any) -> dspy.BaseLM:

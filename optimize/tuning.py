@@ -1,9 +1,8 @@
 """Tuning the settings of a program, for F1 - λ · retrievals - μ · calls on the validation split.
 
-The knobs that decide what is retrieved have no gradient and few values, so they are searched. For each temperature, and
-then each top-p, all pairs of α and N_c are scored on the same draws; then top-k and whatever else is tried, each with
-the best of the others. Where a boundary model was trained, it decides in the gate's place at each of its thresholds,
-and what hangs on the gate is then tried once more.
+For each temperature, and then each top-p, all pairs of α and N_c are scored on the same draws; then top-k and whatever
+else is tried, each with the best of the others. Where a boundary model was trained, it decides in the gate's place at
+each of its thresholds, and what hangs on the gate is then tried once more.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _DRAWING = ("threshold", "tries", "temperature", "top_p", BOUNDARY)
 
 @dataclass(frozen=True)
 class Point:
-    """A point of the curve: what one choice scores, and how many searches and replies a question it takes.
+    """What one choice scores, and how many searches and replies a question it takes.
 
     Of its settings α is as ``"4/5"``, None where the gate has none or only its own; `boundary` says whether the
     boundary model decides that was trained. The objective is score - λ · retrievals - μ · calls.
@@ -94,7 +93,9 @@ def tune(
 def own_choice(program: KEQA) -> dict[str, Any]:
     """What a program has of what can be tried."""
     own = {name: getattr(program.settings, name) for name in GRID if name != BOUNDARY}
-    return {**own, "threshold": own_threshold(program.gate), "boundary": False}
+    gate: Any = program.gate
+    threshold = fraction_text(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None
+    return {**own, "threshold": threshold, "boundary": False}
 
 
 def values_to_try(program: KEQA, grid: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
@@ -130,11 +131,6 @@ def has_tunable_threshold(gate: Any) -> bool:
     """Whether a gate can be made again with another threshold: a dataclass that has it as a field."""
     fields = dataclasses.fields(gate) if dataclasses.is_dataclass(gate) else ()
     return gate.threshold is not None and any(one.name == "threshold" and one.init for one in fields)
-
-
-def own_threshold(gate: Any) -> str | None:
-    """The threshold of a gate as a choice has it; None where it cannot be tuned."""
-    return fraction_text(Fraction(str(gate.threshold))) if has_tunable_threshold(gate) else None
 
 
 def _used(program: KEQA) -> dict[str, bool]:

@@ -194,11 +194,8 @@ def _collected(asked: Settled, found: Draws, correct: Correctness) -> CollectedQ
     draws = []
     for draw in found.made:
         right = draw.answer is not None and asked.correctness(correct, draw.answer) >= 1
-        likely = {name: _share(getattr(draw, name)) for name in ("probability", "first_token")}
+        said = {name: getattr(draw, name) for name in ("probability", "first_token")}
+        # Without the rounding errors of logarithms.
+        likely = {name: None if one is None else min(1.0, max(0.0, one)) for name, one in said.items()}
         draws.append(CollectedDraw(text=draw.answer, right=right, **likely))
     return CollectedQuiz(root=root_digest(asked.root), **asked.asked(), golds=list(asked.golds), draws=draws)
-
-
-def _share(probability: float | None) -> float | None:
-    """A probability without the rounding errors of its logarithm."""
-    return None if probability is None else min(1.0, max(0.0, probability))

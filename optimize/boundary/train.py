@@ -16,6 +16,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import dspy
 import numpy as np
+from scipy.special import expit
 
 from keqa.data.example import Example
 from keqa.data.question import quiz_key
@@ -26,7 +27,7 @@ from keqa.optimize.alignment import Settled
 from keqa.optimize.asking import Asking
 from keqa.optimize.boundary.check import Figures, check_model, figures_of, readings
 from keqa.optimize.boundary.collect import Collected, CollectedQuiz, collect, quizzes_of
-from keqa.optimize.logistic import FOLDS, Fit, sigmoid
+from keqa.optimize.logistic import FOLDS, Fit
 from keqa.programs.boundary import FinetunedModel, LightModel, PromptedModel
 from keqa.programs.boundary.asked import KnownQuiz, balanced
 from keqa.programs.boundary.light import Aspect, Regression, Variant, certainty, masked, signal_values
@@ -131,7 +132,7 @@ def train_light(
             slope, offset = fit.platt(fold != one)
             calibrated[fold == one] = slope * fit.scores[fold == one] + offset
         first = np.unique(place, return_index=True)[1]
-        return fit.regression(*fit.platt(np.full(len(seen), True))), sigmoid(calibrated[first]).tolist()
+        return fit.regression(*fit.platt(np.full(len(seen), True))), expit(calibrated[first]).tolist()
 
     likely = reads != "quiz" and all(reading.signals.has_probabilities for _, reading in seen)
     variants: list[Variant] = ["texts", "probabilities"] if likely else ["texts"]
