@@ -36,7 +36,7 @@ from keqa.optimize.options import Options, Questions, Split, split
 from keqa.optimize.reference import Labeller, build_reference
 from keqa.optimize.report import Report
 from keqa.optimize.scoring import as_metric, metric_fingerprint
-from keqa.optimize.tuning import has_tunable_threshold, tune, values_to_try
+from keqa.optimize.tuning import Tuning, has_tunable_threshold, values_to_try
 from keqa.programs.fingerprint import digest, lm_spec, models_of, program_fingerprint, retriever_spec
 from keqa.programs.keqa import KEQA
 from keqa.programs.program import Program
@@ -155,7 +155,7 @@ def compile_program(
         chosen = Options(**options)
     except TypeError as error:
         raise ConfigurationError(f"keqa.compile: {error}") from error
-    trainset, valset = _listed(trainset), _listed(valset)
+    trainset, valset = (list(some) if isinstance(some, Iterator) else some for some in (trainset, valset))
     metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)
@@ -184,11 +184,6 @@ def compile_program(
 
 # Under this name the package exports it.
 compile = compile_program
-
-
-def _listed(questions: Any) -> Any:
-    """Questions that can be read more than once."""
-    return list(questions) if isinstance(questions, Iterator) else questions
 
 
 def _nested(module: Any) -> Program:
@@ -404,7 +399,8 @@ class Steps:
 
     def _tuned(self, program: KEQA, boundary: Trained[Any] | None) -> KEQA:
         model = None if boundary is None else boundary.model
-        found = tune(program, self.val, self.asking, grid=self.options.grid, boundary=model, **self.options.costs)
+        how = {"grid": self.options.grid, "boundary": model, **self.options.costs}
+        found = Tuning(program, self.val, self.asking, **how).run()
         gate = program.examination.gate
         if program.examine and gate.threshold is not None and not has_tunable_threshold(gate):
             self.report.problems.append(
@@ -412,16 +408,16 @@ class Steps:
                 "made again with another"
             )
         self.report.curve = found.curve
-        for name, point in (("tuned settings", found.own), ("the boundary model", found.bounded)):
-            if point is not None:
+        for name, by_model in (("tuned settings", False), ("the boundary model", True)):
+            if any(point.settings["boundary"] == by_model for point in found.curve):
+                point = found.best_of(boundary=by_model)
                 self.report.trials.append(Trial(name, point.score, point.scores))
-                if point is found.best:
-                    self.report.chosen.append(name)
+                self.report.chosen += [name] if point is found.best else []
         if boundary is not None:
             self.report.boundary = {
                 "reads": boundary.model.reads,
                 "tries": self.options.boundary_tries,
                 "held_out": boundary.held_out.as_json(),
-                "kept": found.best is found.bounded,
+                "kept": found.best.settings["boundary"],
             }
         return found.program

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import dspy
 
@@ -57,37 +57,6 @@ class Point:
     objective: float
     scores: tuple[float, ...] = ()
     calls: float = 0.0
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What tuning found: the best point, and the best with and without a boundary model."""
-
-    program: KEQA
-    curve: list[Point]
-    best: Point
-    own: Point
-    bounded: Point | None = None
-
-
-def tune(
-    program: KEQA,
-    valset: Sequence[Answered],
-    asking: Asking,
-    *,
-    cost_per_retrieval: float = 0.0,
-    cost_per_call: float = 0.0,
-    grid: Mapping[str, Sequence[Any]] | None = None,
-    boundary: BoundaryModel | None = None,
-) -> Tuned:
-    """Choose the settings of a program."""
-    search = _Search(program, valset, asking, (cost_per_retrieval, cost_per_call), grid or {}, boundary)
-    search.run()
-    best, points = search.best(), list(search.points.values())
-    tried = any(point.settings["boundary"] for point in points)
-    chosen: KEQA = program.deepcopy()
-    chosen.change(**search.changes(best.settings))
-    return Tuned(chosen, points, best, search.best(boundary=False), search.best(boundary=True) if tried else None)
 
 
 def own_choice(program: KEQA) -> dict[str, Any]:
@@ -161,18 +130,19 @@ def _share(threshold: Any) -> str:
 
 
 @dataclass
-class _Search:
-    """The points found so far."""
+class Tuning:
+    """The settings that were tried, each a point of the curve, and what is best of them."""
 
-    program: KEQA
+    start: KEQA
     valset: Sequence[Answered]
     asking: Asking
-    costs: tuple[float, float]
-    grid: Mapping[str, Sequence[Any]]
-    boundary: BoundaryModel | None
+    cost_per_retrieval: float = 0.0
+    cost_per_call: float = 0.0
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    boundary: BoundaryModel | None = None
 
     def __post_init__(self) -> None:
-        program, boundary = self.program, self.boundary
+        program, boundary = self.start, self.boundary
         self.own, self.values = own_choice(program), values_to_try(program, self.grid)
         wanted = asks(program.gate)
         likely: Any = wanted == "probabilities"
@@ -181,28 +151,29 @@ class _Search:
         self.draws = SharedDraws(probabilities=likely, largest=max(self.values["tries"]), store=self.asking.journal)
         self.twin, self.state = self.draws.sharing(program), state_of(program)
         self.together = self.twin.picking.listwise_judge()
-        self.points: dict[tuple[Any, ...], Point] = {}
+        self.curve: list[Point] = []
         count = {name: len(values) for name, values in self.values.items()}
         others = sum(count[name] - 1 for name in self.values if name not in _DRAWING)
         self.total = count["threshold"] * count["tries"] * (count["temperature"] + count["top_p"] - 1) + others
         if boundary is not None:
             self.total += count[BOUNDARY] + others
 
-    def run(self) -> None:
+    def run(self) -> Self:
         """Score all points."""
         self._score(self.own)
         for temperature in self.values["temperature"]:
             self._pairs({**self.own, "temperature": temperature})
         for top_p in self.values["top_p"]:
-            self._pairs({**self.best().settings, "top_p": top_p})
+            self._pairs({**self.best.settings, "top_p": top_p})
         self._others(boundary=False)
         if self.boundary is not None and self.values[BOUNDARY]:
             # The model was trained on draws like the program's own.
             drawn = {name: self.own[name] for name in ("temperature", "top_p")}
-            chosen = {**self.best().settings, "boundary": True, **drawn}
+            chosen = {**self.best.settings, "boundary": True, **drawn}
             for threshold in self.values[BOUNDARY]:
                 self._score({**chosen, "threshold": threshold})
             self._others(boundary=True)
+        return self
 
     def _pairs(self, choice: Mapping[str, Any]) -> None:
         for tries in self.values["tries"]:
@@ -212,18 +183,29 @@ class _Search:
     def _others(self, *, boundary: bool) -> None:
         """Try what has few values, each with the best of the others."""
         for name, values in self.values.items():
-            chosen = self.best(boundary).settings
+            chosen = self.best_of(boundary=boundary).settings
             for value in values if name not in _DRAWING else ():
                 self._score({**chosen, name: value})
 
-    def best(self, boundary: bool | None = None) -> Point:
-        """The best of all points, or of those with or without the boundary model."""
-        points = [one for one in self.points.values() if boundary in (None, one.settings["boundary"])]
-        return max(points, key=lambda point: (round(point.objective, 12), -point.retrievals))
+    def best_of(self, *, boundary: bool) -> Point:
+        """The best point with or without the boundary model."""
+        return max((one for one in self.curve if one.settings["boundary"] == boundary), key=_rank)
+
+    @property
+    def best(self) -> Point:
+        """The best of all points."""
+        return max(self.curve, key=_rank)
+
+    @property
+    def program(self) -> KEQA:
+        """The program with the best settings."""
+        chosen: KEQA = self.start.deepcopy()
+        chosen.change(**self.changes(self.best.settings))
+        return chosen
 
     def changes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that a choice means, with the gate that decides."""
-        gate, threshold = self.program.gate, choice["threshold"]
+        gate, threshold = self.start.gate, choice["threshold"]
         if choice["boundary"] and self.boundary is not None:
             gate = BoundaryGate(self.boundary, threshold=Fraction(threshold))
         elif threshold not in (None, self.own["threshold"]):
@@ -231,8 +213,7 @@ class _Search:
         return {**{name: choice[name] for name in GRID if name not in ("threshold", BOUNDARY)}, "gate": gate}
 
     def _score(self, choice: Mapping[str, Any]) -> None:
-        key = tuple(choice[name] for name in self.own)
-        if key in self.points:
+        if any(choice == point.settings for point in self.curve):
             return
         self.twin.change(**self.changes(choice))
         if choice["listwise"]:
@@ -248,11 +229,15 @@ class _Search:
         costs = [record.cost for record in records if record is not None]
         searches, replies = sum(one.retrievals for one in costs) / count, sum(one.samples for one in costs) / count
         score = sum(scores) / count
-        objective = score - self.costs[0] * searches - self.costs[1] * replies
-        self.points[key] = Point(choice, score, searches, objective, tuple(scores), replies)
-        self.asking.progress("tuning", len(self.points), max(self.total, len(self.points)))
+        objective = score - self.cost_per_retrieval * searches - self.cost_per_call * replies
+        self.curve.append(Point(choice, score, searches, objective, tuple(scores), replies))
+        self.asking.progress("tuning", len(self.curve), max(self.total, len(self.curve)))
 
     def _ask(self, example: Answered) -> Outcome:
         call = partial(self.draws.predict, shown=f"{self.state} {example.id}")
         with within(caller=call), dspy.context(trace=None):
             return ask(self.twin, 0, example)
+
+
+def _rank(point: Point) -> tuple[float, float]:
+    return round(point.objective, 12), -point.retrievals

@@ -432,3 +432,10 @@ def test_language_models_are_copied_beside_their_program_and_replace_nothing_els
         save_lms({"task": one}, tmp_path / "small")
     with pytest.raises(InputError, match=r"other\.lm cannot be written: .*No such file"):
         save_lms({"task": tmp_path / "gone"}, tmp_path / "other")
+
+
+def test_options_of_a_training_are_read_from_a_command_line():
+    from keqa.cli.compile import read_training
+
+    assert read_training("epochs=3, rate=0.001,method=full") == {"epochs": 3, "rate": 0.001, "method": "full"}
+    assert read_training(None) == {}

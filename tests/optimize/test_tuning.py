@@ -13,7 +13,7 @@ from conftest import ScriptedRetriever
 from keqa.errors import ConfigurationError
 from keqa.metrics.answers import f1
 from keqa.optimize.asking import Asking
-from keqa.optimize.tuning import BOUNDARY, GRID, own_choice, tune, values_to_try
+from keqa.optimize.tuning import BOUNDARY, GRID, Tuning, own_choice, values_to_try
 from keqa.programs import AlwaysRetrieveGate
 from keqa.programs.boundary import Judgement
 from keqa.programs.gates import ConfidenceGate, ProbabilityGate, VoteGate
@@ -43,7 +43,7 @@ def choice(threshold, tries, top_k, temperature, top_p, **others):
 @pytest.fixture
 def tuned(journal):
     def run(world, **options):
-        return tune(world.program, world.val, Asking(journal, f1, in_flight=1), **options)
+        return Tuning(world.program, world.val, Asking(journal, f1, in_flight=1), **options).run()
 
     return run
 
