@@ -82,13 +82,12 @@ def finetune(
         data = [conversation(one.signature, call) for name, one in asked.items() for call in calls.get(name, ())]
         if data:
             random.Random(options.seed).shuffle(data)
-            tuned[id(lm)] = lm, data
+            tuned[id(lm)] = _trained(lm, data, options, folder, asking)
     if not tuned:
         raise InputError(
             "no call of the program on the training questions is known to be right, so there is nothing to learn: "
             "give more questions, or a program that answers some of them"
         )
-    tuned = {key: _trained(lm, data, options, folder, asking) for key, (lm, data) in tuned.items()}
     before = lms_of(program) or Roles(*[dspy.settings.lm] * 3)
     by_role = {role: tuned.get(id(lm), lm) for role in ROLES for lm in [getattr(before, role)]}
     lms = Roles(**by_role, boundary=getattr(before, "boundary", None))
