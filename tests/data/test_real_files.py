@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from fixtures.examples import plain
 
 from keqa.data import BENCHMARKS, as_examples, load
 from keqa.data.question import broken_references, numbered_quizzes
