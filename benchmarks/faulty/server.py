@@ -198,7 +198,6 @@ class Server(OpenAIServer):
         return {**counts, "strayed": list(self.strayed)}
 
     def bodies(self) -> Counter[str]:
-        """How often each prompt came since the last plan, by the hash of its body."""
         return Counter(call.key for call in list(self.calls) if _is_prompt(call.body))
 
     @property
