@@ -69,7 +69,6 @@ class EvidenceDocument:
     origin: str = ""
 
     def as_line(self) -> dict[str, Any]:
-        """As a line of a file holds it."""
         passages = [{"title": title, "text": text} for title, text in self.passages]
         return {"id": self.id, "question": self.question, "passages": passages, "origin": self.origin}
 
@@ -122,7 +121,6 @@ class DocumentsRetriever(SharedRetriever):
         return f"{_id.get() or ''}\0{_question.get() or ''}"
 
     def document(self, question: str, identity: str | None = None) -> EvidenceDocument:
-        """The document of a question."""
         places = self._places.get(plain(question), ())
         if not places:
             raise NoDocumentError(f"{self.path.name} has no document for the question {question[:200]!r}")
@@ -173,7 +171,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def document_of(line: bytes, where: str) -> EvidenceDocument:
-    """Read a line of a file of documents."""
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -23,7 +23,7 @@ from keqa.retrievers.manifest import DENSE, EMBEDDED, parse, read_lines
 
 if TYPE_CHECKING:
     from keqa.retrievers.documents import DocumentsRetriever
-    from keqa.retrievers.elasticsearch import ElasticsearchRetriever
+    from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
     from keqa.retrievers.hybrid import HybridRetriever
     from keqa.retrievers.local.dense import DenseRetriever
     from keqa.retrievers.local.index import TantivyRetriever
@@ -237,11 +237,11 @@ class _Elasticsearch(Engine):
     )
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("elasticsearch").ElasticsearchRetriever.open(address)
+        return _module("elasticsearch.retriever").ElasticsearchRetriever.open(address)
 
     def facts(self, address: str) -> dict[str, Any]:
         client = _module("elasticsearch.client")
-        target, _ = client.address_and_model(address)
+        target = client.parse_address(address)
         with client.connect(target) as connected:
             generations = _module("elasticsearch.generation").Generations(connected, target)
             manifest = generations.manifest()
@@ -249,12 +249,12 @@ class _Elasticsearch(Engine):
             return {**_entries_of(manifest), **generations.facts(manifest.data), "files": files}
 
     def build(self, passages: Any, address: str, *, name: str | None = None, **options: Any) -> Any:
-        return _module("elasticsearch").load_index(passages, address, **options)
+        return _module("elasticsearch.writing").load_index(passages, address, **options)
 
     def locate(self, given: Mapping[str, Any]) -> str:
         if "url" not in given or given.get("name") is None:
             raise InputError("an index in Elasticsearch needs --url, the cluster, and --name, its name there")
-        return str(_module("elasticsearch").index_address(given["url"], given["name"]))
+        return str(_module("elasticsearch.client").index_address(given["url"], given["name"]))
 
     def described(self, built: Any) -> str:
         languages = super().described(built)
@@ -264,9 +264,8 @@ class _Elasticsearch(Engine):
         """The address, and beside it that of the vectors, where there are some."""
         if not hasattr(built, "encoder"):
             return address
-        package = _module("elasticsearch")
-        dense = ENGINES[DENSE].searched(package.dense_address(package.address_and_model(address)[0]), built)
-        return f"{address}{JOINT}{dense}"
+        vectors = dataclasses.replace(_module("elasticsearch.client").parse_address(address), dense=True)
+        return f"{address}{JOINT}{ENGINES[DENSE].searched(str(vectors), built)}"
 
     def change(self, address: str, model: str | None) -> Any:
         return _module("elasticsearch.writing").changing(address, model)
@@ -280,7 +279,7 @@ class _ElasticsearchVectors(_Elasticsearch):
     builds = False
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("elasticsearch").ElasticsearchDenseRetriever.open(address, model)
+        return _module("elasticsearch.retriever").ElasticsearchDenseRetriever.open(address, model)
 
 
 class _Documents(Engine):

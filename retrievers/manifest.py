@@ -75,7 +75,6 @@ class LeftOut:
 
     @property
     def unexpected(self) -> int:
-        """How many files and folders should have been read and were not."""
         return sum(self.unread.values())
 
     def joined(self, other: LeftOut) -> LeftOut:
@@ -110,7 +109,7 @@ class LeftOutCounter:
     """Counts what is left out while sources are read."""
 
     def __init__(self, named: Collection[str] = ()) -> None:
-        """Start counting; files of the absolute paths that are named are read, and not passed over in a folder."""
+        """Files of the absolute paths that are named are read, and not passed over in a folder."""
         self._named = named
         self._passed_over: Counter[str] = Counter()
         self._unread: Counter[str] = Counter()
@@ -135,7 +134,6 @@ class LeftOutCounter:
             self._names.append(_short(visible_line(why if str(path) in why else f"{path}: {why}")))
 
     def result(self) -> LeftOut:
-        """What was left out so far, what is most frequent first."""
         return LeftOut(dict(self._passed_over.most_common()), dict(self._unread.most_common()), tuple(self._names))
 
 
@@ -213,7 +211,6 @@ class Manifest(IndexManifest):
 
     @property
     def language(self) -> str:
-        """Language of the analyzer, such as ``"en"``."""
         return self.analyzer.language
 
 
@@ -235,7 +232,6 @@ class EncoderSettings:
     dimension: int
 
     def problems(self, probe: Sequence[float]) -> Iterator[str]:
-        """What is wrong with settings that were read from a manifest, and with the vector beside them."""
         if self.similarity not in SIMILARITIES:
             yield f"encoder.similarity must be {' or '.join(SIMILARITIES)}, found {self.similarity!r}"
         if not 1 <= self.dimension <= _LARGEST_DIMENSION:
@@ -282,7 +278,6 @@ class DenseManifest(IndexManifest):
     rows: int
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with entries that are of the right type."""
         yield from IndexManifest.problems(self)
         yield from self.encoder.problems(self.probe)
         kind, lists, nprobe = dataclasses.astuple(self.vectors)
@@ -367,7 +362,6 @@ class SourceHash:
     """A running hash over passages, or over a change of an earlier state."""
 
     def __init__(self, earlier: str = "") -> None:
-        """Start from nothing, or from the hash of an earlier state."""
         self._hash = hashlib.sha256(earlier.encode())
 
     def add(self, passage: Passage) -> None:
@@ -380,11 +374,9 @@ class SourceHash:
             self._hash.update(b"place" + passage.place.packed().encode())
 
     def delete(self, passage_id: str) -> None:
-        """Take in that a passage was deleted."""
         self._hash.update(b"deleted" + passage_id.encode())
 
     def hexdigest(self) -> str:
-        """Return the hash so far."""
         return self._hash.hexdigest()
 
 

@@ -68,7 +68,6 @@ def _long_marks() -> re.Pattern[str]:
 
 
 def one_line(text: str) -> str:
-    """Return the text with each run of white space made one space."""
     return " ".join(text.split())
 
 
@@ -288,7 +287,6 @@ LANGUAGES: Final = tuple(_SETTINGS)
 
 
 def settings_for(language: str) -> AnalyzerSettings:
-    """Return the settings of a language."""
     if language not in _SETTINGS:
         raise InputError(f"unknown language {language!r}: use auto, or one of {', '.join(_SETTINGS)}")
     return _SETTINGS[language]
@@ -347,7 +345,6 @@ def _term(word: str, language: str) -> str:
 
 
 def index_terms(text: str, language: str) -> list[str]:
-    """The terms of a passage."""
     words, joined = _joined_terms(text)
     # English words stand in any other language.
     return [*analyzer(language if language in STEMMED else "en").analyze(words), *joined]

@@ -64,7 +64,6 @@ class WatchedRetriever(SharedRetriever):
 
     @property
     def manifest(self) -> Any:
-        """What that state says about itself."""
         return getattr(self.retriever, "manifest", None)
 
     def refresh(self) -> bool:
@@ -91,7 +90,6 @@ class WatchedRetriever(SharedRetriever):
             self._held.reset(token)
 
     def search_many(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
-        """Search; see `keqa.retrievers.base.Retriever`."""
         return self.retriever.search_many(queries, k)
 
 

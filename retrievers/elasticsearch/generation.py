@@ -63,7 +63,6 @@ class Generations:
         self._client, self._address = client, address
 
     def errors(self, what: str) -> AbstractContextManager[None]:
-        """Turns what the client raises into errors for the user."""
         return server_errors(self._address, what)
 
     def _patient(self, seconds: float, **options: Any) -> Elasticsearch:
@@ -198,7 +197,6 @@ class Generations:
             self._patient(_LONG_TIMEOUT).indices.forcemerge(index=data, max_num_segments=1)
 
     def settings(self, data: str) -> dict[str, Any]:
-        """The settings of a generation."""
         with self.errors(f"the settings of the index {data} could not be read"):
             return dict(self._client.indices.get_settings(index=data)[data]["settings"]["index"])
 
@@ -239,7 +237,6 @@ class Generations:
         return not health["timed_out"] if "timed_out" in health else None
 
     def remove(self, data: str) -> None:
-        """Remove a generation."""
         with self.errors(f"the index {data} could not be removed"):
             self._client.indices.delete(index=data, ignore_unavailable=True)
 
@@ -301,7 +298,6 @@ class Generations:
             return int(self._whole(self._client.count(index=data, query=query), data)["count"])
 
     def search(self, data: str, **request: Any) -> Any:
-        """The answer to a request, of all parts of a generation."""
         with self.errors(f"the index {data} could not be read"):
             return self._whole(self._client.search(index=data, **request), data)
 

@@ -342,28 +342,22 @@ class TantivyChanger:
 
     @property
     def manifest(self) -> AnyManifest:
-        """What the index says about itself."""
         return self._opened.manifest
 
     def files(self, tops: Sequence[str] | None = None) -> Mapping[str, str]:
-        """The digests of all files that its passages come from."""
         return self._opened.files
 
     def ids_of(self, path: str) -> list[str]:
-        """The ids of the passages of a file."""
         return [str(one.get_first("doc_id")) for one in self._opened.matching("file", path)]
 
     def held(self, ids: Iterable[str]) -> set[str]:
-        """Which ids are those of passages in the index."""
         return {one for one in ids if one and self._opened.count("doc_id", one)}
 
     def stored(self, ids: Iterable[str]) -> dict[str, Passage]:
-        """The passages of some ids; what is not there is left out."""
         found = {one: self._opened.matching("doc_id", one) for one in ids if one}
         return {one: stored_passage(documents[0]) for one, documents in found.items() if documents}
 
     def pieces(self, document: str) -> list[str]:
-        """The ids of the passages of a document, ``document#n``."""
         with engine_errors("the index could not be searched"):
             terms = self._opened.searcher.terms_with_prefix("doc_id", f"{document}#")
         # The dictionary keeps the terms of deleted passages until segments are merged.

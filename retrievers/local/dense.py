@@ -54,7 +54,6 @@ class DenseRetriever(SharedRetriever):
     """
 
     def __init__(self, folder: Path, model: str | None = None) -> None:
-        """Use :meth:`open`."""
         self._folder, self._model = folder, model
         self._lock = threading.Lock()
         self.reload()
@@ -66,11 +65,9 @@ class DenseRetriever(SharedRetriever):
 
     @property
     def manifest(self) -> DenseManifest:
-        """What the index says about itself."""
         return dense_manifest(self._opened[0])
 
     def reload(self) -> DenseManifest:
-        """See the index as it is now; searches under way finish on the old one."""
         with self._lock:
             opened, store = open_files(self._folder)
             said = dense_manifest(opened)
@@ -277,11 +274,9 @@ class DenseChanger(TantivyChanger):
         vectors.remove_others(self._data, {self._store.name})
 
     def key(self, passage: Passage) -> int | None:
-        """By what the vector of a passage is known."""
         return dense_manifest(self._opened).encoder.key_of(passage)
 
     def prepared(self, change: PlannedChange, after: AnyManifest) -> AnyManifest:
-        """Write the vectors that are missing."""
         said, store = dense_manifest(self._opened), self._store
         new = {said.encoder.key_of(passage): passage for passage in change.new}
         there = set(store.keys.tolist())

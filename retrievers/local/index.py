@@ -165,7 +165,6 @@ class Opened:
         return parse_files(self.described, str(self.folder / DATA / self.state.manifest))
 
     def matching(self, field: str, value: str | int) -> list[tantivy.Document]:
-        """The documents with a value in a field."""
         found = self._found(field, value, _FEW)
         if found.count > _FEW:
             found = self._found(field, value, found.count)
@@ -173,7 +172,6 @@ class Opened:
             return [self.searcher.doc(address) for _, address in found.hits]
 
     def count(self, field: str, value: str | int) -> int:
-        """How many documents have a value in a field."""
         return int(self._found(field, value, 1).count)
 
     def _found(self, field: str, value: str | int, most: int) -> Any:
@@ -183,7 +181,6 @@ class Opened:
             return self.searcher.search(Query.term_query(self.schema, field, value, "basic"), most)
 
     def every(self) -> Iterator[tantivy.Document]:
-        """All documents."""
         from tantivy import Query
 
         with engine_errors(f"the index in {self.folder} could not be read"):
@@ -330,7 +327,6 @@ class TantivyRetriever(SharedRetriever):
     """
 
     def __init__(self, folder: Path) -> None:
-        """Use :meth:`open`."""
         self._folder, self._opened = folder, open_checked(folder)
         self._lock = threading.Lock()
 
@@ -341,7 +337,6 @@ class TantivyRetriever(SharedRetriever):
 
     @property
     def manifest(self) -> AnyManifest:
-        """What the index says about itself."""
         return self._opened.manifest
 
     def reload(self) -> AnyManifest:

@@ -141,12 +141,10 @@ def _text_of(value: Any) -> str:
 
 
 def read_text(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """A text without any marks."""
     return ReadDocument("", [ReadSection(decode(data, str(path), notice))])
 
 
 def read_markdown(data: bytes, path: Path, notice: Notice) -> ReadDocument:
-    """A text in Markdown, with its front matter."""
     text = decode(data, str(path), notice).replace("\r\n", "\n").removeprefix("\ufeff")
     title, date, about, text = front_matter(text)
     sections = markdown_sections(text)

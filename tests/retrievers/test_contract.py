@@ -19,8 +19,7 @@ from keqa.retrievers import Hit, Manifest, Passage, Place, Retriever, build_dens
 from keqa.retrievers.base import SharedRetriever, checked_k
 from keqa.retrievers.caching import CachingRetriever
 from keqa.retrievers.changing import add_files, remove_files, sync_folder
-from keqa.retrievers.elasticsearch import dense_address, load_index
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import ENGINES, Engine, engine_of, facts_of, register_engine
 from keqa.retrievers.intake import Intake
 from keqa.retrievers.manifest import PlannedChange, manifest_after
@@ -131,7 +130,8 @@ def build(kind, request, library, tmp_path, monkeypatch):
             make = load_index if on_server else build_index
             make(passages, place, **({"model": MODEL} if "dense" in kind else {}), **options)
         made = {"dense": f"{place}@{MODEL}", "hybrid": f"{place}@{MODEL},bm25:{place}"}
-        return f"{dense_address(parse_address(place))}@{MODEL}" if "-" in kind else made.get(kind, place)
+        vectors = f"{place.replace('elasticsearch', 'elasticsearch+dense', 1)}@{MODEL}"
+        return vectors if "-" in kind else made.get(kind, place)
 
     return build
 

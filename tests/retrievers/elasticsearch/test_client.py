@@ -9,7 +9,10 @@ import pytest
 from servers.elasticsearch import AlteringServer, version_reply
 
 from keqa.errors import ConfigurationError, MissingExtraError, RetrievalError
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, client, index_address, load_index
+from keqa.retrievers.elasticsearch import client
+from keqa.retrievers.elasticsearch.client import index_address
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.storage.redaction import without_secrets
 
 pytestmark = pytest.mark.server
@@ -48,7 +51,7 @@ def test_a_missing_client_is_reported_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "elasticsearch", None)
     with pytest.raises(MissingExtraError, match=r"elasticsearch://here:9200/wiki needs .* 'keqa\[elasticsearch\]'"):
         ElasticsearchRetriever.open("elasticsearch://here/wiki")
-    code = "import sys, keqa.retrievers.elasticsearch; sys.exit('elasticsearch' in sys.modules)"
+    code = "import sys, keqa.retrievers.elasticsearch.writing; sys.exit('elasticsearch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

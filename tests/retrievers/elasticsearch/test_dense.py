@@ -9,15 +9,10 @@ from servers.openai_server import OpenAIServer
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, build_dense, open_index
-from keqa.retrievers.elasticsearch import (
-    ElasticsearchDenseRetriever,
-    ElasticsearchRetriever,
-    dense_address,
-    load_index,
-    writing,
-)
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch import writing
 from keqa.retrievers.elasticsearch.mapping import score_of
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchDenseRetriever, ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 
 MODEL = "some/model"
 MANY = [Passage(str(n), f"Title {n % 50}", f"word{n} and word{n % 7} of {n % 31}") for n in range(400)]
@@ -26,7 +21,7 @@ QUERIES = ["Title 17: word17 and word3", "word250 of 2", "word6", "word399 and",
 
 @pytest.fixture
 def dense(address):
-    return dense_address(parse_address(address))
+    return address.replace("elasticsearch", "elasticsearch+dense", 1)
 
 
 def rounded(hits):
@@ -85,10 +80,10 @@ def test_a_killed_load_resumes_and_encodes_nothing_twice(library, other_process,
     code = f"""
 import sys
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import load_index, writing, generation
+from keqa.retrievers.elasticsearch import writing, generation
 writing.BATCH = generation.BATCH = 50
 many = [Passage(str(n), f"Title {{n % 50}}", f"word{{n}} and word{{n % 7}} of {{n % 31}}") for n in range(400)]
-load_index(many, sys.argv[1], model="{MODEL}")
+writing.load_index(many, sys.argv[1], model="{MODEL}")
 """
     # Two calls look at the model, and one each encodes a batch.
     assert other_process(code, 6, address).returncode == -signal.SIGKILL

@@ -7,13 +7,10 @@ import pytest
 from servers import elasticsearch
 
 from keqa.retrievers import Passage
-from keqa.retrievers.elasticsearch import (
-    ElasticsearchRetriever,
-    client,
-    index_address,
-    load_index,
-)
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch import client
+from keqa.retrievers.elasticsearch.client import index_address, parse_address
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import facts_of
 
 QUESTIONS = 2000

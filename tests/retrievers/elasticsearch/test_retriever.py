@@ -4,9 +4,11 @@ import pytest
 
 from keqa.errors import ConfigurationError, InputError, RetrievalError
 from keqa.retrievers import Passage, build_index, open_index
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, load_index, retriever
+from keqa.retrievers.elasticsearch import mapping, retriever
 from keqa.retrievers.elasticsearch.client import parse_address
 from keqa.retrievers.elasticsearch.mapping import key
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import facts_of
 
 
@@ -52,7 +54,7 @@ def changing(change):
 
 
 def test_more_than_elasticsearch_gives_is_refused(loaded, monkeypatch):
-    monkeypatch.setattr(retriever, "MOST_HITS", 3)
+    monkeypatch.setattr(mapping, "MOST_HITS", 3)
     with pytest.raises(InputError, match="finds 3 passages at most for a question, not 50"):
         loaded.search("zebra", k=50)
     assert ids(loaded.search("zebra", k=3)) == ["p4"]
