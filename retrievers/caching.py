@@ -29,11 +29,7 @@ class KeptHits(list[Hit]):
 
 
 class CachingRetriever(SharedRetriever, AbstractContextManager["CachingRetriever"]):
-    """Finds what another retriever found before for the same query, and lets it search for the rest.
-
-    A retrieval is kept under everything that the manifest of the index says, the query and the number of passages. So
-    an index that was built again, or changed, is searched again. Several processes may share a file.
-    """
+    """Finds what another retriever found before, in an index of the same manifest, and lets it search for the rest."""
 
     passes_on = True
     """What it finds is what the retriever behind it finds."""

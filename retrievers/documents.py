@@ -58,10 +58,7 @@ class NoDocumentError(RetrievalError):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceDocument:
-    """The evidence document of a question: one title and text, or those of several pages in their order.
-
-    The id is that of the question, or of this pair of question and document.
-    """
+    """The evidence document of a question: titles and texts of its pages; its id is that of the question or pair."""
 
     id: str
     question: str
@@ -84,11 +81,7 @@ class DocumentsManifest:
 
 
 class DocumentsRetriever(SharedRetriever):
-    """Gives the document of the question that is asked; documents never cross questions.
-
-    Every method may search it: one that searches for parts of a question, as KEQA does for its quizzes, finds the
-    document of the question in each search. Outside of a program the query is the question.
-    """
+    """Gives the document of the question that a program asks, whatever is searched for; else that of the query."""
 
     own_documents = False
 

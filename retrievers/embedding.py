@@ -332,11 +332,8 @@ class Encoder:
     def recognised(
         cls, settings: EncoderSettings, probe: Sequence[float] | Vectors, where: Path | str, model: str | None
     ) -> Encoder:
-        """Open the model that questions to an index need, and see that it is the one that the index was built with.
-
-        To open a model is to fetch it where it is not here, and to run what comes with it. So only the one that comes
-        as a package is opened because an index says so, and every other one because its user does.
-        """
+        """Open the model that questions to an index need, and see that it is the one that the index was built with."""
+        # To open a model is to fetch it, and to run what comes with it: only that of the package is opened unasked.
         name = _named(settings.query_model, model, where, "questions")
         try:
             encoder = cls(settings, open_model(name), None)

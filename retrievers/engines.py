@@ -1,7 +1,6 @@
 """The engines of retrieval that there are, and how an address leads to an index of one.
 
-Building an index, opening it, its facts and the tables of a comparison read this registry; `register_engine` adds
-engines of other packages while a process runs. Nothing of an engine is imported before an index of it is built or
+`register_engine` adds engines of other packages. Nothing of an engine is imported before an index of it is built or
 opened.
 """
 
@@ -175,7 +174,7 @@ class _Embedded(Engine):
     options: tuple[BuildOption, ...] = (_OUT, _LANGUAGE)
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("local.index").TantivyRetriever.open(address)
+        return _module("local.index").TantivyRetriever(address)
 
     def facts(self, address: str) -> dict[str, Any]:
         opened = _module("local.index").open_checked(Path(address))
@@ -195,7 +194,7 @@ class _Dense(_Embedded):
     options: tuple[BuildOption, ...] = (_OUT, *_MODEL_OPTIONS)
 
     def open(self, address: str, model: str | None) -> Any:
-        return _module("local.dense").DenseRetriever.open(address, model)
+        return _module("local.dense").DenseRetriever(address, model)
 
     def facts(self, address: str) -> dict[str, Any]:
         _module("local.dense").open_files(Path(address))
@@ -213,7 +212,8 @@ class _Dense(_Embedded):
         return address if model == _module("embedding").LOCAL else f"{address}{MODEL}{model}"
 
     def change(self, address: str, model: str | None) -> Any:
-        return _module("local.dense").changing(address, model)
+        dense = _module("local.dense").DenseChanger
+        return _module("local.build").changing(address, lambda folder: dense(folder, model))
 
 
 class _Elasticsearch(Engine):
@@ -364,11 +364,7 @@ def folder_and_model(address: str) -> tuple[Path, str | None]:
 
 
 def parts_of(address: Path | str) -> list[str]:
-    """The addresses that are joined in one, in their order.
-
-    A folder that is there is one address, whatever its name; so is an Elasticsearch address with several hosts
-    (``elasticsearch://a:9200,b:9200/name``).
-    """
+    """The addresses that are joined in one; a folder that is there is one, and so are several hosts of a cluster."""
     whole = str(address)
     if isinstance(address, Path) or is_documents(whole) or (whole and Path(whole).is_dir()):
         return [whole]
@@ -413,7 +409,7 @@ def facts_of(address: Path | str, *, verify: bool = False) -> list[dict[str, Any
         engine, place, _ = engine_of(part)
         parts.append({"address": place, "engine": engine.name, **engine.facts(place)})
         if verify and (Path(place) / DATA).is_dir():
-            parts[-1]["checksums"] = dataclasses.asdict(_module("local.build").verify(Path(place)))
+            parts[-1]["checksums"] = _module("local.build").verify(Path(place))
     return parts
 
 

@@ -91,10 +91,9 @@ def _with_origins(passages: Iterable[Any]) -> Iterator[tuple[Passage, Origin | N
 
 
 class SeenIds:
-    """The ids so far, as 64-bit hashes in a flat table: 21 million of them take 270 MB, a set of text 2 GB.
+    """The ids so far, as 64-bit hashes in a flat table: 21 million of them take 270 MB, a set of text 2 GB."""
 
-    Two different ids with the same hash (one chance in 80,000 at 21 million) cost one of them a suffix, nothing else.
-    """
+    # Two different ids with the same hash (one chance in 80,000 at 21 million) cost one of them a suffix, nothing else.
 
     def __init__(self) -> None:
         self._size = 0

@@ -1,7 +1,4 @@
-"""What an index says about itself, checked whenever it is opened; what is not in it; and what is done to it.
-
-An index may come from anyone: each entry of a manifest is of its type and size.
-"""
+"""What an index, which may come from anyone, says about itself; what is not in it; and what is done to it."""
 
 from __future__ import annotations
 
@@ -60,11 +57,7 @@ _D = TypeVar("_D", bound="DataclassInstance")
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What of the sources is not in an index.
-
-    Files that nobody expects there are passed over, by kind (``.png``, ``hidden``, ``empty``). What should have been
-    read and was not is counted by reason (``damaged``), and the first hundred are named with theirs.
-    """
+    """What of the sources is not in an index: what nobody expects there by kind (``.png``), the rest by its reason."""
 
     passed_over: Mapping[str, int] = field(default_factory=dict, hash=False)
     unread: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -251,10 +244,7 @@ class EncoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
-    """How vectors are searched: ``"flat"`` compares a question with every one.
-
-    ``"ivf-sq8"`` does with those of the ``nprobe`` lists that are closest to it, each number of a vector in 8 bits.
-    """
+    """How vectors are searched: every one of them, or those of the ``nprobe`` closest lists, of 8 bits a number."""
 
     kind: str
     lists: int = 0

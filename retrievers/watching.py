@@ -39,11 +39,7 @@ class _WatchedIndex(NamedTuple):
 
 
 class WatchedRetriever(SharedRetriever):
-    """Searches an index that other processes change or build again.
-
-    It shows the index as it was found last, until :meth:`refresh`. Within :meth:`one_state` all searches see one state,
-    whatever is refreshed meanwhile; so many states as are in use are open.
-    """
+    """Searches an index that others change, as it was found last until :meth:`refresh`; see also :meth:`one_state`."""
 
     passes_on = True
     """What it finds is what the retriever behind it finds."""

@@ -1,7 +1,7 @@
 """Loading an index, and changing one that is there: a generation of its own, which is verified, and then published.
 
-A change is made to a clone, which shares the files of the index that it was made from, so that it takes no longer for a
-large one. The state before stays until the next change: who searches it is not disturbed.
+A change is made to a clone, which shares the files of the index that it was made from; the state before stays until the
+next change, so that who searches it is not disturbed.
 """
 
 from __future__ import annotations
@@ -47,13 +47,11 @@ def load_index(
     model: str | None = None,
     **options: str | None,
 ) -> Manifest:
-    """Load passages into an index in Elasticsearch, and publish it only when it is finished.
+    """Load passages into an index in Elasticsearch, and publish it only when it is finished and verified.
 
-    What is there stays in place until the number of passages, and of their vectors, was verified; then the name
-    switches to the new index at once. A load that was interrupted resumes when it is called again with the same
-    passages and settings. The arguments are those of `keqa.retrievers.build_index`; the number of parts (one is right
-    up to about 50 GB) and of copies of each (one by default on several nodes); and, where a model is named whose
-    vectors then stand beside the text, those of `keqa.retrievers.build_dense` that say how it encodes.
+    A load that was interrupted resumes when it is called again with the same passages and settings. The arguments are
+    those of `keqa.retrievers.build_index`; the number of parts (one is right up to about 50 GB) and of copies of each
+    (one by default on several nodes); and, with a model, those of `keqa.retrievers.build_dense` that are about it.
     """
     target, report = parse_address(address), notice or default_notice
     if shards < 1:

@@ -95,10 +95,7 @@ def stamp_of(data: Path) -> int:
 
 
 class Lengths:
-    """How long the files of an index were when it was opened, which an engine maps into memory.
-
-    Who cuts one off ends every process that reads beyond its end. No change that KEQA makes does.
-    """
+    """How long the files of an index were when they were mapped: who reads beyond an end that was cut off is ended."""
 
     def __init__(self, data: Path) -> None:
         self._files: list[tuple[str, int, int]] = []
@@ -305,10 +302,7 @@ def steady(folder: Path, opening: Callable[[State], _T]) -> _T:
 
 @contextmanager
 def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
-    """A data folder, or where it cannot be written to a folder of links to its files.
-
-    The engine opens an index under a lock, which it makes a file for. Once opened, an index needs its folder no more.
-    """
+    """A data folder, or where the engine cannot make the file of its lock there a folder of links to its files."""
     lock = data / _LOCK
     if os.access(data, os.W_OK) and (os.access(lock, os.W_OK) or not lock.exists()):
         yield data
@@ -321,19 +315,13 @@ def _with_room_for_a_lock(data: Path) -> Iterator[Path]:
 
 
 class TantivyRetriever(SharedRetriever):
-    """BM25 over title and text of an index on disk, a dense one too.
+    """BM25 over title and text of an index on disk, a dense one too, as it was opened until :meth:`reload`."""
 
-    Safe to use from many threads. It shows the index as it was when it was opened, until :meth:`reload`.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._opened = folder, open_checked(folder)
-        self._lock = threading.Lock()
-
-    @classmethod
-    def open(cls, path: Path | str) -> TantivyRetriever:
+    def __init__(self, path: Path | str) -> None:
         """Open a finished index; a RetrievalError says that there is none, or what is wrong with it."""
-        return cls(Path(path))
+        self._folder = Path(path)
+        self._opened = open_checked(self._folder)
+        self._lock = threading.Lock()
 
     @property
     def manifest(self) -> AnyManifest:
