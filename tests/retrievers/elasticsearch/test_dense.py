@@ -43,8 +43,12 @@ def test_the_same_is_found_with_the_same_scores_as_by_the_dense_engine(library, 
     assert found.search_many(QUERIES, 10)[-1] == []
 
 
-def test_the_text_is_searched_as_without_vectors(library, address):
+def test_the_text_is_searched_as_without_vectors_and_an_index_without_any_says_so(library, address, dense):
     load_index(MANY, address)
+    with pytest.raises(ConfigurationError, match="has no vectors: load it again with"):
+        open_index(f"{dense}@{MODEL}")
+    with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
+        load_index(MANY[:5], address, query_prefix="query: ")
     plain = ElasticsearchRetriever.open(address)
     before, manifest = plain.search_many(QUERIES, 5), plain.manifest
     load_index(MANY, address, model=MODEL)
@@ -66,14 +70,6 @@ def test_what_a_stranger_wrote_into_the_manifest_is_refused(library, address, de
         client.indices.put_mapping(index=manifest.data, meta=meta)
         with pytest.raises(RetrievalError, match=said):
             open_index(f"{dense}@{MODEL}")
-
-
-def test_an_index_without_vectors_says_so_and_options_of_a_model_need_one(library, address, dense):
-    load_index(MANY[:5], address)
-    with pytest.raises(ConfigurationError, match="has no vectors: load it again with"):
-        open_index(f"{dense}@{MODEL}")
-    with pytest.raises(InputError, match="query_prefix say how a model encodes: name the model"):
-        load_index(MANY[:5], address, query_prefix="query: ")
 
 
 def test_a_killed_load_resumes_and_encodes_nothing_twice(library, other_process, address, dense, monkeypatch):
@@ -127,11 +123,8 @@ def test_a_hosted_model(request, address, dense, monkeypatch):
 
 
 def test_a_passage_without_a_vector_is_not_published(library, address, monkeypatch):
-    def one_less(encoder, passages):
-        return [*encoded(encoder, passages)[:-1], {}]
-
     encoded = writing.encoded
-    monkeypatch.setattr(writing, "encoded", one_less)
+    monkeypatch.setattr(writing, "encoded", lambda *given: [*encoded(*given)[:-1], {}])
     with pytest.raises(RetrievalError, match="5 are in it and 4 vectors"):
         load_index(MANY[:5], address, model=MODEL)
 
