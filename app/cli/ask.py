@@ -13,7 +13,7 @@ from rich.text import Text
 
 from keqa.cli.console import NOT_IN_DOCUMENTS, UNANSWERED, complain, results, show_json, status, warn
 from keqa.cli.declare import argument, option
-from keqa.cli.options import AS_JSON, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
+from keqa.cli.options import AS_JSON, AskedOptions
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.storage.redaction import visible_line
 
@@ -31,7 +31,7 @@ _COMMANDS = "/story shows how the last answer was reached, /new forgets what was
 def ask(
     *,
     question: str = argument("QUESTION", "The question; - reads it from standard input."),
-    program: ProgramOptions,
+    options: AskedOptions,
     method: str = option(
         "Any method of keqa compare, such as ks-llm or rag:top_k=5, with the settings below that it has.",
         default="keqa",
@@ -46,9 +46,6 @@ def ask(
         "Tokens that a reply may have.", shown="1024; 256 for a model in this process", min=1
     ),
     timeout: float = option("Seconds for one attempt at a call to a served model.", default=120.0, min=0.1),
-    models: LanguageModels,
-    options: KeqaOptions,
-    risk: RiskOptions,
 ) -> None:
     """Ask a question and see how it was answered.
 
@@ -76,11 +73,11 @@ def ask(
     def other(retriever: Retriever, roles: Roles) -> Program:
         from keqa.programs.build import Parts, own_of
 
-        own, folder = own_of(models.lm), program.program
-        return _method(method, Parts(retriever, roles, options.settings(), folder, own=own, embedder=program.embedder))
+        program, own, settings = options.program, own_of(options.models.lm), options.method.settings()
+        return _method(method, Parts(retriever, roles, settings, program.program, own=own, embedder=program.embedder))
 
     make = None if method == "keqa" else other
-    asked, _, roles = open_all(program, models, options, risk, make=make, max_tokens=max_tokens, timeout=timeout)
+    asked, _, roles = options.open(make, max_tokens=max_tokens, timeout=timeout)
     console = status()
     with console.status("asking…") as shown:
         live = console.is_terminal and not quiet and not as_json
@@ -157,14 +154,14 @@ def _answer(
         return record, error
 
 
-def chat(program: ProgramOptions, models: LanguageModels, method: KeqaOptions, risk: RiskOptions) -> None:
+def chat(options: AskedOptions) -> None:
     """Ask questions one after the other; a follow-up is rewritten to stand alone first.
 
     The last ten questions and their answers are its history. /story shows how the last answer was reached, /new
     forgets what was said, /quit or the end of the input ends. Ctrl-C gives up the question in work, or ends where there
     is none. Exit code 2: something to put right first.
     """
-    asked, _, roles = open_all(program, models, method, risk)
+    asked, _, roles = options.open()
     if sys.stdin.isatty():
         status().print(_COMMANDS, style="dim", soft_wrap=True)
     history: list[tuple[str, str]] = []

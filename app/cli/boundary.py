@@ -12,7 +12,15 @@ import typer
 
 from keqa.cli.console import Bars, emit, table, warn
 from keqa.cli.declare import Commands, argument, given, option, refuse_empty
-from keqa.cli.options import AS_JSON, IN_FLIGHT, BoundaryLMOptions, LanguageModel, MethodOptions, QuestionOptions
+from keqa.cli.options import (
+    AS_JSON,
+    IN_FLIGHT,
+    BoundaryLMOptions,
+    LanguageModel,
+    MethodOptions,
+    QuestionOptions,
+    check_models,
+)
 from keqa.errors import InputError
 from keqa.storage.files import check_writable
 
@@ -66,7 +74,7 @@ def collect(
     """
     refuse_empty("--program", program)
     check_writable(out, "--out")
-    model.check()
+    check_models(model)
     asked = _asked(questions)
     with Bars() as bars:
         from keqa.lms import check_reachable

@@ -21,6 +21,7 @@ from keqa.cli.options import (
     INDEX,
     KeqaOptions,
     LanguageModels,
+    check_models,
     lm_option,
     open_retriever,
     server_of,
@@ -82,11 +83,9 @@ class LearningOptions:
 
     def check(self) -> None:
         """Refuse what could have no effect."""
-        refuse_empty("--reflection-lm", self.reflection_lm)
+        check_models(self)
         if self.no_boundary and self.boundary_tries != LearningOptions.boundary_tries:
             raise InputError("--boundary-tries is that of the boundary model, which --no-boundary leaves out")
-        if self.reflection_api_base is not None and self.reflection_lm is None:
-            raise InputError("--reflection-api-base needs --reflection-lm")
         if self.reflection_lm is not None and self.optimizer in ("bootstrap", "finetune", "none"):
             raise InputError(
                 f"--reflection-lm is asked by gepa, mipro and simba; --optimizer {self.optimizer} asks none"
@@ -265,7 +264,7 @@ def compile_command(
 
     settings = options.settings()
     spec = _method_of(method, settings)
-    models.check()
+    check_models(models)
     source.check(spec, models.lm)
     learning.check()
     refuse_empty("--program", program)

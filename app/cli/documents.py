@@ -9,7 +9,16 @@ import typer
 
 from keqa.cli.console import emit, status, warn_of_many
 from keqa.cli.declare import MisplacedOptionError, option
-from keqa.cli.options import AS_JSON, IN_FLIGHT, INDEX, LanguageModel, MethodOptions, QuestionOptions, open_retriever
+from keqa.cli.options import (
+    AS_JSON,
+    IN_FLIGHT,
+    INDEX,
+    LanguageModel,
+    MethodOptions,
+    QuestionOptions,
+    check_models,
+    open_retriever,
+)
 from keqa.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +49,7 @@ def documents(
     from keqa.cli.running import questions_of
     from keqa.evaluation.documents import make_documents
 
-    model.check()
+    check_models(model)
     if source != "index" and index is not None:
         raise MisplacedOptionError(f"--index is for --from index, not for --from {source}", "--index")
     if source != "lm" and model.lm is not None:

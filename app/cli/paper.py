@@ -14,7 +14,7 @@ from typing import Any
 
 from keqa.cli.console import Bars, status, warn, warn_of_many
 from keqa.cli.declare import invocation, refuse_empty
-from keqa.cli.options import LanguageModels, MethodOptions, open_corpus
+from keqa.cli.options import LanguageModels, MethodOptions, check_models, open_corpus
 from keqa.cli.reproduce import PaperOptions, PresetOptions
 from keqa.cli.running import rows_of, show_grids, warn_of_failures
 from keqa.errors import ConfigurationError, InputError
@@ -65,11 +65,9 @@ def reproduce(out: Path, models: LanguageModels, _: PresetOptions, options: Pape
 def _check_options(models: LanguageModels, options: PaperOptions) -> None:
     if models.lm is None or options.index is None:
         raise InputError("keqa reproduce paper needs --lm, the language model, and --index, the corpus")
-    models.check()
-    refuse_empty("--labelling-lm", options.labelling_lm)
+    check_models(models)
+    check_models(options)
     refuse_empty("--embedder", options.embedder)
-    if options.labelling_api_base is not None and options.labelling_lm is None:
-        raise InputError("--labelling-api-base needs --labelling-lm: the model that this server serves")
     if options.no_reference and (options.program is not None or options.embedder or options.train):
         raise InputError(
             "--no-reference builds nothing and learns nothing: leave out --program, --train and --embedder"

@@ -17,6 +17,7 @@ from keqa.cli.options import (
     MethodOptions,
     QuestionOptions,
     RunOptions,
+    check_models,
     open_retriever,
     setting_of,
 )
@@ -130,7 +131,7 @@ def rows_of(
                 bars.say(said)
 
         check_writable(run.out, "--out")
-        models.check()
+        check_models(models)
         retriever = open_retriever(options.index, models.lm, options.retriever)
         roles = models.roles()
         searching: AbstractContextManager[Retriever] = nullcontext(retriever)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from keqa.cli.console import status
 from keqa.cli.declare import argument, option
-from keqa.cli.options import NO_TOKEN, KeqaOptions, LanguageModels, ProgramOptions, RiskOptions, open_all
+from keqa.cli.options import NO_TOKEN, AskedOptions, ProgramOptions
 from keqa.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -59,12 +59,9 @@ class LimitOptions:
 
 
 def serve(
-    program: ProgramOptions,
     server: ServerOptions,
     limits: LimitOptions,
-    models: LanguageModels,
-    method: KeqaOptions,
-    risk: RiskOptions,
+    options: AskedOptions,
     no_token: bool = NO_TOKEN,
 ) -> None:
     """Answer questions over HTTP, as an OpenAI-compatible endpoint, and as tools of an MCP server.
@@ -81,9 +78,10 @@ def serve(
     """
     # Before anything is opened.
     _check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
-    if server.watch and program.index is None:
+    program, watch = options.program, server.watch
+    if watch and program.index is None:
         raise InputError("--watch needs --index: the testbed's encyclopedia does not change")
-    if server.watch and risk.risk is not None:
+    if watch and options.risk.risk is not None:
         raise InputError(
             "--risk is calibrated on an index as it is, and --watch serves one that changes: leave out one"
         )
@@ -98,9 +96,9 @@ def serve(
     made = None if own or no_token or server.mcp else new_token()
     documents = None if server.documents is None else Documents(server.documents)
     bound_memory()
-    asked, retriever, roles = open_all(program, models, method, risk, watch=server.watch)
+    asked, retriever, roles = options.open(watch=watch)
     answers = Answers(asked, retriever, roles.every, ServerLimits(**asdict(limits)))
-    followed = program.index if server.watch else None
+    followed = program.index if watch and server.documents else None
     sync = FolderSync(followed, server.documents) if followed and server.documents else None
     if server.mcp:
         import asyncio
