@@ -2,7 +2,7 @@
 
     python benchmarks/own_documents.py [--lm MODEL] [--work FOLDER] [--set NAME=VALUE …] [--limit N]
 
-Makes the folder of a company that does not exist (`company.py`: 26 files in nine formats and three languages),
+Makes the folder of a company that does not exist (`company/`: 26 files in nine formats and three languages),
 indexes it, and asks KEQA forty questions, of which twelve have no answer there. Without ``--lm`` five language models
 by rules answer behind a real server: they read well, refuse in many wordings, and guess.
 Finished questions are kept in the work folder, and a later start resumes.
@@ -242,8 +242,8 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
         "finding": finding,
         "wrong": said and not right,
         "read": from_passages,
-        "cited": from_passages and any(_is_at(one, *place) for one in sources for place in asked.places),
-        "file": from_passages and any(one["file"] == file for one in sources for file, _ in asked.places),
+        "cited": from_passages and any(_is_at(one, asked) for one in sources),
+        "file": from_passages and any(one["file"] == asked.file for one in sources),
         "old": said and bool(asked.outdated) and contains_answer(answer, [asked.outdated]) and not right,
         "guess": bool(record.get("guessed")),
         "failed": not answer,
@@ -251,9 +251,9 @@ def judged(asked: Asked, record: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _is_at(source: Mapping[str, Any], file: str, part: int | str | None) -> bool:
-    place = source["page"] if isinstance(part, int) else source["heading"]
-    return source["file"] == file and (part is None or place == part or str(part) in str(place or "").split(", "))
+def _is_at(source: Mapping[str, Any], asked: Asked) -> bool:
+    part, place = asked.part, source["page"] if isinstance(asked.part, int) else source["heading"]
+    return source["file"] == asked.file and (part is None or place == part or str(part) in str(place or "").split(", "))
 
 
 def run(lm: str | None, work: Path, given: Mapping[str, Any], limit: int | None) -> list[tuple[Asked, dict[str, Any]]]:
