@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError
-from keqa.page import document, story_data
+from keqa.page import Page, document, story_data
 from keqa.programs.calls.progress import Progress
 from keqa.programs.records import record_without_secrets
 from keqa.server.answers import Answers, FolderSync, in_step
@@ -60,21 +60,15 @@ class Documents:
         parts = PurePosixPath(path).parts
         kind = PurePosixPath(path).suffix.lower()
         plain = bool(parts) and not any(part.startswith(".") or "\\" in part or "\0" in part for part in parts)
-        if not plain or path.startswith("/") or kind not in (*_SHOWN, *_TEXT, *_SAVED):
-            raise _missing()
-        try:
-            found = self._root.joinpath(*parts).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError):
-            raise _missing() from None
-        if not found.is_relative_to(self._root) or not found.is_file():
-            raise _missing()
+        found = None
+        if plain and not path.startswith("/") and kind in (*_SHOWN, *_TEXT, *_SAVED):
+            with suppress(OSError, RuntimeError, ValueError):
+                found = self._root.joinpath(*parts).resolve(strict=True)
+        if found is None or not found.is_relative_to(self._root) or not found.is_file():
+            raise ProblemError(404, "there is no such document")
         media = _SHOWN.get(kind, "text/plain; charset=utf-8" if kind in _TEXT else "application/octet-stream")
         how = "attachment" if kind in _SAVED else "inline"
         return FileResponse(found, media_type=media, filename=parts[-1], content_disposition_type=how)
-
-
-def _missing() -> ProblemError:
-    return ProblemError(404, "there is no such document")
 
 
 def application(
@@ -91,7 +85,8 @@ def application(
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
     anywhere else.
     """
-    tools, routes = mcp_server(answers), _Routes(answers, documents, about, secured=token is not None)
+    page = {"documents": None if documents is None else PATH, "secured": token is not None}
+    tools, routes = mcp_server(answers), _Routes(answers, about, document("ask", "KEQA", page, served=True))
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
         streamable_http_path=_MCP,
@@ -109,17 +104,18 @@ def application(
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     api.add_api_route(_CHAT, routes.chat, methods=["POST"])
     api.add_api_route(_ASK, routes.ask, methods=["POST"])
-    api.add_api_route(PAGE, routes.page)
-    api.add_api_route(_ABOUT, routes.about)
+    read = {PAGE: routes.page, _ABOUT: routes.about, _MODELS: routes.models, _MODELS + "/{name}": routes.model}
+    for path, endpoint in {**read, OPEN: routes.health, _METRICS: routes.metrics}.items():
+        api.add_api_route(path, endpoint)
     if documents is not None:
-        api.add_api_route(PATH + "/{path:path}", routes.document)
-    api.add_api_route(_MODELS, routes.models)
-    api.add_api_route(_MODELS + "/{name}", routes.model)
-    api.add_api_route(OPEN, routes.health)
-    api.add_api_route(_METRICS, routes.metrics)
+
+        async def opened(path: str) -> Response:
+            return await asyncio.to_thread(documents.response, path)
+
+        api.add_api_route(PATH + "/{path:path}", opened)
     # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
-    endpoint = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
-    api.router.routes.append(Route(_MCP, endpoint, methods=["POST"]))
+    mcp = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
+    api.router.routes.append(Route(_MCP, mcp, methods=["POST"]))
     for kind in (HTTPException, ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
     paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
@@ -139,11 +135,9 @@ class _PageRequest(BaseModel):
 
 
 class _Routes:
-    def __init__(self, answers: Answers, documents: Documents | None, about: str, *, secured: bool) -> None:
-        self._answers, self._documents, self._about = answers, documents, about
+    def __init__(self, answers: Answers, about: str, page: Page) -> None:
+        self._answers, self._about, self._page = answers, about, page
         self._model = {"id": MODEL, "object": "model", "created": int(time.time()), "owned_by": "keqa"}
-        data = {"documents": None if documents is None else PATH, "secured": secured}
-        self._page = document("ask", "KEQA", data, served=True)
 
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.read(await _json_body(request))
@@ -162,12 +156,7 @@ class _Routes:
         return _stream(self._answers, question, completion.begun(), end)
 
     async def ask(self, request: Request) -> Response:
-        """Stream what happens to a question, and at the end its whole story.
-
-        Each event is JSON with ``kind``, the name of its class in `keqa.programs.calls.progress`, its fields, and
-        ``said``, a sentence. The last one is of the kind ``Answered`` or ``Failed``, with the record where there is
-        one.
-        """
+        """Stream what happens to a question (`keqa.programs.calls.progress`), and at the end its whole story."""
         asked = read_body(_PageRequest, await _json_body(request)).model_dump()
         lms = self._answers.lms
 
@@ -186,16 +175,10 @@ class _Routes:
         return _stream(self._answers, self._answers.check(**asked), ALIVE, end, shown)
 
     async def page(self) -> Response:
-        """The page with the question box; it holds nothing of this server's."""
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
 
     async def about(self) -> dict[str, str]:
         return {"about": self._about}
-
-    async def document(self, path: str) -> Response:
-        if self._documents is None:
-            raise _missing()
-        return await asyncio.to_thread(self._documents.response, path)
 
     async def models(self) -> dict[str, Any]:
         return {"object": "list", "data": [self._model]}
