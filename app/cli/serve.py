@@ -76,7 +76,6 @@ def serve(
     A server has one index: who may ask it may see any passage of it. Ctrl-C lets questions in work end. Exit code 2:
     something to put right first, such as a language model that cannot be asked.
     """
-    # Before anything is opened.
     _check_installed("keqa serve", "fastapi", "uvicorn", "mcp", "prometheus_client")
     program, watch = options.program, server.watch
     if watch and program.index is None:
@@ -164,11 +163,10 @@ def view(
         check_place(html)
     with status().status("reading the runs…"):
         found = Runs(runs or [Path("runs")])
-    what = f"{found.count} {'run' if found.count == 1 else 'runs'} of {len(found):,} questions"
     if html is not None:
         with status().status("writing the page…"):
             write_page(html, found.page())
-        status().print(f"Wrote {what} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
+        status().print(f"Wrote {found} to {html} ({html.stat().st_size / 1e6:.1f} MB).", soft_wrap=True)
         return
     from keqa.server.runs import LIMITS, run_view
     from keqa.server.serving import listen, new_token, server
@@ -177,5 +175,5 @@ def view(
     with listen("127.0.0.1", port) as bound:
         where = f"http://127.0.0.1:{bound.getsockname()[1]}/"
         where += f"#token={token}" if token else ""
-        status().print(f"Showing {what} at {where}. Ctrl-C stops.", soft_wrap=True)
+        status().print(f"Showing {found} at {where}. Ctrl-C stops.", soft_wrap=True)
         server(run_view(found, token), LIMITS, 1).run([bound])

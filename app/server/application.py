@@ -33,13 +33,8 @@ from keqa.storage.redaction import without_secrets
 KEEP_ALIVE = 10.0
 """Seconds after which a stream says that its question is in work."""
 
-_ASK, _CHAT, _MODELS, _METRICS, _MCP = "/ask", "/v1/chat/completions", "/v1/models", "/metrics", "/mcp"
-_ABOUT = "/about"
-_OWN_MODEL = f"{_MODELS}/{MODEL}"
-
-
-PATH = "/documents"
-"""Files are below this path, by their own paths below the folder."""
+_ASK, _ABOUT, _CHAT, _MODELS = "/ask", "/about", "/v1/chat/completions", "/v1/models"
+_METRICS, _MCP, _DOCUMENTS = "/metrics", "/mcp", "/documents"
 
 # What a browser shows by itself and cannot run; HTML is shown as its source.
 _SHOWN = {".pdf": "application/pdf"}
@@ -85,7 +80,7 @@ def application(
     Without documents nothing is read from the disk for a request, and every route is fixed, so that no path leads
     anywhere else.
     """
-    page = {"documents": None if documents is None else PATH, "secured": token is not None}
+    page = {"documents": None if documents is None else _DOCUMENTS, "secured": token is not None}
     tools, routes = mcp_server(answers), _Routes(answers, about, document("ask", "KEQA", page, served=True))
     # Each request stands by itself, so that no client can make the server keep sessions; the guard checks the rest.
     streamable = tools.streamable_http_app(
@@ -112,13 +107,13 @@ def application(
         async def opened(path: str) -> Response:
             return await asyncio.to_thread(documents.response, path)
 
-        api.add_api_route(PATH + "/{path:path}", opened)
+        api.add_api_route(_DOCUMENTS + "/{path:path}", opened)
     # Without sessions there are no streams from an MCP server to its clients, and nothing to delete.
     mcp = next(route.endpoint for route in streamable.routes if isinstance(route, Route))
     api.router.routes.append(Route(_MCP, mcp, methods=["POST"]))
     for kind in (HTTPException, ProblemError, KeqaError, Exception):
         api.add_exception_handler(kind, routes.failed)
-    paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, _OWN_MODEL, OPEN, _METRICS, _MCP)
+    paths = (PAGE, _ASK, _ABOUT, _CHAT, _MODELS, f"{_MODELS}/{MODEL}", OPEN, _METRICS, _MCP)
     return Guard(api, answers.limits, answers.metrics, paths=paths, token=token, hosts=hosts)
 
 
@@ -153,7 +148,7 @@ class _Routes:
                 yield event(problem_of(error, self._answers.lms).body)
             yield DONE
 
-        return _stream(self._answers, question, completion.begun(), end)
+        return self._stream(question, completion.begun(), end)
 
     async def ask(self, request: Request) -> Response:
         """Stream what happens to a question (`keqa.programs.calls.progress`), and at the end its whole story."""
@@ -172,7 +167,11 @@ class _Routes:
                 story = {} if record is None else story_data(record_without_secrets(record, lms))
                 yield event({"kind": "Failed", "message": problem_of(error, lms).message, **story})
 
-        return _stream(self._answers, self._answers.check(**asked), ALIVE, end, shown)
+        return self._stream(self._answers.check(**asked), ALIVE, end, shown)
+
+    def _stream(self, *events: Any) -> Response:
+        self._answers.refuse_if_full()
+        return StreamingResponse(_events(self._answers, *events), media_type="text/event-stream")
 
     async def page(self) -> Response:
         return HTMLResponse(self._page.text, headers={"Content-Security-Policy": self._page.policy})
@@ -209,11 +208,6 @@ async def _json_body(request: Request) -> bytes:
     return await request.body()
 
 
-def _stream(answers: Answers, *events: Any) -> Response:
-    answers.refuse_if_full()
-    return StreamingResponse(_events(answers, *events), media_type="text/event-stream")
-
-
 async def _events(
     answers: Answers,
     question: Question,
@@ -222,25 +216,25 @@ async def _events(
     shown: Callable[[Progress], str] | None = None,
 ) -> AsyncIterator[str]:
     """The events of a question: that it has begun, what happens where that is shown, signs of life, and its end."""
-    loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress]()
+    loop, happened = asyncio.get_running_loop(), asyncio.Queue[Progress | None]()
 
     def hears(one: Progress) -> None:
         # It happens in the loop of all questions, which is another one.
         loop.call_soon_threadsafe(happened.put_nowait, one)
 
     asking = asyncio.create_task(answers.ask(question, None if shown is None else hears))
+    asking.add_done_callback(lambda _: happened.put_nowait(None))
     try:
         yield begun
         while not asking.done() or not happened.empty():
-            hearing = asyncio.create_task(happened.get())
-            await asyncio.wait([asking, hearing], timeout=KEEP_ALIVE, return_when=asyncio.FIRST_COMPLETED)
-            if hearing.done() and shown is not None:
-                yield shown(hearing.result())
+            try:
+                one = await asyncio.wait_for(happened.get(), KEEP_ALIVE)
+            except TimeoutError:
+                yield ALIVE
             else:
-                hearing.cancel()
-                if not asking.done():
-                    yield ALIVE
-        for one in end(asking):
-            yield one
+                if one is not None and shown is not None:
+                    yield shown(one)
+        for last in end(asking):
+            yield last
     finally:
         asking.cancel()
