@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,6 @@ from keqa.storage.redaction import visible_line
 if TYPE_CHECKING:
     from keqa.data.question import AnswerType
     from keqa.lms import Roles
-    from keqa.programs.build import Parts
     from keqa.programs.program import Program
     from keqa.programs.records import QuestionRecord
     from keqa.retrievers import Retriever
@@ -70,19 +69,11 @@ def ask(
     if not clean(text):
         raise InputError("the question is empty")
 
-    def other(retriever: Retriever, roles: Roles) -> Program:
-        from keqa.programs.build import Parts, own_of
-
-        program, own, settings = options.program, own_of(options.models.lm), options.method.settings()
-        return _method(method, Parts(retriever, roles, settings, program.program, own=own, embedder=program.embedder))
-
-    make = None if method == "keqa" else other
+    make = None if method == "keqa" else partial(_method, method, options)
     asked, _, roles = options.open(make, max_tokens=max_tokens, timeout=timeout)
-    console = status()
-    with console.status("asking…") as shown:
-        live = console.is_terminal and not quiet and not as_json
-        call = {"answer_type": kind, "choices": choices}
-        record, error = _answer(asked, text, call, shown.update if live else None)
+    with status().status("asking…") as shown:
+        live = shown.console.is_terminal and not quiet and not as_json
+        record, error = _answer(asked, text, {"answer_type": kind, "choices": choices}, shown.update if live else None)
     from keqa.programs.records import record_without_keys
 
     cleaned = record_without_keys(record, roles.every)
@@ -111,18 +102,19 @@ def _show(record: QuestionRecord, *, quiet: bool, as_json: bool, full: bool) -> 
             warn("The answer is a guess: nothing was found that carries it.")
 
 
-def _method(name: str, parts: Parts) -> Program:
+def _method(name: str, options: AskedOptions, retriever: Retriever, roles: Roles) -> Program:
     from keqa.cli.running import refuse_foreign
-    from keqa.programs.build import make
+    from keqa.programs.build import Parts, make, own_of
     from keqa.programs.gate import asks
     from keqa.programs.registry import parse_spec
     from keqa.programs.shared_draws import SharedDraws
 
-    spec = parse_spec(name)
-    refuse_foreign(parts.settings, [spec])
+    spec, settings, program = parse_spec(name), options.method.settings(), options.program
+    refuse_foreign(settings, [spec])
     gate = spec.method.gate
     draws = None if gate is None else SharedDraws(probabilities=asks(gate) == "probabilities")
-    return make(spec, replace(parts, draws=draws))
+    own = own_of(options.models.lm)
+    return make(spec, Parts(retriever, roles, settings, program.program, draws, own=own, embedder=program.embedder))
 
 
 def _answer_type(given: str, choices: list[str]) -> AnswerType:
