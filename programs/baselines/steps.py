@@ -1,6 +1,7 @@
 """Methods that reason and search step by step: IRCoT and FLARE, sentence by sentence, ReAct and SearChain."""
 
-# Annotations are evaluated here, as in `keqa.programs.baselines.base`.
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,14 +80,12 @@ def _ended(stage: str, found: Gathered, action: str, number: int | None = None) 
 class ChainBaseline(SearchingBaseline):
     """A method that reasons in `max_steps` sentences at most, and has a reader with a chain of thought of its own."""
 
-    roles: ClassVar[Mapping[str, str]] = {"extend": "task", "answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {
+        "extend": ExtendReasoning,
+        "answer": ReasonWithKnowledge,
+    }
 
-    class Settings(SearchingBaseline.Settings):
-        max_steps: Steps = 8
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.extend, self.answer = Predictor(ExtendReasoning), Predictor(ReasonWithKnowledge)
+    max_steps: Steps = 8
 
     async def thought(self, asked: Question, thoughts: Sequence[str], hits: Sequence[Hit], number: int) -> str:
         """The next sentence, from passages, in a step of a number."""
@@ -107,9 +106,8 @@ class IRCoT(ChainBaseline):
 
     method: ClassVar[str] = "ircot"
 
-    class Settings(ChainBaseline.Settings):
-        top_k: TopK = 4
-        max_passages: Count = 15
+    top_k: TopK = 4
+    max_passages: Count = 15
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Collect passages, then answer from them; see `Program.solve`."""
@@ -152,11 +150,10 @@ class FLARE(ChainBaseline):
 
     method: ClassVar[str] = "flare"
 
-    class Settings(ChainBaseline.Settings):
-        theta: Probability = 0.8
-        beta: Probability = 0.4
-        top_k: TopK = 2
-        first_retrieval: bool = True
+    theta: Probability = 0.8
+    beta: Probability = 0.4
+    top_k: TopK = 2
+    first_retrieval: bool = True
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Reason until an answer is stated; see `Program.solve`."""
@@ -235,15 +232,10 @@ class ReAct(SearchingBaseline):
     """
 
     method: ClassVar[str] = "react"
-    roles: ClassVar[Mapping[str, str]] = {"act": "task", "answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"act": ChooseAction, "answer": AnswerFromTrajectory}
 
-    class Settings(SearchingBaseline.Settings):
-        top_k: TopK = 3
-        max_steps: Steps = 7
-
-    def set_up(self) -> None:
-        """See `Baseline.set_up`."""
-        self.act, self.answer = Predictor(ChooseAction), Predictor(AnswerFromTrajectory)
+    top_k: TopK = 3
+    max_steps: Steps = 7
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Act until finished or out of steps, then answer; see `Program.solve`."""
@@ -335,16 +327,15 @@ class SearChain(SearchingBaseline):
     """
 
     method: ClassVar[str] = "searchain"
-    roles: ClassVar[Mapping[str, str]] = {"plan": "task", "same": "consistency", "answer": "task"}
+    signatures: ClassVar[Mapping[str, type[dspy.Signature]]] = {"plan": PlanQueryChain, "same": JudgeConsistency}
+    roles: ClassVar[Mapping[str, str]] = {"same": "consistency", "answer": "task"}
 
-    class Settings(SearchingBaseline.Settings):
-        top_k: TopK = 3
-        max_rounds: Steps = 5
-        max_queries: Steps = 8
+    top_k: TopK = 3
+    max_rounds: Steps = 5
+    max_queries: Steps = 8
 
     def set_up(self) -> None:
         """See `Baseline.set_up`."""
-        self.plan, self.same = Predictor(PlanQueryChain), Predictor(JudgeConsistency)
         self.answering, self.summarizing = Answering(self.bound), Summarizing(self.bound)
         self.answer = Predictor(ReasonWithKnowledge)
 
