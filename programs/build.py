@@ -149,10 +149,7 @@ def _gate_of(spec: Spec, cls: type[Any], parts: Parts) -> Gate:
 
 
 def _learned(method: Method, parts: Parts, program: Program) -> tuple[list[dict[str, Any]], LearnedQuestions]:
-    """Demonstrations of reasoning, from those that a compiled program concludes with, and what that learned from.
-
-    None where the fixed ones do.
-    """
+    """Demonstrations of reasoning: those that a compiled program concludes with, and their origin; else fixed ones."""
     folder, demos = program_of(method, parts.program), []
     if folder is not None:
         compiled = load(folder, parts.retriever, parts.lms, method="keqa", embedder=parts.embedder)

@@ -92,10 +92,7 @@ async def from_passages(predictor: dspy.Predict, asked: Question, hits: Sequence
 
 
 async def answer_from(predictor: dspy.Predict, asked: Question, hits: Sequence[Hit], story: RecordBuilder) -> None:
-    """Write the answer to the whole question, and the passages that it was drawn from, into its record.
-
-    The predictor reads passages and gives `answer`, maybe with `reasoning`; an `UnansweredError` where it cannot.
-    """
+    """Write the answer to the whole question, and the passages that it was drawn from, into its record; see `Reply`."""
     with unanswered("answer"):
         reply = await from_passages(predictor, asked, hits)
     story.passages = verdicts(hits, reply.read)

@@ -256,10 +256,7 @@ _SUPPORT = {"fully": 1.0, "partially": 0.5, "no": 0.0}
 
 
 class Critique(NamedTuple):
-    """What the LM said of an answer and its passage, as the numbers that section 3.3 of Self-RAG adds up.
-
-    ISREL is 1 or 0, ISSUP 1, 0.5 or 0, and ISUSE from -1 to 1; the score is their weighted sum, S(Critique).
-    """
+    """The tokens ISREL (1 or 0), ISSUP (1, 0.5 or 0) and ISUSE (-1 to 1), and S(Critique), their weighted sum."""
 
     relevance: float
     support: float
@@ -279,10 +276,7 @@ class Reflection(Stage):
     async def run(
         self, question: str, answered: Sequence[tuple[str, str]], weights: tuple[float, float, float]
     ) -> list[Critique]:
-        """A critique of each passage with the answer that was written from it, in their order.
-
-        A token that cannot be had counts 0, and a degradation says why.
-        """
+        """A critique of each passage with the answer that was written from it; a token that cannot be had counts 0."""
         answers = list(dict.fromkeys(answer for _, answer in answered))
         scores = await gather(
             [

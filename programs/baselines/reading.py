@@ -94,9 +94,8 @@ class AlwaysRetrieve(OneCallBaseline, SearchingBaseline):
 class DocumentReader(OneCallBaseline, SearchingBaseline):
     """Answers from the beginning of the evidence document, at once or after a chain of thought: the +doc baselines.
 
-    The document is what is found for the question: one document where the index is one of documents, or else the
-    passages found, one after another. So many tokens of it are read, as the language model counts them; 300 in the
-    paper.
+    The document is what is found for the question, one document or several passages in succession. So many tokens of it
+    are read, as the language model counts them; 300 in the paper.
     """
 
     method: ClassVar[str] = "standard-doc"
@@ -182,7 +181,6 @@ class KSLLM(SearchingBaseline):
         """The triples (equation 1); none where the language model gives none and the question can select instead.
 
         They are asked for as often as an answer is, so that no row of a comparison is better mended than another.
-        Where no document was found to select from, nothing replaces them.
         """
         with noted("expand", "selected by the question, without triples", 1) if found else unanswered("expand"):
             return _triples(await ask(self.expand, "expand", 1, draws=ANSWER, usable=_has_triples, question=question))

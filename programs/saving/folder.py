@@ -385,10 +385,7 @@ def _as_json(value: Any, indent: int | None = None) -> bytes:
 
 
 def _embedder(folder: Path, saved: Any, digests: Mapping[str, Any], given: Embedder | str | None) -> Embedder:
-    """The embedder that was given, or the one that a program names where that is built in.
-
-    A model of the hub would be fetched with the user's token, and a folder opened, because a stranger's file says so.
-    """
+    """The embedder that was given, or the one that a program names where that is built in; see `open_built_in`."""
     # A name stands for the model of that name only; another part of the program may be meant by it.
     if is_built_in(saved) and (given is None or isinstance(given, str)):
         return open_embedder(saved)
