@@ -21,7 +21,7 @@ from starlette.routing import Route
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError
 from keqa.page import document, story_data
-from keqa.programs.calls.progress import Progress
+from keqa.programs.prediction import Progress
 from keqa.programs.records import record_without_secrets
 from keqa.server.answers import Answers, FolderSync, in_step
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, no_model, read_body
@@ -164,7 +164,7 @@ class _Routes:
     async def ask(self, request: Request) -> Response:
         """Stream what happens to a question, and at the end its whole story.
 
-        Each event is JSON with ``kind``, the name of its class in `keqa.programs.calls.progress`, its fields, and
+        Each event is JSON with ``kind``, the name of its class in `keqa.programs.prediction`, its fields, and
         ``said``, a sentence. The last one is of the kind ``Answered`` or ``Failed``, with the record where there is
         one.
         """
