@@ -21,7 +21,7 @@ from starlette.routing import Route
 from keqa.data.question import Question
 from keqa.errors import InputError, KeqaError
 from keqa.page import Page, document, story_data
-from keqa.programs.calls.progress import Progress
+from keqa.programs.prediction import Progress
 from keqa.programs.records import record_without_secrets
 from keqa.server.answers import Answers, FolderSync, in_step
 from keqa.server.chat import ALIVE, DONE, MODEL, ChatRequest, Completion, event, no_model, read_body
@@ -151,7 +151,7 @@ class _Routes:
         return self._stream(question, completion.begun(), end)
 
     async def ask(self, request: Request) -> Response:
-        """Stream what happens to a question (`keqa.programs.calls.progress`), and at the end its whole story."""
+        """Stream what happens to a question (`keqa.programs.prediction`), and at the end its whole story."""
         asked = read_body(_PageRequest, await _json_body(request)).model_dump()
         lms = self._answers.lms
 
