@@ -1,4 +1,4 @@
-"""What a program returns: plain fields that any part of DSPy can read, vote on and write, and the whole record beside.
+"""What a program returns, and the events that tell meanwhile what a question has come to.
 
 DSPy votes on a prediction's last field, shows all fields to agents and writes them as JSON. So the fields are text and
 plain values, the answer last, and the record, which is neither, is an attribute. As a tool of an agent a program gives
@@ -8,7 +8,7 @@ a text: the answer with the beginnings of its sources, which are the passages in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -126,6 +126,147 @@ def _failed(error: Exception) -> str:
     if isinstance(error, NotInDocumentsError):
         return _not_in_documents(error.unanswered)
     return f"No answer: {error}"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Something that happened on the way to an answer; its text is for a person to read."""
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True)
+class Rewritten(Progress):
+    """A follow-up question was made to stand alone.
+
+    Attributes:
+        text: The question that is answered.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"Asked as: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizProgress(Progress):
+    """Something that happened to a quiz.
+
+    Attributes:
+        index: The quiz's number, from 1; 0 for the question itself, where that is asked after its quizzes.
+        text: Resolved; where the quiz is found, as decomposed.
+    """
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class QuizFound(QuizProgress):
+    """The question was taken apart, and this is a part of it; in its text ``#1`` stands for the answer to quiz 1.
+
+    Attributes:
+        depends_on: The quizzes whose answers it needs.
+    """
+
+    depends_on: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"Quiz {self.index}: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizExamined(QuizProgress):
+    """It is known whether the language model knows the answer to a quiz.
+
+    Attributes:
+        known: Whether it is taken for known; passages are wanted where not.
+        answer: Of its tries, the first of the largest cluster; None where there is none.
+        consistency: How much of the tries that cluster holds.
+        provisional: Whether the program holds a risk, and may yet withhold the answer to the question.
+    """
+
+    known: bool
+    answer: str | None
+    consistency: float
+    provisional: bool = False
+
+    def __str__(self) -> str:
+        return f"{_marked('Known', self)}: {self.text} {self.answer}" if self.known else f"Not known: {self.text}"
+
+
+@dataclass(frozen=True)
+class Searching(Progress):
+    """The retriever is asked.
+
+    Attributes:
+        index: The number of the quiz, or of the search of a method without quizzes; None where it has none.
+        query: What is searched for.
+    """
+
+    index: int | None
+    query: str
+
+    def __str__(self) -> str:
+        return f"Searching: {self.query}"
+
+
+@dataclass(frozen=True)
+class PassagesKept(QuizProgress):
+    """The passages found for a quiz were judged.
+
+    Attributes:
+        found: How many were found.
+        kept: The ids of those that are kept.
+    """
+
+    found: int
+    kept: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"Kept {len(self.kept)} of {self.found} passages: {self.text}"
+
+
+@dataclass(frozen=True)
+class QuizAnswered(QuizProgress):
+    """A quiz has its answer, or has none.
+
+    Attributes:
+        answer: None where it has none.
+        source: Where the answer came from, as in `QuizRecord`.
+        provisional: As of `QuizExamined`.
+    """
+
+    answer: str | None
+    source: str
+    provisional: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"No answer: {self.text}"
+            if self.answer is None
+            else f"{_marked('Answer', self)}: {self.text} {self.answer}"
+        )
+
+
+def _marked(word: str, event: QuizExamined | QuizAnswered) -> str:
+    return f"{word} (provisional)" if event.provisional else word
+
+
+@dataclass(frozen=True)
+class Answered(Progress):
+    """The question has its answer; nothing follows.
+
+    Attributes:
+        prediction: What calling the program would have returned.
+    """
+
+    prediction: dspy.Prediction
+
+    def __str__(self) -> str:
+        return f"Answered: {self.prediction.answer}"
 
 
 _FROM_PASSAGES = frozenset({"passages", "summary", "fallback"})

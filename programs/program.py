@@ -20,12 +20,18 @@ from keqa.lms.loops import relayed, relayed_from_thread
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
 from keqa.programs.calls.ask import is_rollout, rollout_of
-from keqa.programs.calls.batch import Outcome, answer_many
+from keqa.programs.calls.batch import Outcome, answer_many, astreamed, streamed
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
-from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
+from keqa.programs.calls.session import CallLimiter, NoCopy, Session, as_status, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
-from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of, with_supporting_sentences
+from keqa.programs.prediction import (
+    AnswerPrediction,
+    ProgramTool,
+    Progress,
+    Rewritten,
+    prediction_of,
+    with_supporting_sentences,
+)
 from keqa.programs.predictor import (
     NOTHING,
     LearnedQuestions,
@@ -202,7 +208,7 @@ class Program(SharingLMs, Stage):
         """Answer a question and yield what happens meanwhile, as it happens; see `forward` for the arguments.
 
         Returns:
-            Events of `keqa.programs.calls.progress`, such as `Searching`; the last is `Answered`, with the
+            Events of `keqa.programs.prediction`, such as `Searching`; the last is `Answered`, with the
             prediction. Nothing is asked before the first is wanted. Who leaves early ends the question at its next
             event.
 

@@ -62,9 +62,9 @@ from keqa.errors import ConfigurationError
 from keqa.lms.adapter import only_blocks
 from keqa.lms.served import ServedLM, as_served
 from keqa.programs.calls.errors import CallError, is_transient, typed_error
-from keqa.programs.calls.progress import Searching
 from keqa.programs.calls.session import CallMeter, context, current, note, report, within
 from keqa.programs.calls.texts import COPIED, Copies, Guarded, first_line, only_line, refusing_empty, sound
+from keqa.programs.prediction import Searching
 from keqa.programs.predictor import learned_demos
 from keqa.retrievers.base import Hit, Retriever
 from keqa.retrievers.caching import KeptHits

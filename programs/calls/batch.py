@@ -1,22 +1,25 @@
-"""Asking many questions side by side, each ending in an answer or a typed failure.
-
-Everything that asks more than one question does it here: `Program.answer_many`, `keqa.evaluate` and each step of a
-compilation.
-"""
+"""Asking from outside: many questions side by side, each ending in an answer or a typed failure, or one as a stream."""
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
+import queue
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+import dspy
+
 from keqa.data.question import Question, refuse_table
 from keqa.errors import ConfigurationError, InputError, KeqaError, MissingExtraError
 from keqa.programs.arguments import InFlight, check
+from keqa.programs.calls.session import heard_by
+from keqa.programs.prediction import Answered, Progress
 from keqa.programs.records import QuestionRecord, Unanswered
 from keqa.retrievers.documents import id_asked
 from keqa.retrievers.text import shown
@@ -124,3 +127,59 @@ def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> I
                     fatal = fatal or error
     if fatal is not None:
         raise fatal
+
+
+def streamed(ask: Callable[[], dspy.Prediction]) -> Iterator[Progress]:
+    """What happens while a question is asked, as it happens; closed before the end, it ends the question as well."""
+    events: queue.SimpleQueue[Progress | BaseException] = queue.SimpleQueue()
+    left = threading.Event()
+
+    def hears(event: Progress) -> None:
+        if left.is_set():
+            raise asyncio.CancelledError
+        events.put(event)
+
+    def work() -> None:
+        try:
+            with heard_by(hears):
+                prediction = ask()
+            events.put(Answered(prediction))
+        except BaseException as error:
+            events.put(error)
+
+    own = contextvars.copy_context()
+
+    def read() -> Iterator[Progress]:
+        threading.Thread(target=own.run, args=(work,), name="keqa-stream", daemon=True).start()
+        try:
+            while True:
+                event = events.get()
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+                if isinstance(event, Answered):
+                    return
+        finally:
+            left.set()
+
+    return read()
+
+
+async def astreamed(ask: Callable[[], Awaitable[dspy.Prediction]]) -> AsyncIterator[Progress]:
+    """As `streamed`, from within an event loop; a question whose events are not wanted any more is cancelled."""
+    events: asyncio.Queue[Progress | None] = asyncio.Queue()
+
+    async def work() -> dspy.Prediction:
+        try:
+            with heard_by(events.put_nowait):
+                return await ask()
+        finally:
+            events.put_nowait(None)
+
+    task = asyncio.ensure_future(work())
+    try:
+        while (event := await events.get()) is not None:
+            yield event
+        yield Answered(await task)
+    finally:
+        task.cancel()

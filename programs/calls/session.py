@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Generic, TypeVar
@@ -24,7 +24,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
-from keqa.lms.loops import questions
+from keqa.lms.loops import Relay, questions
 from keqa.programs.arguments import Workers, checked
 from keqa.programs.calls.errors import CallError
 from keqa.programs.records import CallCost, Cost, Degradation
@@ -364,6 +364,23 @@ def report(event: Any) -> None:
         event = replace(event, **{"provisional": True})
     for hears in _context.get(_NOTHING).hears:
         hears(event)
+
+
+Hears = Callable[[Any], None]
+
+
+def heard_by(hears: Hears) -> AbstractContextManager[None]:
+    """Meanwhile somebody hears of each event, in the event loop of the question; what it raises ends the question."""
+    return within(hears=(*context().hears, hears))
+
+
+def as_status(relay: Relay | None) -> AbstractContextManager[None]:
+    """Meanwhile each event is a status message of a stream."""
+    if relay is None:
+        return nullcontext()
+    from dspy.streaming import StatusMessage
+
+    return heard_by(lambda event: relay.put(StatusMessage(str(event))))
 
 
 async def in_thread(function: Callable[[], T]) -> T:

@@ -38,10 +38,18 @@ BODY_FAULTS = ("error body", "no choices", "null choices", "no message", "null c
 """Status 200 with what is no reply."""
 
 
+_SECTION = re.compile(r"^\[\[ ## (\w+) ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with |\Z)", re.DOTALL | re.MULTILINE)
+
+
 def markers(**fields: object) -> str:
     """A reply in DSPy's chat format, with one section for each field."""
     sections = [f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items()]
     return "\n\n".join([*sections, "[[ ## completed ## ]]"])
+
+
+def inputs_of(prompt: str) -> dict[str, str]:
+    """The input fields of a prompt in DSPy's chat format, without what asks for the reply."""
+    return {name: value.strip() for name, value in _SECTION.findall(prompt)}
 
 
 @dataclass(frozen=True)
