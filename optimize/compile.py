@@ -155,7 +155,8 @@ def compile_program(
         chosen = Options(**options)
     except TypeError as error:
         raise ConfigurationError(f"keqa.compile: {error}") from error
-    trainset, valset = (list(some) if isinstance(some, Iterator) else some for some in (trainset, valset))
+    given: list[Any] = [list(some) if isinstance(some, Iterator) else some for some in (trainset, valset)]
+    trainset, valset = given
     metric = as_metric(metric, trainset, valset)
     parts = split(trainset, valset, chosen.seed)
     chosen = _ready(program, chosen)

@@ -77,7 +77,7 @@ class Target(Settled):
     """What is to be answered, and whether in one step."""
 
     name: str = ""
-    one_hop: bool = True
+    one_hop: bool = False
 
 
 class Labeller:
@@ -198,10 +198,12 @@ def _targets(program: KEQA, example: Example) -> list[Target]:
     """The whole question, and its gold quizzes with gold answers in the places of references, each of one hop."""
     golds = example.answers
 
-    def target(name: str, text: str, right: tuple[str, ...], *how: Any, one_hop: bool = True) -> Target:
-        asked = Question.check(text, *(how or ("short", ())), program.max_question_chars)
+    def target(
+        name: str, text: str, right: tuple[str, ...], kind: str = "short", choices: Sequence[str] = (), *, one_hop: bool
+    ) -> Target:
+        asked = Question.check(text, kind, choices, program.max_question_chars)
         quiz = QuizRecord(index=1, text=asked.question, resolved=asked.question)
-        return Target(quiz, right, asked.answer_type, asked.choices, example.id, name, one_hop)
+        return Target(quiz, right, asked.answer_type, tuple(asked.choices), example.id, name, one_hop)
 
     # Where its data set does not say of how many hops a question is, one with a single gold quiz is of one.
     one_hop = (not program.decompose if example.one_hop is None else example.one_hop) or len(example.quizzes) == 1
@@ -211,7 +213,7 @@ def _targets(program: KEQA, example: Example) -> list[Target]:
         if not is_the_question(text, example.question):
             # Where a quiz asks for the answer to the question, the aliases of that answer are right as well.
             right = (gold, *golds) if same_answer(gold, golds[0]) else (gold,)
-            found.append(target(f"quiz {number}", text, tuple(dict.fromkeys(right))))
+            found.append(target(f"quiz {number}", text, tuple(dict.fromkeys(right)), one_hop=True))
     return found
 
 
