@@ -18,30 +18,6 @@ from keqa.programs.baselines.deciding import KBM, SelfRAG
 from keqa.programs.gates.uncertainty import ConfidenceGate, ProbabilityGate, PromptGate, RetrievalDecision
 from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import name_of
-from keqa.programs.saving.values import settings_of
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("tries", "3", "KEQA: tries must be a whole number from 1 to 1,000, not '3'"),
-        ("top_k", 0, "KEQA: top_k must be a whole number"),
-        ("threshold", 2, "KEQA: threshold must be a number above 0"),
-        ("select", "aside", "KEQA: select must be True, False, 'beside' or 'instead', not 'aside'"),
-        ("demonstrations", "no", "KEQA: demonstrations must be True or False, not 'no'"),
-        ("retriever", 3, "KEQA: retriever must be an index"),
-        ("lms", "openai/m", "keqa.build_roles"),
-        ("gate", "votes", "KEQA: gate must be a gate"),
-    ],
-)
-def test_what_the_constructor_refuses_is_refused(name, value, message):
-    program = KEQA(None)
-    before = settings_of(program)
-    with pytest.raises(ConfigurationError, match=message):
-        setattr(program, name, value)
-    assert settings_of(program) == before
-    with pytest.raises(AttributeError, match="given to the constructor"):
-        program.workers = 3
 
 
 def test_it_decides_how_questions_are_asked(scripted, retriever):
@@ -119,8 +95,11 @@ def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_re
         program.workers = 3
     with pytest.raises(ConfigurationError, match=r"keqa\.build_roles"):
         program.lms = "openai/m"
+    with pytest.raises(ConfigurationError, match="AlwaysRetrieve: retriever must be an index"):
+        program.retriever = 3
     with pytest.raises(ConfigurationError, match="takes no retriever"):
         ClosedBook().retriever = other
+    assert program.retriever is other
 
 
 def test_a_setting_of_another_method_sets_up_its_prompts_anew(scripted, retriever):
