@@ -62,8 +62,6 @@ def test_async_gives_the_same_story(ask, scripted, retriever):
     assert inside.model_copy(update={"cost": outside.cost}) == outside
     assert inside.cost.calls == outside.cost.calls
 
-
-def test_it_can_be_called_where_a_loop_runs(ask):
     async def notebook() -> str:
         return ask()[0].answer
 
