@@ -176,11 +176,9 @@ def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices(
 
 
 @pytest.fixture
-def asking(scripted):
+def asking(programmed):
     def made(reply, cache=False, **arguments):
-        lm, engine = scripted(reply, cache=cache)
-        stage = Examination(bound=CallLimiter(1), **arguments)
-        stage.set_lm(lm)
+        stage, engine = programmed(Examination(bound=CallLimiter(1), **arguments), reply, cache=cache)
         return stage, engine
 
     return made

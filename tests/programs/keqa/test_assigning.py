@@ -20,10 +20,8 @@ from keqa.programs.reference.utility_reference import UtilityReference
 from keqa.programs.registry import name_of
 
 
-def test_it_decides_how_questions_are_asked(scripted, retriever):
-    lm, engine = scripted(World())
-    program = KEQA(None)
-    program.set_lm(lm)
+def test_it_decides_how_questions_are_asked(programmed, retriever):
+    program, engine = programmed(KEQA(None), World())
     program.tries, program.threshold, program.top_k = 2, 1, 1
     program.retriever = retriever("Pete Docter was born in 1968.", "Up is a film.", "Cars is a film.")
     record = program(question=QUESTION).record
@@ -32,10 +30,11 @@ def test_it_decides_how_questions_are_asked(scripted, retriever):
     assert max(len(quiz.passages) for quiz in record.quizzes) == 1
 
 
-def test_a_gate_brings_what_it_asks_and_takes_it_away(scripted, retriever):
-    lm, engine = scripted(World(DecideRetrieval={"retrieve": False}, StateConfidence={"confidence": "90"}))
-    program = KEQA(retriever("Pete Docter was born in 1968."))
-    program.set_lm(lm)
+def test_a_gate_brings_what_it_asks_and_takes_it_away(programmed, retriever):
+    program, engine = programmed(
+        KEQA(retriever("Pete Docter was born in 1968.")),
+        World(DecideRetrieval={"retrieve": False}, StateConfidence={"confidence": "90"}),
+    )
     plain = {name for name, _ in program.named_predictors()}
     program.gate = PromptGate()
     program(question=QUESTION)
@@ -102,10 +101,11 @@ def test_another_method_is_bound_anew_and_not_given_an_attribute_that_nothing_re
     assert program.retriever is other
 
 
-def test_a_setting_of_another_method_sets_up_its_prompts_anew(scripted, retriever):
-    lm, engine = scripted(World(ReasonWithKnowledge={"reasoning": "It says so.", "answer": "1968"}))
-    program = AlwaysRetrieve(retriever("Pete Docter was born in 1968."))
-    program.set_lm(lm)
+def test_a_setting_of_another_method_sets_up_its_prompts_anew(programmed, retriever):
+    program, engine = programmed(
+        AlwaysRetrieve(retriever("Pete Docter was born in 1968.")),
+        World(ReasonWithKnowledge={"reasoning": "It says so.", "answer": "1968"}),
+    )
     program.reason = True
     assert program("When?").record.explanation == "It says so."
     assert engine.count == {"ReasonWithKnowledge": 1}

@@ -75,10 +75,10 @@ def test_an_lm_that_gives_none(given):
         likelihoods_of(prediction, 1, "openai/x")
 
 
-def test_a_program_on_an_lm_that_gives_none(scripted):
-    lm, _ = scripted(lambda name, inputs, config: {"answer": "Oslo"})
-    program = KEQA(None, decompose=False, gate=ProbabilityGate())
-    program.set_lm(lm)
+def test_a_program_on_an_lm_that_gives_none(scripted, programmed):
+    program, _ = programmed(
+        KEQA(None, decompose=False, gate=ProbabilityGate()), lambda name, inputs, config: {"answer": "Oslo"}
+    )
     with pytest.raises(ConfigurationError, match=r"scripted/\d+ gives no token probabilities"):
         program("Capital of Norway?")
 
