@@ -34,7 +34,7 @@ CHOICE: Any = {"answer_type": "choice", "choices": ("Oslo", "Bergen")}
 HALF = Fraction(1, 2)
 
 
-def drawn(*answers: str | None, tries: int = 5, likely: tuple[float | None, ...] = (), **more: Any) -> Draws:
+def drawn(*answers: str | None, tries: int = 5, likely: tuple[float | None, ...] = (), **more: Any):
     """Draws, None for an abstention, in clusters of equal texts."""
     found = Draws.of(answers, likely, tries=tries, **{"quiz": QUIZ, **more})
     begun = list(dict.fromkeys(filter(None, answers)))
@@ -43,7 +43,7 @@ def drawn(*answers: str | None, tries: int = 5, likely: tuple[float | None, ...]
     return found
 
 
-def sized(*sizes: int, tries: int = 5) -> Draws:
+def sized(*sizes: int, tries: int = 5):
     """Draws in clusters of these sizes."""
     return drawn(*(f"a{place}" for place, size in enumerate(sizes) for _ in range(size)), tries=tries)
 

@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture
-def compiled() -> KEQA:
+def compiled():
     """A program with settings, a reference and a demonstration of its own."""
     made = KEQA(None, reference=UtilityReference(k=4).fit(ENTRIES), **SETTINGS)
     made.summarizing.summarize.demos = [dspy.Example(question="q", answer="a")]
@@ -39,15 +39,15 @@ def compiled() -> KEQA:
 class Nesting(dspy.Module):
     """A user's module with a program in it."""
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: Any):
         super().__init__()
         self.qa = program
 
-    def forward(self, question: str) -> dspy.Prediction:
+    def forward(self, question: str):
         return self.qa(question=question)
 
 
-def check_same(loaded: Any, compiled: Any) -> None:
+def check_same(loaded: Any, compiled: Any):
     assert settings_of(loaded) == settings_of(compiled)
     assert loaded.picking.reference.entries == compiled.picking.reference.entries
     assert loaded.picking.reference.settings() == compiled.picking.reference.settings()
