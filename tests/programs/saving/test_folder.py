@@ -269,7 +269,12 @@ def test_a_damaged_program_is_refused(saved, part, value):
         keqa.load(saved, None)
 
 
-def test_a_reference_that_was_changed_or_lost_is_refused(saved):
+def test_what_a_program_learned_from_and_its_reference_are_checked(saved):
+    assert keqa.load(saved, None).learned == NOTHING
+    for learned in ({"train": []}, {"train": [], "validation": [], "demonstrations": {}, "complete": 1}):
+        change(saved, learned=learned)
+        with pytest.raises(ConfigurationError, match="what it learned from"):
+            keqa.load(saved, None)
     path = saved / "reference.jsonl"
     path.write_text(path.read_text()[:-20])
     with pytest.raises(ConfigurationError, match=r"reference\.jsonl is not the file that was saved"):
@@ -279,12 +284,15 @@ def test_a_reference_that_was_changed_or_lost_is_refused(saved):
         keqa.load(saved, None)
 
 
-def test_what_cannot_be_saved_is_refused(tmp_path, program):
+def test_what_cannot_be_saved_is_refused(tmp_path, program, monkeypatch):
     with pytest.raises(ConfigurationError, match="with a UtilityReference or with none"):
         keqa.save(KEQA(None, reference=lambda quiz, passage: []), tmp_path / "program")
     program.answering.answer = dspy.Predict("question -> answer")
     with pytest.raises(ConfigurationError, match=r"cannot be saved: the fields of answering\.answer"):
         keqa.save(program, tmp_path / "program")
+    monkeypatch.setitem(files._LIMITS, files._PROGRAM, 1000)
+    with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have [\d,]+ bytes"):
+        save(KEQA(None), tmp_path / "program")
     assert not (tmp_path / "program").exists()
 
 
@@ -409,18 +417,3 @@ def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_p
     assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
     keqa.save(program, "testbed")
     assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
-
-
-def test_what_a_program_learned_from_is_checked(saved):
-    assert keqa.load(saved, None).learned == NOTHING
-    for learned in ({"train": []}, {"train": [], "validation": [], "demonstrations": {}, "complete": 1}):
-        change(saved, learned=learned)
-        with pytest.raises(ConfigurationError, match="what it learned from"):
-            keqa.load(saved, None)
-
-
-def test_a_program_too_large_to_be_loaded_is_not_saved(monkeypatch, tmp_path):
-    monkeypatch.setitem(files._LIMITS, files._PROGRAM, 1000)
-    with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have [\d,]+ bytes"):
-        save(KEQA(None), tmp_path / "program")
-    assert not (tmp_path / "program").exists()

@@ -310,25 +310,28 @@ def test_every_file_is_a_plain_file_of_the_folder(folder, name, kind):
     refused(folder, "the most that is read" if kind == "huge" else "a regular file is expected there")
 
 
-@pytest.mark.parametrize("content", ["[" * 500_000, '{"a":' * 100_000, "[" * 100_000 + "]" * 100_000])
-def test_deep_json_is_refused(folder, content):
-    (folder / "program.json").write_text(content)
-    refused(folder, "nested too deeply|cannot be read")
+JSON = [
+    *(
+        (lambda text, deep=deep: deep, "nested too deeply|cannot be read")
+        for deep in ("[" * 500_000, '{"a":' * 100_000)
+    ),
+    (lambda text: "[" * 100_000 + "]" * 100_000, "nested too deeply|cannot be read"),
+    *(
+        (lambda text, number=number: text.replace('"temperature": 1.0', f'"temperature": {number}'), "cannot be read")
+        for number in ("NaN", "Infinity", "-Infinity", "1e999", "1" * 10_000)
+    ),
+    (lambda text: text.replace('"tries": 3', '"tries": 1, "tries": 2'), "the key 'tries' is there twice"),
+]
+
+
+@pytest.mark.parametrize(("change", "told"), JSON)
+def test_json_that_is_deep_is_no_number_or_names_a_key_twice_is_refused(folder, change, told):
+    text = (folder / "program.json").read_text()
+    (folder / "program.json").write_text(change(text))
+    assert change(text) != text
+    refused(folder, told)
     with pytest.raises(KeqaError):
         about(folder)
-
-
-@pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 10_000])
-def test_a_number_that_is_none_is_refused(folder, literal):
-    text = json.dumps(state_of(folder)).replace('"temperature": 1.0', f'"temperature": {literal}')
-    (folder / "program.json").write_text(text)
-    refused(folder, "cannot be read")
-
-
-def test_a_key_that_is_there_twice_is_refused(folder):
-    text = (folder / "program.json").read_text()
-    (folder / "program.json").write_text(text.replace('"settings": {', '"settings": {"tries": 1, "tries": 2,', 1))
-    refused(folder, "the key 'tries' is there twice")
 
 
 def with_file(folder: Path, name: str, content: bytes):
