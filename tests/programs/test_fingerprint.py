@@ -299,22 +299,19 @@ def coded(number):
     return Mine(None)
 
 
-def learned(train, demonstrations=()):
+def having(name, value):
+    """A program of which an attribute is another, or one of its predictor."""
     program = ClosedBook()
-    program.learned = LearnedQuestions(tuple((one, one) for one in train), demonstrations=dict(demonstrations))
+    setattr(program if hasattr(program, name) else program.answer, name, value)
     return program
+
+
+def learned(train, demonstrations=()):
+    return having("learned", LearnedQuestions(tuple((one, one) for one in train), demonstrations=dict(demonstrations)))
 
 
 def risking(risk):
-    program = ClosedBook()
-    program.abstention = SimpleNamespace(spec=lambda: {"risk": risk})
-    return program
-
-
-def prompted(name, value):
-    program = ClosedBook()
-    setattr(program.answer, name, value)
-    return program
+    return having("abstention", SimpleNamespace(spec=lambda: {"risk": risk}))
 
 
 def referring(k, *helpful):
@@ -333,10 +330,10 @@ def test_programs_are_told_apart_by_all_that_an_answer_depends_on():
             ClosedBook(),
             *(learned(*given) for given in ((["q1"],), (["q1", "q2"],), ([], {"a": ("b",)}), ([], {"a": ("c",)}))),
             *map(risking, (0.1, 0.2)),
-            prompted("signature", ClosedBook().answer.signature.with_instructions("Do it.")),
-            prompted("demos", [demo]),
-            prompted("demos", [demo.copy(answer="b")]),
-            prompted("config", {"temperature": 0.3}),
+            having("signature", ClosedBook().answer.signature.with_instructions("Do it.")),
+            having("demos", [demo]),
+            having("demos", [demo.copy(answer="b")]),
+            having("config", {"temperature": 0.3}),
             *map(gated, (3, 4)),
             *map(coded, (1, 2)),
             *(referring(*given) for given in ((1, True), (2, True), (1, False), (1, True, True))),
@@ -349,7 +346,7 @@ def test_programs_are_told_apart_by_all_that_an_answer_depends_on():
     told = [program_fingerprint(one) for one in made()]
     assert len(set(told)) == len(told)
     assert [program_fingerprint(one) for one in made()] == told
-    noted = prompted("demos", [dspy.Example(question="q", answer="a", augmented=True)])
+    noted = having("demos", [dspy.Example(question="q", answer="a", augmented=True)])
     assert program_fingerprint(noted) == told[8], "what an optimizer notes in a demonstration is in no prompt"
     assert program_spec(learned(["q2", "q1"])) == program_spec(learned(["q1", "q2"]))
     assert program_spec(risking(0.1))["abstention"] == {"risk": 0.1}

@@ -20,30 +20,21 @@ QUIZ = "Capital of Norway?"
 
 
 @pytest.mark.parametrize(
-    ("text", "confidence"),
+    ("confidence", "texts"),
     [
-        ("85", 0.85),
-        ("85%", 0.85),
-        ("85 %", 0.85),
-        ("85 / 100", 0.85),
-        ("8/10", 0.8),
-        ("0.85", 0.85),
-        (".85", 0.85),
-        ("1.0", 1.0),
-        ("1", 0.01),
-        ("0.5%", 0.005),
-        ("99.5", 0.995),
-        ("100", 1.0),
-        ("0", 0.0),
-        ("I am 70 percent sure, of 2 things", 0.7),
-        ("150", None),
-        ("-5", None),
-        ("sure", None),
-        ("", None),
+        (0.85, ("85", "85%", "85 %", "85 / 100", "0.85", ".85")),
+        (0.8, ("8/10",)),
+        (1.0, ("1.0", "100")),
+        (0.01, ("1",)),
+        (0.005, ("0.5%",)),
+        (0.995, ("99.5",)),
+        (0.0, ("0",)),
+        (0.7, ("I am 70 percent sure, of 2 things",)),
     ],
 )
-def test_reading(text, confidence):
-    assert read_confidence(text) == (confidence if confidence is None else pytest.approx(confidence))
+def test_reading(confidence, texts):
+    assert list(map(read_confidence, texts)) == pytest.approx([confidence] * len(texts))
+    assert list(map(read_confidence, ("150", "-5", "sure", ""))) == [None] * 4
 
 
 @given(st.integers(0, 100))

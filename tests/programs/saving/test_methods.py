@@ -103,13 +103,10 @@ def test_a_fresh_process_answers_alike(tmp_path, monkeypatch):
     assert answers["react"][2] == answers["ircot"][2] == 2
 
 
-def test_another_method_than_the_expected_one_is_refused(saved):
+@pytest.mark.parametrize("name", ["telepathy", "cot-few-shot", "keqa-full"])
+def test_a_method_that_is_another_or_not_known_is_refused(saved, name):
     with pytest.raises(InputError, match="holds a compiled cot, not rag: give a program that was compiled for that"):
         keqa.load(saved, None, method="rag")
-
-
-@pytest.mark.parametrize("name", ["telepathy", "cot-few-shot", "keqa-full"])
-def test_a_method_that_is_not_known_is_refused(saved, name):
     rewritten(saved, method=name)
     with pytest.raises(ConfigurationError, match=f"unknown method '{name}': .* of your own, which is registered"):
         keqa.load(saved, None)
