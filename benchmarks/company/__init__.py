@@ -51,7 +51,6 @@ QUESTIONS = tuple(_asked(kind, **one) for kind, some in _read("questions.yaml").
 
 
 def make(folder: Path) -> None:
-    """Write the files below a folder."""
     contents = {path.relative_to(_HERE / "files"): path.read_bytes() for path in (_HERE / "files").rglob("*.*")}
     for name, said in _read("office.yaml").items():
         kind = Path(name).suffix.removeprefix(".")
