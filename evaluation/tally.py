@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from keqa.data.example import Example
 from keqa.errors import InputError
@@ -22,17 +21,6 @@ MARK = "*"
 """What stands after the name of a row some of whose questions were learned from."""
 
 _NAMED = 3
-
-
-def count_declined(found: Declining, line: Any) -> None:
-    """Count what a line, in full or in brief, says of answering and declining."""
-    found.add(
-        answered=line.answered,
-        right=line.right,
-        declined=line.declined,
-        found=line.unanswered,
-        unanswerable=not line.answers,
-    )
 
 
 @dataclass
@@ -64,7 +52,7 @@ class Tally:
         if passing := set(line.impairments):
             self.impaired += 1
             self.impairments.update(passing)
-        count_declined(self.declining, line)
+        self.declining.add(line)
         for name, score in line.scores.items():
             self.scored[name] += 1
             self._sums[name] += score

@@ -9,7 +9,7 @@ from keqa.evaluation.reports.grid import EMPTY, Figure, Grid, Named, Panel, Seri
 from keqa.evaluation.reports.parts import searching, untouched_note
 from keqa.evaluation.reports.questions import mean, measure
 from keqa.evaluation.reports.rows import Entry, Group, groups_of
-from keqa.metrics.abstention import Selective
+from keqa.metrics.abstention import Declining
 from keqa.metrics.confidence import aurc, auroc, expected_calibration_error, prediction_rejection_ratio, risk_coverage
 from keqa.programs.gates import RandomGate, VoteGate
 from keqa.programs.registry import METHODS
@@ -200,7 +200,7 @@ def abstention(entries: Sequence[Entry]) -> Grid | None:
         return None
     rows: list[list[Named]] = []
     for entry in entries:
-        found = Selective.of([line.right if line.answered else None for line in entry.within()])
+        found = Declining.of(entry.within())
         credits = [((f"{target:g}", "credit by target"), number(found.credit(target))) for target in TARGETS]
         shares = [("coverage", number(found.coverage)), ("risk", number(found.risk))]
         rows.append([("method", text(entry.title)), ("questions", count(found.questions)), *shares, *credits])

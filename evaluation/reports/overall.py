@@ -12,13 +12,13 @@ from keqa.evaluation.reports.parts import (
     DECLINING_NOTE,
     any_touched,
     declining,
-    declining_of,
     searching,
     untouched,
     untouched_note,
 )
 from keqa.evaluation.reports.questions import NOT_COMPARABLE_ABOVE, measure, unparsed
 from keqa.evaluation.reports.rows import KEQA, WITHOUT_REFERENCE, Entry, Group, Identity, groups_of, of_method, paired
+from keqa.metrics.abstention import Declining
 from keqa.metrics.significance import mcnemar, paired_bootstrap, paired_t_test
 
 SIGNIFICANT = 0.05
@@ -106,7 +106,7 @@ def overall(entries: Sequence[Entry]) -> Grid:
         elif entry.expected != ranking.every:
             remarks[entry].append(f"{expected} questions only")
     rates, rate_notes = searching(entries)
-    fares = {entry: declining_of(entry) for entry in entries}
+    fares = {entry: Declining.of(entry.within()) for entry in entries}
     declined, touched = any(fare.shown for fare in fares.values()), any_touched(entries)
     rows = [
         [
