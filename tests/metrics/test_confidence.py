@@ -54,21 +54,23 @@ def test_auroc_is_the_share_of_pairs_in_order(known, unknown):
     assert auroc(known, unknown) == pytest.approx(1 - auroc(unknown, known))
 
 
+OF_ANSWERS = (risk_coverage, reliability, brier)
+
+
 @pytest.mark.parametrize(
     ("measure", "scores", "quality"),
     [
-        *((auroc, *kinds) for kinds in (([], [0.1, 0.2]), ([0.1], []), ([NAN], [0.5]))),
-        *(
-            (risk_coverage, *given)
-            for given in (([], []), ([0.1], [1, 0]), ([NAN], [1]), ([0.5], [1.5]), ([0.5], [NAN]))
-        ),
+        (auroc, [], [0.1, 0.2]),
+        (auroc, [0.1], []),
+        (auroc, [NAN], [0.5]),
+        (risk_coverage, [NAN], [1]),
         (prediction_rejection_ratio, [0.1, 0.2], [1.0, 1.0]),
-        *(
-            (of, *given)
-            for of in (reliability, brier)
-            for given in (([], []), ([0.5], [1, 0]), ([1.5], [1]), ([0.5], [2]))
-        ),
-        (reliability, [NAN], [1]),
+        *((of, [], []) for of in OF_ANSWERS),
+        *((of, [0.5], [1, 0]) for of in OF_ANSWERS),
+        *((of, [0.5], [1.5]) for of in OF_ANSWERS),
+        *((of, [0.5], [NAN]) for of in OF_ANSWERS),
+        *((of, [1.5], [1]) for of in OF_ANSWERS[1:]),
+        *((of, [NAN], [1]) for of in OF_ANSWERS[1:]),
         (lambda *given: control_risk([0.5], *given, 0.1, 0.1), [0.5], [True, False]),
     ],
 )

@@ -52,7 +52,7 @@ def test_scores_that_cannot_be_compared(bad):
         with pytest.raises(ValueError, match="at least two scores are needed, all of them finite numbers"):
             measure()
     for paired in (paired_bootstrap, paired_t_test, mcnemar):
-        with pytest.raises(ValueError, match="shorter|longer"):
+        with pytest.raises(ValueError, match=r"shorter|longer"):
             paired([1.0, 0.0], [1.0, 0.0, 1.0])
 
 
