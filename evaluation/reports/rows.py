@@ -32,6 +32,8 @@ _PROGRAM = re.compile(r"(?:--program|-p)[ =]('[^']*'|\S+)")
 _ORDER = ("baseline", "keqa", "ablation", "gate")
 # Another language model may have been compiled with demonstrations of its own, and is compared as it is used.
 _ANY_PROMPTS = ("retriever", "lm")
+# What all runs have to have in common of one question, by what it is called.
+_SAME = {"questions": "question", "gold answers": "answers", "choices": "choices", "types of answer": "answer_type"}
 _T = TypeVar("_T")
 
 
@@ -157,18 +159,15 @@ def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
         entry.learned.update((*place, one) for one in header.learned_from)
         for line in (one if isinstance(one, QuestionRow) else brief_of(one) for one in run.lines):
             first, its_header = asked.setdefault((*place, line.id), (line, header))
-            if first.content != line.content:
-                files = " and ".join(f"{one.label}.jsonl ({one.method})" for one in (its_header, header))
-                differing = f"different choices for {line.question!r}"
-                if first.question != line.question:
-                    differing = f"different questions, {first.question!r} and {line.question!r},"
-                elif first.answers != line.answers:
-                    differing = f"different gold answers, {list(first.answers)} and {list(line.answers)},"
-                raise InputError(
-                    f"{files} hold {differing} under the id {line.id!r} of {' '.join(filter(None, place))}: they were "
-                    "run on different data, or the data were changed in between. Report on them apart, or run one of "
-                    "them again"
-                )
+            for what, name in _SAME.items():
+                one, other = getattr(first, name), getattr(line, name)
+                if one != other:
+                    files = " and ".join(f"{of.label}.jsonl ({of.method})" for of in (its_header, header))
+                    raise InputError(
+                        f"{files} hold different {what}, {one!r} and {other!r}, under the id {line.id!r} of "
+                        f"{' '.join(filter(None, place))}: they were run on different data, or the data were changed "
+                        "in between. Report on them apart, or run one of them again"
+                    )
             entry.lines[(*place, line.id)] = line
     rows = [
         replace(entry, title=f"{entry.title}{MARK}") if entry.learned else entry

@@ -20,7 +20,7 @@ from keqa.programs.registry import METHODS
 
 
 def rows(grid):
-    return [[cell.text for cell in row.cells] for row in grid.rows]
+    return [[cell.text for cell in row] for row in grid.rows]
 
 
 def test_the_papers_tables_are_whole():

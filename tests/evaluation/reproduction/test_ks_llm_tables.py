@@ -42,7 +42,7 @@ RUNS = [
 
 def rows(name):
     (grid,) = [grid for grid in ks_llm_tables(RUNS) if grid.name == name]
-    return [[cell.text for cell in row.cells] for row in grid.rows]
+    return [[cell.text for cell in row] for row in grid.rows]
 
 
 @pytest.mark.parametrize(
