@@ -35,6 +35,7 @@ _ANY_PROMPTS = ("retriever", "lm")
 # What all runs have to have in common of one question, by what it is called.
 _SAME = {"questions": "question", "gold answers": "answers", "choices": "choices", "types of answer": "answer_type"}
 _T = TypeVar("_T")
+_K = TypeVar("_K", bool, int)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +231,15 @@ def shared(rows: Sequence[Entry], group: Group | None = None) -> list[Identity]:
     """The questions of a group that all of some rows were asked, in the order of the first."""
     first, *others = (row.lines for row in rows)
     return [one for one in first if (group is None or one in group.questions) and all(one in row for row in others)]
+
+
+def parted(questions: Iterable[Identity], by: Callable[[Identity], _K | None]) -> dict[_K, list[Identity]]:
+    """Questions by something that they have, in its order; those that have it not are in no part."""
+    found: dict[_K, list[Identity]] = {}
+    for one in questions:
+        if (key := by(one)) is not None:
+            found.setdefault(key, []).append(one)
+    return dict(sorted(found.items()))
 
 
 def paired(
