@@ -55,10 +55,8 @@ def compare(
 ) -> Iterator[Row]:
     """Ask every question of every method, one method after the other; see `keqa.evaluation.evaluate.evaluate`.
 
-    The gates among them share their draws. The gate that needs token probabilities comes before the other gates, which
-    draw without them where the language model gives none; `left_out` is called with a method that cannot be asked for
-    that reason, whose error ends the comparison where it is None. With `retry_failed` draws that failed are made again,
-    too; what `before_first` raises ends the comparison, and a run file that holds no question is taken away.
+    The gates among them share their draws. `left_out` is called with a method that cannot be asked, for the language
+    model gives no token probabilities; its error ends the comparison where it is None.
     """
     places = {spec.label: run_path(folder, spec.label) for spec in specs}
     if len(places) < len(specs):

@@ -90,10 +90,7 @@ def ask_all(
     only: Collection[str] = (*AS_IT_COMES, COMPILED),
     progress: Callable[[str], None] = lambda method: None,
 ) -> Iterator[MethodResult]:
-    """Ask every question of some methods of the demo, by the names of their rows; KEQA compiled comes last.
-
-    No call is kept, so that the seconds of a second run are as true as those of the first.
-    """
+    """Ask every question of some methods of the demo, by the names of their rows; KEQA compiled comes last."""
     plain = [Spec(METHODS[name], {}, label) for label, name in AS_IT_COMES.items() if label in only]
     compiled = [Spec(METHODS["keqa"], {}, COMPILED)] if COMPILED in only else []
     started = 0.0

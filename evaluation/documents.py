@@ -67,11 +67,7 @@ def make_documents(
     in_flight: int = 8,
     progress: Callable[[Made], None] = lambda made: None,
 ) -> Made:
-    """Write a document for each question that has none in the file yet; the file holds documents of one origin.
-
-    A line is on the disk when its document is there, and a last line that a kill cut off is written again. Questions
-    without a document are counted and left to the next time. Progress is told after each question.
-    """
+    """Write a document for each question that has none in the file yet; the file holds documents of one origin."""
     asked: dict[str, Example] = {}
     for number, item in enumerate(examples, start=1):
         example = as_example(item)

@@ -76,8 +76,7 @@ def of_name(
     """The questions of a benchmark or of the user's own file: the first so many of a sample, which the seed draws.
 
     The name is a benchmark of `keqa.data.load`, also as ``NAME:PATH``, whose files are in the folder or else from the
-    hub, or a .jsonl or .csv file. The user's own JSON lines are read each time they are iterated over, and not kept; of
-    other data the sample is.
+    hub, or a .jsonl or .csv file, of which JSON lines are read each time they are iterated over.
     """
     seed = seed if sample is not None else 0
     own = folder is None and plain_suffix(Path(name)) in _LINES and Path(name).is_file()

@@ -51,10 +51,7 @@ def placed_lines(path: Path | str) -> Iterator[tuple[range, RunLine]]:
 
 
 def _scan(path: Path) -> tuple[RunHeader, dict[str, tuple[int, range]], int]:
-    """The header, by id the number and place of each question's line in the header's order, and the end of the last.
-
-    A last line without an end was cut off by a kill, and is left out.
-    """
+    """The header, by id the number and place of each question's line in the header's order, and the end of the last."""
     header, places, end = None, {}, 0
     with _told(path, "read"), path.open("rb") as stream:
         for number, data in enumerate(stream, start=1):

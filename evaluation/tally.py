@@ -1,8 +1,4 @@
-"""Where a run stands: counts and means, kept up as lines come, so that no line has to be.
-
-And which of its questions its program learned from: it is not measured by them unless that is asked for, and then it is
-marked.
-"""
+"""Where a run stands: counts and means, kept up as lines come, so that no line has to be."""
 
 from __future__ import annotations
 

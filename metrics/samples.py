@@ -63,10 +63,6 @@ def rouge_l(first: str, second: str, answer_type: str = "short", choices: Sequen
 def bert_score(first: NDArray[Any], second: NDArray[Any]) -> float:
     """F_BERT of Zhang et al. (2020, BERTScore, section 3): each token is matched with the most similar one.
 
-    ::
-
-        P = mean over the tokens of one of max x_i . y_j    R = the same for the other    F = 2 P R / (P + R)
-
     Neither weighted by how rare tokens are nor rescaled, both of which the authors leave to choice. Rows are embeddings
     of tokens, of length 1; 0 where one of the two has none, or nothing in them is alike.
     """

@@ -1,7 +1,4 @@
-"""How sure a difference between two methods is, from one score a question for each, in the same order.
-
-Scores that are no finite numbers, or fewer than two, are a ValueError.
-"""
+"""How sure a difference between two methods is, from one score a question for each, in the same order."""
 
 from __future__ import annotations
 

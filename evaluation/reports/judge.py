@@ -1,9 +1,4 @@
-"""Table 2 of the KEQA paper: how often the judge of consistency (D_s) is right, beside measures that need no LM.
-
-The paper takes another language model's labels for the truth. Here they are those of the gold answers, the same that
-demonstrations are made with: of two answers that are both right, in whatever form, the judge should say 'same', of one
-right and one wrong 'different'; two wrong ones have no label.
-"""
+"""Table 2 of the KEQA paper: how often the judge of consistency (D_s) is right, beside measures that need no LM."""
 
 from __future__ import annotations
 
@@ -67,10 +62,7 @@ def key_of(quiz: str, first: str, second: str) -> PairKey:
 
 
 def pairs_by_group(entries: Sequence[Entry], groups: Sequence[Group], labels: Labels | None = None) -> list[Pairs]:
-    """The judged pairs of each group of questions, each once, by the first of the runs that compared them.
-
-    The truth is that of the gold answers, or of labels where there are any.
-    """
+    """The judged pairs of each group of questions, each once, by the first of the runs that compared them."""
     found: list[Pairs] = []
     for group in groups:
         pairs: dict[PairKey, JudgedPair] = {}

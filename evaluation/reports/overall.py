@@ -82,12 +82,7 @@ class _Score:
 
 
 def overall(entries: Sequence[Entry]) -> Grid:
-    """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row.
-
-    As in the paper the best of a column is bold, the best existing method underlined, and a star stands where KEQA is
-    better than that one by the paired t-test. A row whose outputs did not parse in more than a tenth of the cases reads
-    'not comparable' and takes no part in that. Where KEQA is not the best, the notes say so.
-    """
+    """Table 1: scores by kind of question or data set, costs a question, and KEQA's lead over each row."""
     ranking = _Ranking(entries, frozenset(one for entry in entries for one in entry.expected))
     groups = groups_of(entries)
     if len(groups) > 1:

@@ -62,12 +62,7 @@ def by_facet(name: str, facet: Facet, entries: Sequence[Entry]) -> Grid | None:
 
 
 def costs(entries: Sequence[Entry]) -> Grid:
-    """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question.
-
-    Calls and tokens are those that the answers take; where a cache answered, the tokens are those of the first call.
-    Seconds are those of questions whose calls no cache answered, for a cache answers sooner than any language model.
-    The total is what the run took: the sum over all questions as they were asked, those that a cache answered included.
-    """
+    """Table 5: retrievals (R), LM calls (L), tokens and seconds of a question."""
     columns: list[_Measured] = [
         *(((head, group.name), name, digits, group) for group in groups_of(entries) for head, name, digits in _COSTS),
         (("total", ""), "total seconds", 1, None),
@@ -180,9 +175,8 @@ def _quiz(name: str, quiz: QuizRecord) -> Iterator[tuple[str, str]]:
 def probabilities(entries: Sequence[Entry]) -> Figure | None:
     """Figure 3: the mean probability of the answer to a quiz, over its consistency T_c.
 
-    The probability is the mean over the members of the largest cluster, each normalised by its length. A quiz whose
-    drawing was stopped early is left out: its T_c is a bound only. Each text counts once. It is of the method that drew
-    the most quizzes to the end; of several the first.
+    That is over the members of the largest cluster, of quizzes that were drawn to the end, each text once, and of the
+    method that drew the most of these.
     """
     source = max(entries, key=lambda entry: sum(1 for _ in _probable(entry, None)), default=None)
     if source is None:
@@ -212,10 +206,7 @@ def _probable(entry: Entry, group: Group | None) -> Iterator[tuple[float, float]
 
 
 def scores_over(name: str, facet: Facet, entries: Sequence[Entry]) -> Figure | None:
-    """Figures 4 and 5: the scores of KEQA over α of its gate, or over top-k; beside it over top-k those of Full.
-
-    Full retrieves for all quizzes and uses all passages.
-    """
+    """Figures 4 and 5: the scores of KEQA over α of its gate, or over top-k; beside it over top-k those of Full."""
     what, x, methods = _SWEPT[facet]
     curves = [points for method in methods if (points := sweep(entries, method, facet))]
     panels = []

@@ -43,8 +43,7 @@ NUMBERS = (
 """What is known of each question as a number, by name; `measure` has their means."""
 
 UNREADABLE = frozenset({"AdapterParseError", "EmptyAnswerError", "TruncatedReplyError", "UnreadableConfidenceError"})
-"""Causes of a reply that came and could not be used: not in the format, empty, cut at the token limit, or without the
-number that was asked for."""
+"""Causes of a reply that came and could not be used."""
 
 NOT_COMPARABLE_ABOVE = Fraction(1, 10)
 """A method whose outputs did not parse more often than this was not measured, its prompts were."""

@@ -1,7 +1,4 @@
-"""One table in each of its forms: for a terminal, as CSV, Markdown and LaTeX; figures as pictures.
-
-The `Grid.records` of a table are its JSON.
-"""
+"""One table in each of its forms: for a terminal, as CSV, Markdown and LaTeX; figures as pictures."""
 
 from __future__ import annotations
 

@@ -137,11 +137,10 @@ class Group:
 
 
 def entries_of(runs: Sequence[Run[Any]]) -> list[Entry]:
-    """The rows that runs make, their lines in full or in brief: one row of one label and method on several data sets.
+    """The rows that runs make: one of one label and method on several data sets, in the order of the paper's Table 1.
 
     Where two of them are on one data set, with other language models, retrievers or compiled programs, each of these
-    has a row, and the titles of the later ones say so. Existing methods come first, then KEQA, its ablations and gates,
-    each in the order given, as in the paper's Table 1.
+    has a row, and the titles of the later ones say so.
     """
     if not runs:
         raise InputError("there is no run to report on")

@@ -145,12 +145,7 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
 def estimate_compilation(
     spec: Spec, parts: Parts, questions: Split, models: Mapping[str, str], options: Mapping[str, Any]
 ) -> Estimate:
-    """Rehearse a whole compilation on a few of its questions; what is spent grows with their number.
-
-    Once with stand-ins that know everything, all of whose answers are right, and once with some that know nothing. The
-    draws of a boundary model, which few questions are too few for, are added; what an optimizer with a language model
-    that reflects, or a training, asks for is not.
-    """
+    """Rehearse a whole compilation on a few of its questions; what is spent grows with their number."""
     train = questions.train[:_REHEARSED_PAIRS]
     shared = questions.val[0].id in {one.id for one in questions.train}
     share = round(len(train) * len(questions.val) / len(questions.train))

@@ -1,7 +1,4 @@
-"""What the KEQA paper's experiments ask language models beside their runs: to learn (section 4.1), and for labels.
-
-R is built from the training questions of all sets together, each by its own rule, and nothing is tuned or held out.
-"""
+"""What the KEQA paper's experiments ask language models beside their runs: to learn (section 4.1), and for labels."""
 
 from __future__ import annotations
 
