@@ -73,27 +73,25 @@ def compare(
         configuration: dict[str, Any] = {"arguments": {name: str(value) for name, value in given(spec, parts).items()}}
         if spec.method.needs_golds:
             configuration["golds"] = _GOLDS
+        about = {name: getattr(questions, name) for name in ("dataset", "split", "seed", "left_out")}
         tally = evaluate(
             programs[spec.label],
             questions.examples,
             out=path,
             method=spec.method.name,
             label=spec.label,
-            dataset=questions.dataset,
-            split=questions.split,
-            seed=questions.seed,
             configuration=configuration,
             compiled=served_by(spec.method, parts.program),
-            left_out=questions.left_out,
             cache=cache,
             progress=lambda tally: progress(spec.label, tally),
+            **about,
             **asking,
         )
         return Row(spec, path, tally)
 
     for spec in ordered:
         try:
-            row = run(spec)
+            yield run(spec)
         except ConfigurationError as error:
             forget_unasked(places[spec.label])
             if left_out is None or not tells_no_probabilities(error):
@@ -102,8 +100,6 @@ def compare(
             if _is_gate(spec):
                 parts = replace(parts, draws=drawn or SharedDraws(store=cache.draws()))
                 programs |= {other.label: make(other, parts) for other in ordered if _is_gate(other, other=True)}
-        else:
-            yield row
 
 
 def _refuse_overlaps(programs: Mapping[str, Program], questions: Questions) -> None:
