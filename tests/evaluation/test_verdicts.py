@@ -148,16 +148,6 @@ def test_dspys_own_cache_keeps_none_either(memory_cache):
         assert (program("Who governs Town2?").answer, server.count) == ("Mayor2", 7)
 
 
-def test_a_fault_in_a_language_model_of_ones_own_surfaces(scripted):
-    def faulty(name, inputs, config):
-        raise AttributeError("no such attribute")
-
-    program = ClosedBook()
-    program.set_lm(scripted(faulty)[0])
-    with pytest.raises(AttributeError, match="question 1 of the batch"):
-        list(program.answer_many(["Who governs Town1?"]))
-
-
 def test_draws_that_gates_share_are_made_again_where_they_failed(retriever, tmp_path):
     town = [{"id": "t", "question": "Who governs Town1?", "answer": "Mayor1"}]
     found = retriever("Mayor1 governs Town1.")

@@ -33,20 +33,6 @@ def split(pairs):
     return [score for score, _ in pairs], [quality for _, quality in pairs]
 
 
-@pytest.mark.parametrize(
-    ("known", "unknown", "area"),
-    [
-        ([0.8, 1.0], [0.2, 0.4], 1.0),
-        ([0.2, 0.4], [0.8, 1.0], 0.0),
-        # Ties count half. Pairs: 1.0>0.6, 1.0>0.2, 0.6=0.6, 0.6>0.2: 3.5 of 4.
-        ([0.6], [0.6], 0.5),
-        ([1.0, 0.6], [0.6, 0.2], 0.875),
-    ],
-)
-def test_auroc(known, unknown, area):
-    assert auroc(known, unknown) == area
-
-
 @given(TENTHS, TENTHS)
 def test_auroc_is_the_share_of_pairs_in_order(known, unknown):
     pairs = [(k > u) + 0.5 * (k == u) for k in known for u in unknown]
