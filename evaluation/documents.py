@@ -49,13 +49,12 @@ def from_contexts(example: Example) -> Parts:
 def from_index(retriever: Retriever, k: int) -> Source:
     """What an index finds for a question, best first."""
 
-    def made(example: Example) -> Parts:
-        found = retriever.search(example.question, k)
-        if not found:
-            raise InputError("nothing was found for it")
-        return tuple((hit.passage.title, hit.passage.text) for hit in found)
+    def found(example: Example) -> Parts:
+        if hits := retriever.search(example.question, k):
+            return tuple((hit.passage.title, hit.passage.text) for hit in hits)
+        raise InputError("nothing was found for it")
 
-    return made
+    return found
 
 
 def make_documents(

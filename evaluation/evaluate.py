@@ -136,14 +136,14 @@ def evaluate(
     if not allow_overlap:
         refuse_overlap(known, len(asked), label)
     # Of what a run file may not mix.
-    mixed = (method or program.method, dataset, split, seed)
+    mixed: dict[str, Any] = {"method": method or program.method, "dataset": dataset, "split": split, "seed": seed}
     configured = {**describe(program), **(configuration or {})}
     header = RunHeader(
-        **dict(zip(("method", "dataset", "split", "seed"), mixed, strict=True)),
+        **mixed,
         label=label,
         ids=list(asked),
         configuration=RunSettings.model_validate(configured),
-        fingerprint=digest([*mixed, configured]),
+        fingerprint=digest([*mixed.values(), configured]),
         command=command,
         compiled=compiled,
         demonstrations=demonstrations_of(program),
@@ -294,26 +294,20 @@ def scores_of(answer: str | None, example: Example, *, declined: bool = False) -
     rule where the example says so. To decline is right exactly where the question is unanswerable, as in SQuAD 2.0,
     whatever words the answer shares with a gold one.
     """
-    answer_type = example.scored_as or example.answer_type
+    answer_type, golds = example.scored_as or example.answer_type, example.answers
+    scores: dict[str, float]
     if example.unanswerable or declined:
-        judged = answer_type not in ("short", "hotpotqa")
-        names = ("em", "f1", "contains", *(["accuracy"] if judged else []))
-        return dict.fromkeys(names, float(declined and example.unanswerable))
-    if example.scored_as == "hotpotqa":
-        kind = "yes/no" if hotpotqa.is_verdict(example.answers) else "short"
-        return {
-            "em": hotpotqa.exact_match(answer, example.answers),
-            "f1": hotpotqa.f1(answer, example.answers),
-            "contains": float(contains_answer(answer, example.answers, kind)),
-        }
-    asked = (example.answers, answer_type, example.choices)
-    scores = {
-        "em": float(exact_match(answer, *asked)),
-        "f1": f1(answer, *asked),
-        "contains": float(contains_answer(answer, *asked)),
-    }
-    # ACC of the KEQA paper's Table 1.
-    return scores if answer_type == "short" else {**scores, "accuracy": scores["em"]}
+        scores = dict.fromkeys(("em", "f1", "contains"), declined and example.unanswerable)
+    elif answer_type == "hotpotqa":
+        scores = {"em": hotpotqa.exact_match(answer, golds), "f1": hotpotqa.f1(answer, golds)}
+        scores["contains"] = contains_answer(answer, golds, "yes/no" if hotpotqa.is_verdict(golds) else "short")
+    else:
+        measures = {"em": exact_match, "f1": f1, "contains": contains_answer}
+        scores = {name: score(answer, golds, answer_type, example.choices) for name, score in measures.items()}
+    if answer_type not in ("short", "hotpotqa"):
+        # ACC of the KEQA paper's Table 1.
+        scores["accuracy"] = scores["em"]
+    return {name: float(score) for name, score in scores.items()}
 
 
 def _declines(record: QuestionRecord | None, example: Example) -> bool:

@@ -23,20 +23,13 @@ if TYPE_CHECKING:
 
 _LINES = (".jsonl", ".ndjson")
 
-_CHINESE: Mapping[str, Mapping[str, Any]] = {
-    # Its other language must be another one than that of the questions.
-    "rowen": {"language": "English"},
-}
-_ONE_HOP: Mapping[str, Mapping[str, Any]] = {
-    # There is nothing to reason about, and their papers do not.
-    name: {"reason": False}
-    for name in ("rowen", "self-rag", "slimplm")
-}
-
-_TESTBED: Mapping[str, Mapping[str, Any]] = {
-    # So many the language model that ships was trained to read at once; IRCoT's own limit is 15.
-    "ircot": {"max_passages": 8},
-}
+_Settings = Mapping[str, Mapping[str, Any]]
+# Rowen's other language must be another one than that of the questions.
+_CHINESE: _Settings = {"rowen": {"language": "English"}}
+# There is nothing to reason about, and the papers of these do not.
+_ONE_HOP: _Settings = {name: {"reason": False} for name in ("rowen", "self-rag", "slimplm")}
+# So many passages the language model that ships was trained to read at once; IRCoT's own limit is 15.
+_TESTBED: _Settings = {"ircot": {"max_passages": 8}}
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class Questions:
     seed: int
     examples: Iterable[Any]
     problems: list[str] = field(default_factory=list)
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: _Settings = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 

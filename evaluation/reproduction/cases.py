@@ -27,7 +27,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from keqa.errors import InputError
 from keqa.evaluation.reports.questions import MEASURES, brief_of, measure
 from keqa.evaluation.run_file import iter_lines
-from keqa.storage.untrusted import plain
+from keqa.storage.untrusted import reasons
 
 FOLDER = "{folder}"
 """Stands in a command for the folder of its run files."""
@@ -155,10 +155,8 @@ def read_case(file: Path | Traversable) -> Case:
     try:
         return Case.model_validate({**value, "name": file.name.rpartition(".")[0]})
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        where = f"{'.'.join(map(str, problem['loc']))}: ".removeprefix(": ")
-        line = _line_of(node, problem["loc"])
-        raise InputError(f"{file}, line {line}: {where}{plain(problem['msg'])}") from error
+        line = _line_of(node, error.errors()[0]["loc"])
+        raise InputError(f"{file}, line {line}: {reasons(error)}") from error
 
 
 def _line_of(node: Any, place: tuple[int | str, ...]) -> int:

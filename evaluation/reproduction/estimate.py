@@ -136,10 +136,8 @@ def estimate_compiling(plain: Estimate, label: str, predictors: int) -> Estimate
     learned, held = _split(plain.questions)
     least = (learned + held) / plain.questions
     most = (learned + held * (1 + _SETS + predictors)) / plain.questions
-    bounds = {
-        model: CostBounds(found.least.times(least), found.most.times(most)) for model, found in plain.bounds.items()
-    }
-    return Estimate("training", label, plain.questions, bounds)
+    scaled = {model: CostBounds(of.least.times(least), of.most.times(most)) for model, of in plain.bounds.items()}
+    return Estimate("training", label, plain.questions, scaled)
 
 
 def estimate_compilation(
@@ -240,10 +238,10 @@ def _row(dataset: str, run: str, found: Sequence[Estimate], *, measured: bool) -
         "most": (total(one.total.most for one in found), _dollars((model, of.most) for model, of in by_model)),
     }
     shown = {name: [*map(_count, spent), dollars] for name, (spent, dollars) in ends.items()}
-    if not expected:
-        shown["expected"] = [EMPTY] * len(_QUANTITIES)
     if not measured:
         del shown["expected"]
+    elif not expected:
+        shown["expected"] = [EMPTY] * len(_QUANTITIES)
     cells: list[Named] = [("data set", text(dataset)), ("run", text(run))]
     cells.append(("questions", _count(sum(one.questions for one in found))))
     for place, quantity in enumerate(_QUANTITIES):
