@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from keqa.data.example import as_example
 from keqa.errors import ConfigurationError, InputError
@@ -26,8 +26,7 @@ _GOLDS = "of quizzes that ask the same"
 """How the oracle finds its gold answers: one that finds them otherwise gives other verdicts."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One method of a comparison, asked: its run file, and the sums over its lines."""
 
     spec: Spec

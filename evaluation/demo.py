@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from keqa.errors import InputError
 from keqa.evaluation.compare import compare
@@ -68,8 +69,7 @@ class MethodResult:
         return paired_bootstrap(other.scores("f1"), self.scores("f1"))
 
 
-@dataclass(frozen=True)
-class DemoResult:
+class DemoResult(NamedTuple):
     """The table of the demo."""
 
     questions: int

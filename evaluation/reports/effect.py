@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from operator import attrgetter
@@ -48,8 +47,7 @@ _CLASSES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(NamedTuple):
     """A quiz without and with retrieval: the share of its samples that are right, and their certainty over k answers.
 
     That is 1 - H / log k (section 2.2, equation 2), where an abstention is an answer of its own. `kept` says whether

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,7 @@ EMPTY = Cell(None, "")
 """Nothing was measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column; its group stands above it and its neighbours, and numbers are set to the right."""
 
     name: str
@@ -62,8 +61,7 @@ class Grid:
         return replace(self, notes=(*self.notes, *notes))
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """Points that belong together. A ``line`` marks its points, a ``curve`` has too many for that."""
 
     name: str
@@ -72,8 +70,7 @@ class Series:
     style: Literal["curve", "line", "points"] = "line"
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(NamedTuple):
     """One system of axes, with what its values are."""
 
     title: str

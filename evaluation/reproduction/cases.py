@@ -15,11 +15,10 @@ import shlex
 import subprocess
 import sys
 from argparse import ArgumentParser
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import yaml  # type: ignore[import-untyped]
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
@@ -102,8 +101,7 @@ class Case(BaseModel, frozen=True, extra="forbid", strict=True):
         return commands
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """A figure of a case, and what came out; None where nothing did, with the problem."""
 
     case: str

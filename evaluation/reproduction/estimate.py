@@ -277,8 +277,7 @@ def spent_by_run(folder: Path, label: str, models: Mapping[str, str]) -> SpentOn
     return (len(lines), found) if lines else None
 
 
-@dataclass(frozen=True)
-class TrainingCost:
+class TrainingCost(NamedTuple):
     """What it has cost to make a program that learned, and chose among candidates by questions held out."""
 
     by_model: Mapping[str, Spent]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from fixtures.run_files import towns
 
 from keqa.cli.running import figures, run_table
 from keqa.errors import InputError
@@ -21,7 +22,7 @@ from keqa.programs.predictor import NOTHING
 from keqa.programs.registry import parse_spec
 from keqa.programs.saving.folder import save
 
-TOWNS = [{"id": f"t{n}", "question": f"Who governs Town{n}?", "answer": f"Mayor{n}"} for n in range(4)]
+TOWNS = towns(4)
 # Under other ids, as another data set may call them.
 LEARNED = NOTHING.and_from(
     [SimpleNamespace(id="train-9", question="Who governs Town1?", choices=())],

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fixtures.run_files import shown
 from rich.console import Console
 
 from keqa.cli.running import figures as as_json
@@ -52,10 +53,6 @@ def test_lines_in_brief_say_the_same_as_whole_ones():
     brief, whole = (entries_of([read(file) for file in files]) for read in (read_brief, read_run))
     assert tables(brief) == tables(whole)
     assert figures(brief) == figures(whole)
-
-
-def shown(grid):
-    return [[cell.text for cell in row] for row in grid.rows]
 
 
 def by_method(grid):

@@ -1,6 +1,7 @@
 """The KEQA paper's experiments: what is run, with what, and its figures beside those of a run."""
 
 import pytest
+from fixtures.run_files import shown as rows
 
 from keqa.errors import InputError, MissingExtraError
 from keqa.evaluation.reports.judge import key_of
@@ -17,10 +18,6 @@ from keqa.evaluation.reproduction.experiments import (
 from keqa.evaluation.reproduction.training import embedder_of, label_pairs, pairs_to_label, training_sources
 from keqa.programs.records import CallCost
 from keqa.programs.registry import METHODS
-
-
-def rows(grid):
-    return [[cell.text for cell in row] for row in grid.rows]
 
 
 def test_the_papers_tables_are_whole():
