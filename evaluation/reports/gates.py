@@ -165,7 +165,8 @@ def gate_figure(entries: Sequence[Entry]) -> Figure | None:
     panels = []
     for group in groups_of(compared):
         bounds = _bounds(compared, group)
-        series = [Series("chance", *map(tuple, zip(*bounds, strict=True)), style="curve")] if bounds else []
+        x, y = tuple(place for place, _ in bounds), tuple(score for _, score in bounds)
+        series = [Series("chance", x, y, style="curve")] if bounds else []
         points = ((entry.title, _point(entry, group)) for entry in compared)
         series += [Series(title, point[:1], point[1:], style="points") for title, point in points if point is not None]
         panels.append(Panel(group.name, group.scores[0][0], tuple(series)))

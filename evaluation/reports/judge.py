@@ -138,7 +138,7 @@ def discriminator(entries: Sequence[Entry]) -> Grid | None:
     lines = {name: list(map(number, found)) for name, found in measured.items()}
     lines["pairs"] = [count(len(some)) for some in pairs]
     lines["the same"] = [count(sum(pair.truly for pair in some.values())) for some in pairs]
-    heads = ["judge", *(("accuracy", name) for name in names)]
+    heads: list[str | tuple[str, str]] = ["judge", *(("accuracy", name) for name in names)]
     rows = (zip(heads, [text(name), *cells], strict=True) for name, cells in lines.items())
     note = (
         "Pairs of answers that differ in words, at least one of them right in whatever form: the same where both are. "

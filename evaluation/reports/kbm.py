@@ -156,7 +156,8 @@ def _known(found: Compared) -> Grid:
     for entry in found.judged:
         beside = {"closed book": found.memory, "always retrieve": found.retrieval, "method": entry}
         asked = shared([entry, *beside.values()])
-        called = parted(asked, lambda one, of=entry: next((quiz.known for quiz in of.lines[one].quizzes), None))
+        calls = {one: next((quiz.known for quiz in entry.lines[one].quizzes), None) for one in asked}
+        called = parted(asked, calls.get)
         for known, name in ((True, "known"), (False, "unknown")):
             some = called.get(known, [])
             cells: list[Named] = [
