@@ -94,8 +94,6 @@ def _without_weights() -> None:
 
 
 class World:
-    """The files."""
-
     def __init__(self, folder: Path, passages: int) -> None:
         records, self.documents = folder / "records.jsonl", folder / "documents"
         self.sources = [str(records), str(self.documents)]
@@ -112,7 +110,6 @@ class World:
         return " ".join(f"w{word}" for word in drawn)
 
     def write(self, number: int) -> Path:
-        """Rewrite a document, and give its path."""
         path = self.documents / f"d{number}.txt"
         path.write_text(self._text())
         return path
