@@ -175,9 +175,8 @@ def test_what_the_user_put_in_place_stays():
 class Twice(AlwaysRetrieve):
     """A method of a user's, whose prompts are DSPy's own."""
 
-    class Settings(AlwaysRetrieve.Settings):
-        words: list[str] = Field(default_factory=list)
-        twice: bool = False
+    words: list[str] = Field(default_factory=list)
+    twice: bool = False
 
     def __init__(self, retriever, **settings):
         super().__init__(retriever, **settings)
