@@ -1,16 +1,14 @@
 """What a boundary model gains: how it ranks memory, and a program that it decides for beside one that votes.
 
-    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--threshold 0.5] [--fresh 1] [--gates] [--model FILE]
-                                  [--folder FOLDER]
+    python benchmarks/boundary.py [PROGRAM] [--questions 400] [--threshold 0.5] [--fresh 1] [--folder FOLDER]
 
 PROGRAM is the folder of a compiled KEQA whose gate has a boundary model, by default the one that ships. Ten draws are
 collected to the gold quizzes of test questions of the testbed, by which the model is checked, and the vote of five
 draws. Then three programs are asked the same test questions, beyond 200 of them those that the same generator draws:
 the program as it is (compiled); itself with KEQA's vote at 4/5, each passage judged by itself and one quiz not
 summarized (before); and itself without examination, which searches for every quiz (w/o QKE). --fresh SEED asks them all
-as many further questions about the same world, of another seed. --threshold adds the boundary model at other
-thresholds, --model another boundary model's file, --gates the gates that they are compared with, for the tables of
-`keqa compare FOLDER`. These four may be given more than once but for --gates. With --folder the same command resumes.
+as many further questions about the same world, of another seed. --threshold adds the boundary model at another
+threshold; both may be given more than once. With --folder the same command resumes.
 """
 
 import json
@@ -26,6 +24,7 @@ import keqa
 from keqa.evaluation.compare import compare
 from keqa.evaluation.demo import MethodResult
 from keqa.evaluation.questions import Questions, of_testbed
+from keqa.evaluation.reports import read_brief
 from keqa.optimize.boundary import check_model, collect
 from keqa.optimize.boundary.collect import write_private
 from keqa.programs.build import Parts
@@ -44,7 +43,6 @@ BEFORE = {
 }
 """The settings of the program as it was before there were boundary models."""
 
-GATES = ("votes", "certainty", "probability", "always", "never", "oracle")
 TRIES = 10
 
 
@@ -53,8 +51,6 @@ def main() -> None:
     parser.add_argument("program", nargs="?", default="testbed", help="folder of a compiled program")
     parser.add_argument("--questions", type=int, default=400, help="test questions to check on and to ask")
     parser.add_argument("--threshold", action="append", default=[], help="another threshold of the gate")
-    parser.add_argument("--model", action="append", default=[], help="another boundary model's file")
-    parser.add_argument("--gates", action="store_true", help="ask with the gates that it is compared with, too")
     parser.add_argument("--fresh", type=int, action="append", default=[], help="seed of further questions")
     parser.add_argument("--folder", type=Path, help="where finished work is kept")
     given = parser.parse_args()
@@ -73,8 +69,6 @@ def main() -> None:
         specs = [Spec(METHODS["keqa"], {}, "compiled"), Spec(METHODS["keqa"], BEFORE, "before")]
         specs.append(Spec(METHODS["keqa-no-qke"], {}, "no-qke"))
         specs += [parse_spec(f"gate-boundary:model={place / 'model.json'},threshold={one}") for one in given.threshold]
-        specs += [parse_spec(f"gate-boundary:model={one}") for one in given.model]
-        specs += [parse_spec(f"gate-{name}") for name in GATES if given.gates]
         parts = Parts(keqa.open_encyclopedia(testbed.passages), roles, program=Path(given.program))
         cache = stack.enter_context(CallCache(place / "calls.sqlite"))
         ranked = {"boundary model": found.mastery, "vote of five draws": found.vote}
@@ -86,7 +80,8 @@ def main() -> None:
             splits[f"more-{seed}"] = (testbed.more_questions(given.questions, seed), place / f"fresh-{seed}")
         for split, (questions, runs) in splits.items():
             data = Questions("testbed", split, 0, questions, settings=of_testbed().settings)
-            results = [MethodResult.of(row, 0.0) for row in compare(specs, data, parts, folder=runs, cache=cache)]
+            asked_rows = compare(specs, data, parts, folder=runs, cache=cache)
+            results = [MethodResult(row.spec.label, read_brief(row.path).lines) for row in asked_rows]
             _show(split, {one.method: one for one in results}, questions)
 
 
@@ -97,8 +92,8 @@ def _show(split: str, results: dict[str, MethodResult], questions: list[TestbedQ
     for label, row in results.items():
         lead = None if row is compiled else interval(row.f1_less(compiled), "+.3f")
         figures = {"program": label, "F1": interval(row.f1), "EM": interval(row.em), "lead of compiled in F1": lead}
-        figures |= {"retrievals": row.retrievals, "LM calls": row.calls}
-        right = fmean(row.em_scores[place] for place in stale) if stale else None
+        figures |= {"retrievals": row.mean("retrievals"), "LM calls": row.mean("requests")}
+        right = fmean(row.scores("em")[place] for place in stale) if stale else None
         rows.append(figures | {f"of {len(stale)} stale right": right})
     show(rows, f"{len(questions)} questions, {split}", digits=2)
 

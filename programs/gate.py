@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import zip_longest
+from math import isfinite
+from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
-
-import dspy
 
 from keqa.data.question import AnswerType
 from keqa.errors import ConfigurationError
@@ -172,11 +172,6 @@ class GateQuestion(Stage):
         """The arguments of `run` for a quiz, beside the quiz's number."""
         return {"quiz": draws.quiz}
 
-    @classmethod
-    def predictors_by_name(cls) -> dict[str, type[dspy.Signature]]:
-        """The signatures by the names that its predictors have in a program."""
-        return {f"examination.{cls.attribute}.{name}": signature for name, signature in cls.signatures.items()}
-
 
 IF_ANY: Literal["probabilities, if any"] = "probabilities, if any"
 """What a gate asks that decides by token probabilities as well, and without them where the LM gives none."""
@@ -200,6 +195,19 @@ class Verdict:
     measure: float | None = None
     why: str | None = None
     note: Degradation | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what a gate may not say; NumPy's values are as good as Python's."""
+        allowed = {
+            "True or False of known": self.known in (True, False),
+            "a finite measure or None": self.measure is None
+            or (isinstance(self.measure, Real) and isfinite(self.measure)),
+            "text or None of why": isinstance(self.why, str | None),
+            "a Degradation or None of note": isinstance(self.note, Degradation | None),
+        }
+        if wrong := next((said for said, holds in allowed.items() if not holds), None):
+            raise ConfigurationError(f"a gate must say {wrong}, which this is not: {self!r:.200}")
+        object.__setattr__(self, "known", bool(self.known))
 
 
 @runtime_checkable

@@ -20,12 +20,18 @@ from keqa.lms.loops import relayed, relayed_from_thread
 from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, RETRIEVER, check
 from keqa.programs.calls.ask import is_rollout, rollout_of
-from keqa.programs.calls.batch import Outcome, answer_many
+from keqa.programs.calls.batch import Outcome, answer_many, astreamed, streamed
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.progress import Progress, Rewritten, as_status, astreamed, streamed
-from keqa.programs.calls.session import CallLimiter, NoCopy, Session, current, report, run_blocking, within
+from keqa.programs.calls.session import CallLimiter, NoCopy, Session, as_status, current, report, run_blocking, within
 from keqa.programs.declared import WaysOut
-from keqa.programs.prediction import AnswerPrediction, ProgramTool, prediction_of, with_supporting_sentences
+from keqa.programs.prediction import (
+    AnswerPrediction,
+    ProgramTool,
+    Progress,
+    Rewritten,
+    prediction_of,
+    with_supporting_sentences,
+)
 from keqa.programs.predictor import (
     NOTHING,
     LearnedQuestions,
@@ -144,9 +150,7 @@ class Program(SharingLMs, Stage):
             self.__dict__.update(had)
             self.fit(after)
             raise
-        for predictor in self.predictors():
-            if isinstance(predictor, Predictor):
-                predictor.fixed = self.demonstrations
+        self._demonstrate()
 
     def fit(self, before: models.Settings) -> None:
         """Have the parts that the settings ask for, where they were others before."""
@@ -202,7 +206,7 @@ class Program(SharingLMs, Stage):
         """Answer a question and yield what happens meanwhile, as it happens; see `forward` for the arguments.
 
         Returns:
-            Events of `keqa.programs.calls.progress`, such as `Searching`; the last is `Answered`, with the
+            Events of `keqa.programs.prediction`, such as `Searching`; the last is `Answered`, with the
             prediction. Nothing is asked before the first is wanted. Who leaves early ends the question at its next
             event.
 
@@ -254,22 +258,17 @@ class Program(SharingLMs, Stage):
 
     async def run(self, asked: Question, *, blocking: bool) -> AnswerPrediction:
         """Answer a checked question; see `Session` for how."""
-        session = Session(self.bound, blocking=blocking, lms=self._lms.value)
-        session.count_steps(self.named_predictors())
-        session.provisional = self.abstention is not None
-        with within(session=session):
-            return await self._run(asked)
-
-    async def _run(self, given: Question) -> AnswerPrediction:
         from keqa.lms.adapter import adapter
 
-        story, failure, asked = RecordBuilder(), None, given
-        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+        session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
+        session.count_steps(self.named_predictors())
+        story, failure, given = RecordBuilder(), None, asked
+        with within(session=session), dspy.context(adapter=dspy.settings.adapter or adapter()):
             if given.history:
                 asked = await self._standing_alone(given)
             own = self.learned.ids_of(asked.question, asked.choices)
             if own:
-                current().hides = partial(self.learned.hides, asked.question, asked.choices)
+                session.hides = partial(self.learned.hides, asked.question, asked.choices)
             # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
             of_question = question_asked(given.question)
             with leaving_out(*own), asking_for(asked.question, asked.choices), of_question:
@@ -277,7 +276,7 @@ class Program(SharingLMs, Stage):
                     await self.solve(asked, story)
                 except UnansweredError as error:
                     failure = error
-        record = self._record(given, asked, story, failure)
+            record = self._record(given, asked, story, failure)
         if failure is not None:
             failure.record = record
             raise failure
@@ -311,16 +310,10 @@ class Program(SharingLMs, Stage):
         if failure is not None:
             failed = Failure(stage=failure.stage, cause=failure.cause, message=failure.message)
             told |= {"answer": None, "answer_source": "failed", "unanswered": None, "guessed": False, "failure": failed}
-        record = QuestionRecord(
-            question=given.question,
-            standalone=asked.question if asked.question != given.question else None,
-            answer_type=given.answer_type,
-            choices=given.choices,
-            method=self.method,
-            degradations=list(current().degradations),
-            cost=current().cost(),
-            **told,
-        )
+        session, standalone = current(), None if asked.question == given.question else asked.question
+        told |= {"question": given.question, "answer_type": given.answer_type, "choices": given.choices}
+        told |= {"standalone": standalone, "method": self.method}
+        record = QuestionRecord(**told, degradations=list(session.degradations), cost=session.cost())
         return with_supporting_sentences(record)
 
     # Language models belong to the machine that a program runs on, not to the program: they are bound by role, survive
@@ -331,6 +324,9 @@ class Program(SharingLMs, Stage):
         self._lms = NoCopy(lms)
         for _, stage in self.named_sub_modules(Stage):
             Stage.bind_lms(stage, lms)
+        self._demonstrate()
+
+    def _demonstrate(self) -> None:
         for predictor in self.predictors():
             if isinstance(predictor, Predictor):
                 predictor.fixed = self.demonstrations
@@ -425,11 +421,12 @@ class Program(SharingLMs, Stage):
     def retriever(self, retriever: Any) -> None:
         self.bind_retriever(retriever)
 
-    def bind_retriever(self, retriever: Any) -> None:
+    def bind_retriever(self, retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
         """Search somewhere else from now on; what is given is what the constructor takes."""
         if "retriever" not in inspect.signature(type(self)).parameters:
             raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
-        self._retriever = NoCopy(check(_searches, {"retriever": retriever}, type(self).__name__)["retriever"])
+        given = check(Program.bind_retriever, {"retriever": retriever}, type(self).__name__)
+        self._retriever = NoCopy(given["retriever"])
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
@@ -474,10 +471,6 @@ class Program(SharingLMs, Stage):
                 f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
                 "same settings, such as gate=… or reason=…, before its state is loaded"
             )
-
-
-def _searches(retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
-    """What a retriever may be."""
 
 
 class SavedSettings(Parameter):

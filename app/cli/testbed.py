@@ -1,16 +1,14 @@
-"""``keqa testbed``: what can be done with the fictional encyclopedia and the LM trained on it."""
+"""``keqa testbed`` and ``keqa demo``: what can be done with the fictional encyclopedia and the LM trained on it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from keqa.cli.console import UNANSWERED, Bars, emit, status, table
+from keqa.cli.console import UNANSWERED, Bars, emit, table
 from keqa.cli.declare import Commands, option
 from keqa.cli.options import AS_JSON, LanguageModel
 from keqa.errors import InputError
@@ -18,9 +16,8 @@ from keqa.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from keqa.evaluation.demo import DemoResult
+    from keqa.evaluation.demo import DemoResult, MethodResult
     from keqa.metrics.significance import Interval
-    from keqa.testbed.boundary import Boundary
     from keqa.testbed.check import SkillScore
 
 testbed = Commands(
@@ -41,19 +38,17 @@ def check(
     A reworded signature that needs retraining shows up here. Exit code: 0 where every skill reaches what the testbed
     asks, 1 otherwise.
     """
-    from rich.progress import Progress
-
     from keqa.testbed.check import DEMONSTRATIONS, TASKS, check_skills, shortfalls
 
     tasks = [task for task in TASKS if not skill or task.name in skill]
-    unknown = set(skill or ()) - {task.name for task in TASKS}
-    if unknown:
+    if unknown := set(skill or ()) - {task.name for task in TASKS}:
         raise InputError(
             f"there is no skill {min(unknown)!r}; there are {', '.join(repr(task.name) for task in TASKS)}"
         )
-    with Progress(console=status(), transient=True) as bar:
-        counted = bar.add_task("checking", total=len(tasks) * len(DEMONSTRATIONS) * asked)
-        scores = check_skills(model.roles().task, asked=asked, tasks=tasks, progress=lambda: bar.advance(counted))
+    total = len(tasks) * len(DEMONSTRATIONS) * asked
+    with Bars() as bars:
+        lm = model.roles().task
+        scores = check_skills(lm, asked=asked, tasks=tasks, progress=lambda: bars.advance("checking", total))
     missed = shortfalls(scores)
     names = ("task", "demonstrations", "right", "parsed", "asked")
     rows = [{name: getattr(score, name) for name in names} for score in scores]
@@ -72,16 +67,17 @@ def boundary(
     model: LanguageModel,
 ) -> None:
     """Examine facts of the encyclopedia: how well does their consistency T_c show what the LM was trained on?"""
-    from rich.progress import Progress
-
     from keqa.testbed.boundary import draw_boundary
 
-    with Progress(console=status(), transient=True) as bar:
-        task = bar.add_task("examining", total=facts)
-        found = draw_boundary(model.roles(), facts=facts, tries=tries, progress=lambda: bar.advance(task))
+    with Bars() as bars:
+        roles = model.roles()
+        found = draw_boundary(roles, facts=facts, tries=tries, progress=lambda: bars.advance("examining", facts))
     tiers = [{"tier": tier, **found.figures(tier)} for tier in found.tiers]
+    shares = ("consistency", "known", "right")
+    rows = [(of["tier"], f"{of['facts']:.0f}", *(f"{of[share]:.2f}" for share in shares)) for of in tiers]
+    title = f"T_c (samples that agree) of {len(found.facts)} facts, by how often they were in the training text"
     shown = (
-        _tiers(found),
+        table(("in training", "facts", "mean T_c", "T_c >= .8", "answer right"), rows, title=title),
         f"AUROC, often against never: {found.auroc:.3f}",
         f"AUROC, often and sometimes against never and stale: {found.auroc_of_all:.3f}",
     )
@@ -106,9 +102,9 @@ def questions(
 
     from keqa.testbed.testbed import Testbed
 
-    splits = {"train", "dev", "test"}
+    splits = ("dev", "test", "train")
     if split not in splits:
-        raise InputError(f"there is no split {split!r}; there are {', '.join(sorted(splits))}")
+        raise InputError(f"there is no split {split!r}; there are {', '.join(splits)}")
     given = getattr(Testbed(), split)
     drawn = random.Random(seed).sample(given, min(count, len(given)))
     rows = [
@@ -116,21 +112,8 @@ def questions(
         for q in drawn
     ]
     # A question on a line of its own, to be copied from.
-    shown = [
-        f"{row['question']}\n    {row['answer']} ({row['kind']}; in training: {', '.join(row['tiers'])})"
-        for row in rows
-    ]
-    emit(rows, shown, as_json=as_json)
-
-
-def _tiers(found: Boundary) -> Table:
-    rows = []
-    for tier in found.tiers:
-        of = found.figures(tier)
-        shares = [f"{of[name]:.2f}" for name in ("consistency", "known", "right")]
-        rows.append((tier, f"{of['facts']:.0f}", *shares))
-    title = f"T_c (samples that agree) of {len(found.facts)} facts, by how often they were in the training text"
-    return table(("in training", "facts", "mean T_c", "T_c >= .8", "answer right"), rows, title=title)
+    text = "{question}\n    {answer} ({kind}; in training: {known})"
+    emit(rows, [text.format(**row, known=", ".join(row["tiers"])) for row in rows], as_json=as_json)
 
 
 def _table(scores: list[SkillScore]) -> Table:
@@ -155,15 +138,12 @@ def demo(
     """
     from keqa.evaluation.demo import COMPILED, run_demo
 
-    done: Counter[str] = Counter()
-    loading = "loading the language model"
     with Bars() as bars:
-        bars.report(loading, 0, 1)
+        bars.report("loading the language model", 0, 1)
 
         def advance(method: str) -> None:
-            done[method] += 1
-            bars.report(loading, 1, 1)
-            bars.report(method, done[method], questions)
+            bars.report("loading the language model", 1, 1)
+            bars.advance(method, questions)
 
         result = run_demo(questions, advance)
     said = (
@@ -173,7 +153,7 @@ def demo(
     ask = 'keqa ask "What is the residence of the author of The Restless Song?" --program testbed'
     shown = (_demo_table(result), Text(said, "dim"), Text(_untouched(result), "dim"), f"One question in full: {ask}")
     emit(_figures(result), shown, as_json=as_json)
-    if any(row.failed == result.questions for row in result.rows):
+    if any(_failed(row) == result.questions for row in result.rows):
         raise typer.Exit(UNANSWERED)
 
 
@@ -182,9 +162,10 @@ def _demo_table(result: DemoResult) -> Table:
     for row in result.rows:
         best = row is result.compiled
         lead = "" if best else _written(row.f1_less(result.compiled), signed=True)
-        costs = (f"{row.retrievals:.1f}", f"{row.calls:.1f}", f"{row.seconds / result.questions:.2f}", str(row.failed))
+        spent = (f"{row.mean(name):.1f}" for name in ("retrievals", "requests"))
+        costs = (*spent, f"{row.seconds / result.questions:.2f}", str(_failed(row)))
         cells: list[str | Text] = [row.method, _written(row.f1), _written(row.em), lead, *costs]
-        rows.append([Text.assemble(cell, style="bold") for cell in cells] if best else cells)
+        rows.append([Text.assemble(cell, style="bold" if best else "") for cell in cells])
     # Narrow enough for a terminal of 80 columns.
     return table(
         ("method", "F1", "EM", "lead", "retr.", "calls", "sec.", "failed"),
@@ -197,34 +178,42 @@ def _demo_table(result: DemoResult) -> Table:
     )
 
 
-def _written(interval: Interval, *, signed: bool = False) -> Text:
-    sign = "+" if signed else ""
-    star = "*" if signed and interval.excludes_zero else ""
-    return Text.assemble(
-        f"{interval.mean:{sign}.2f}{star}\n", (f"{interval.low:{sign}.2f}…{interval.high:{sign}.2f}", "dim")
-    )
+def _failed(row: MethodResult) -> int:
+    return sum(line.failed for line in row.lines)
+
+
+def _written(of: Interval, *, signed: bool = False) -> Text:
+    sign, star = "+" if signed else "", "*" if signed and of.excludes_zero else ""
+    return Text.assemble(f"{of.mean:{sign}.2f}{star}\n", (f"{of.low:{sign}.2f}…{of.high:{sign}.2f}", "dim"))
 
 
 def _untouched(result: DemoResult) -> str:
     """The scores over the questions that no failure touched, where these are not all."""
+    from keqa.evaluation.reports.questions import measure
+
     untouched = []
-    for row in (row for row in result.rows if row.untouched < result.questions):
-        f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in (row.untouched_f1, row.untouched_em))
-        untouched.append(f"{row.method} {row.untouched} (F1 {f1}, EM {em})")
+    for row in (row for row in result.rows if len(row.untouched) < result.questions):
+        means = (measure(name, row.untouched) for name in ("f1", "em"))
+        f1, em = ("-" if mean is None else f"{mean:.2f}" for mean in means)
+        untouched.append(f"{row.method} {len(row.untouched)} (F1 {f1}, EM {em})")
     if not untouched:
         return f"Untouched by failures: all {result.questions} questions of every row."
     return f"Untouched by failures, of {result.questions}: {'; '.join(untouched)}; all of the other rows."
 
 
 def _figures(result: DemoResult) -> dict[str, Any]:
+    from keqa.evaluation.reports.questions import measure
+
     rows = [
         {
             **{"method": row.method, "f1": asdict(row.f1), "em": asdict(row.em)},
             "lead_in_f1": None if row is result.compiled else asdict(row.f1_less(result.compiled)),
-            "retrievals_per_question": row.retrievals,
-            "lm_calls_per_question": row.calls,
+            "retrievals_per_question": row.mean("retrievals"),
+            "lm_calls_per_question": row.mean("requests"),
             "seconds_per_question": row.seconds / result.questions,
-            **{name: getattr(row, name) for name in ("failed", "untouched", "untouched_f1", "untouched_em")},
+            "failed": _failed(row),
+            "untouched": len(row.untouched),
+            **{f"untouched_{name}": measure(name, row.untouched) for name in ("f1", "em")},
         }
         for row in result.rows
     ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from keqa.errors import ConfigurationError
 from keqa.programs.arguments import check
@@ -20,12 +20,7 @@ OWN = "own"
 """Stands for a part that is code of the user's: it cannot be written down and has to be given again."""
 
 
-class _WithSettings(Protocol):
-    @property
-    def settings(self) -> Settings: ...
-
-
-def settings_of(program: _WithSettings) -> dict[str, Any]:
+def settings_of(program: Any) -> dict[str, Any]:
     """The settings as JSON values; thresholds are exact, such as ``"4/5"``, and no place on this machine is in them."""
     found = {name: _written(name, value) for name, value in program.settings}
     # Any other gate than KEQA's vote has a threshold of its own.
@@ -91,10 +86,7 @@ def must_be_named(part: str, name: Any) -> str:
 
 
 def _named_model(wanted: Any, embedder: str | None) -> Any:
-    """The model that compares sentences, where the user names it.
-
-    A model of the hub would be fetched with the user's token, and a folder opened, because a stranger's file says so.
-    """
+    """The model that compares sentences, where the user names it; see `open_built_in`."""
     if isinstance(wanted, str) and is_built_in(wanted):
         return wanted
     # A hub's name and a folder that the model was brought to differ in what comes before the last component.

@@ -29,10 +29,7 @@ class NoProbabilitiesError(ConfigurationError):
 
 
 def output_tokens(tokens: Tokens, name: str = "answer") -> list[tuple[str, float]]:
-    """The tokens of one output of a reply, each cut to what of it belongs to the output.
-
-    Where the reply has no section of that name, as in other formats than DSPy's chat format, all of it counts.
-    """
+    """The tokens of one output of a reply, cut to it; in other formats than DSPy's chat format, all."""
     reply = "".join(text for text, _ in tokens)
     # As the adapter reads it: a marker begins a line, and of a field named twice the last one counts.
     starts = [section.start for section in sections(reply) if section.name == name]
@@ -51,24 +48,14 @@ def output_tokens(tokens: Tokens, name: str = "answer") -> list[tuple[str, float
     return found
 
 
-def answer_probability(tokens: Tokens, name: str = "answer") -> float | None:
-    """The probability of one output of a reply, normalised by its length: the geometric mean over its tokens."""
+def likelihood(tokens: Tokens, name: str = "answer") -> tuple[float | None, float | None]:
+    """The probability of one output of a reply, the geometric mean over its tokens, and that of its first token."""
     scores = [score for _, score in output_tokens(tokens, name)]
-    return math.exp(math.fsum(scores) / len(scores)) if scores else None
-
-
-def first_token_probability(tokens: Tokens, name: str = "answer") -> float | None:
-    """The probability of the first token of one output of a reply, if it has any."""
-    found = output_tokens(tokens, name)
-    return math.exp(found[0][1]) if found else None
+    return (math.exp(math.fsum(scores) / len(scores)), math.exp(scores[0])) if scores else (None, None)
 
 
 def word_probabilities(text: str, tokens: Tokens) -> list[float]:
-    """The probability of each word of a text, which tokens spell: that of its least likely token, or 1 without any.
-
-    Tokens are found in the text one after another, whatever became of the spaces between them. One that is not found
-    is passed over (a part of a character, or of a sentence that was cut off).
-    """
+    """The probability of each word of a text, which tokens spell: that of its least likely token, or 1 without any."""
     words = text.split()
     owner = [position for position, word in enumerate(words) for _ in word]
     letters, place = "".join(words), 0
@@ -93,17 +80,13 @@ def tells_no_probabilities(error: BaseException) -> bool:
 def likelihoods_of(prediction: dspy.Prediction, count: int, model: str) -> list[tuple[float | None, float | None]]:
     """The probability of the answer in each of a prediction's completions, and of its first token."""
     needed = ("the gate 'token probability'", "a gate that reads answers only")
-    found = tokens_of(prediction, count, model, *needed)
-    return [(answer_probability(tokens), first_token_probability(tokens)) for tokens in found]
+    return [likelihood(tokens) for tokens in tokens_of(prediction, count, model, *needed)]
 
 
 def tokens_of(
     prediction: dspy.Prediction, count: int, model: str, who: str, instead: str
 ) -> list[list[tuple[str, float]]]:
-    """The tokens of each of a prediction's completions, of a request with `LOGPROBS`.
-
-    Where there are none, a message names the model, who needs them, and what to take instead.
-    """
+    """The tokens of each completion of a request with `LOGPROBS`, which `who` needs."""
     found = [tokens_in(one) for one in getattr(prediction.completions, "logprobs", ())]
     if len(found) != count or not all(found):
         raise NoProbabilitiesError(

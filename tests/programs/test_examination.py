@@ -176,11 +176,9 @@ def test_an_option_that_says_unknown_is_an_answer_where_it_is_among_the_choices(
 
 
 @pytest.fixture
-def asking(scripted):
+def asking(programmed):
     def made(reply, cache=False, **arguments):
-        lm, engine = scripted(reply, cache=cache)
-        stage = Examination(bound=CallLimiter(1), **arguments)
-        stage.set_lm(lm)
+        stage, engine = programmed(Examination(bound=CallLimiter(1), **arguments), reply, cache=cache)
         return stage, engine
 
     return made
@@ -351,17 +349,33 @@ class OwnGate:
             (said, f"'own' must return a Verdict or a number of draws from decide, not {said!r}")
             for said in (None, True, "no", 1.5, float("nan"))
         ],
-        (Verdict("no"), "'own' must say True or False of known, not 'no'"),
-        (Verdict(None), "'own' must say True or False of known, not None"),
-        (Verdict(True, "high"), "'own' must give a finite number or None as measure, not 'high'"),
-        (Verdict(True, float("nan")), "'own' must give a finite number or None as measure, not nan"),
-        (Verdict(True, why=3), "'own' must give text or None as why, not 3"),
-        (Verdict(True, note="late"), "'own' must give a Degradation or None as note, not 'late'"),
     ],
 )
 def test_what_a_gate_says_is_checked(said, message):
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         examine(Scripted(["oslo"] * 3, {}, OwnGate(said)))
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"known": "no"}, "True or False of known, which this is not: Verdict(known='no', "),
+        ({"known": None}, "True or False of known, which this is not: Verdict(known=None, "),
+        (
+            {"known": True, "measure": "high"},
+            "a finite measure or None, which this is not: Verdict(known=True, measure='h",
+        ),
+        ({"known": True, "measure": float("nan")}, "a finite measure or None, which this is not: "),
+        (
+            {"known": True, "why": 3},
+            "text or None of why, which this is not: Verdict(known=True, measure=None, why=3, ",
+        ),
+        ({"known": True, "note": "late"}, "a Degradation or None of note, which this is not: "),
+    ],
+)
+def test_a_verdict_is_checked_where_a_gate_makes_it(said, message):
+    with pytest.raises(ConfigurationError, match=re.escape(f"a gate must say {message}")):
+        Verdict(**said)
 
 
 def test_a_gate_may_decide_in_numpy_and_ask_for_more_draws_than_are_left():

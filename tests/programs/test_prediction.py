@@ -38,10 +38,8 @@ def reply(name: str, inputs: dict[str, str], config: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def program(scripted, retriever):
-    lm, _ = scripted(reply)
-    program = KEQA(retriever("Ann lives in Bergen.", "Bo lives in Oslo."))
-    program.set_lm(lm)
+def program(programmed, retriever):
+    program, _ = programmed(KEQA(retriever("Ann lives in Bergen.", "Bo lives in Oslo.")), reply)
     return program
 
 
@@ -177,7 +175,7 @@ def test_a_record_of_a_corpus_is_told_apart_by_its_id():
 
 def test_sources_that_disagree_are_named_once():
     (found,) = disagreements_of(RECORD)
-    assert str(found) == (
+    assert found == (
         "Sources may disagree: Report (a/r.pdf, page 3, Town), 2019 says “The mayor of Carmouth is Ann Lee.” and "
         "Report (b/r.pdf, page 1) says “The mayor of Carmouth is Bo Kim.”"
     )
@@ -190,14 +188,12 @@ def test_sources_that_disagree_are_named_once():
 def test_a_quiz_from_memory_keeps_its_record():
     quiz = QUIZ.model_copy(update={"source": "memory"})
     record = RECORD.model_copy(update={"quizzes": [quiz]})
-    assert with_supporting_sentences(record) is record
+    assert with_supporting_sentences(record) == record
 
 
 @pytest.fixture
-def searching(scripted, retriever):
-    lm, _ = scripted(reply)
-    program = AlwaysRetrieve(retriever("Ann lives in Bergen."))
-    program.set_lm(lm)
+def searching(programmed, retriever):
+    program, _ = programmed(AlwaysRetrieve(retriever("Ann lives in Bergen.")), reply)
     return program
 
 
@@ -241,10 +237,8 @@ def test_a_question_without_an_answer_is_reported_in_words(searching):
     assert asyncio.run(searching.as_tool().acall(question="Where?")).startswith("No answer: retrieve failed")
 
 
-def test_an_answer_from_memory_says_so(scripted):
-    lm, _ = scripted(reply)
-    program = ClosedBook()
-    program.set_lm(lm)
+def test_an_answer_from_memory_says_so(programmed):
+    program, _ = programmed(ClosedBook(), reply)
     assert program.as_tool()(question="Where?") == "Oslo\n(from memory, without sources)"
 
 

@@ -1,6 +1,6 @@
 """KBM, Rowen, Self-RAG and SlimPLM: when they search, and what they answer from.
 
-What a failure of each prompt leads to is in the stories, but for KBM, which has none.
+What a failure of each prompt leads to is in the stories.
 """
 
 from __future__ import annotations
@@ -69,16 +69,12 @@ def kbm(asked):
         (Judgement(0.0, 0.85), {"of": "certainty", "threshold": "0.9"}, False, 0.85, "9/10"),
     ],
 )
-def test_what_is_mastered_is_answered_from_memory_and_the_rest_from_every_passage(
-    kbm, judged, settings, known, measure, threshold
-):
+def test_what_is_mastered_is_answered_from_memory_else_from_passages(kbm, judged, settings, known, measure, threshold):
     model = Boundary(judged)
     record, engine, queries = kbm(model=model, **settings)
-    answer, source, prompt = (
-        ("From memory", "memory", "AnswerQuestion") if known else ("From passages", "passages", "AnswerWithKnowledge")
-    )
-    assert (record.answer, record.answer_source, queries) == (answer, source, [] if known else ["Who?"])
-    assert engine.count == {prompt: 1}
+    source = "memory" if known else "passages"
+    assert (record.answer, record.answer_source, queries) == (f"From {source}", source, [] if known else ["Who?"])
+    assert engine.count == {"AnswerQuestion" if known else "AnswerWithKnowledge": 1}
     (quiz,) = record.quizzes
     assert (quiz.known, quiz.retrieved, quiz.certainty, quiz.threshold_exact) == (known, not known, measure, threshold)
     assert [one.kept for one in quiz.passages] == ([] if known else [True, True])
@@ -93,18 +89,7 @@ def test_a_model_is_given_the_draws_that_it_reads(kbm, reads, draws):
     assert record.answer == "From memory"
 
 
-def test_without_a_model_the_language_model_of_role_consistency_is_asked(kbm):
-    record, engine, _ = kbm()
-    assert (record.answer, engine.count) == ("From passages", {"JudgeKnowledge": 1, "AnswerWithKnowledge": 1})
-    assert record.cost.by_role["consistency"].calls == 1
-    assert kbm(of="certainty")[0].answer == "From memory"
-
-
 def test_judged_again_with_passages(kbm):
-    record, engine, _ = kbm(rejudge=True)
-    assert record.answer == "From passages"
-    references = ["[]", '["Ann lives in Oslo.", "Bergen rains."]']
-    assert [one["reference"] for one in engine.asked("JudgeKnowledge")] == references
     record, engine, _ = kbm(rejudge=True, passages=["Bergen rains."])
     assert (record.answer, record.answer_source, record.cost.retrievals) == ("From memory", "closed_book", 1)
     assert engine.count == {"JudgeKnowledge": 2, "AnswerQuestion": 1}
@@ -117,16 +102,10 @@ def test_judged_again_with_passages(kbm):
     assert model.seen[-1][2] == "Ann lives in Oslo.\n\nBergen rains."
 
 
-def test_where_it_cannot_be_judged_passages_are_read_and_a_note_says_so(kbm):
+def test_where_kbm_cannot_judge_passages_are_read_and_what_it_refuses(kbm):
     record, _, _ = kbm(model=Boundary(BoundaryError("no verdict")))
-    assert record.answer == "From passages"
     told = [(one.stage, one.cause, one.action) for one in record.degradations]
-    assert told == [("boundary", "BoundaryError", "taken for unknown")]
-    record, _, _ = kbm(lambda name, inputs, config: "?" if name == "JudgeKnowledge" else replies(name, inputs, config))
-    assert (record.answer, record.degradations[-1].action) == ("From passages", "taken for unknown")
-
-
-def test_what_kbm_refuses(kbm):
+    assert (record.answer, told) == ("From passages", [("boundary", "BoundaryError", "taken for unknown")])
     with pytest.raises(ConfigurationError, match="a light boundary model reads none"):
         kbm(model=make_model(), rejudge=True)
     # A saved program opens no file that a stranger names.
@@ -168,14 +147,6 @@ def rowen(asked):
     return ask
 
 
-def test_answers_that_agree_stand(rowen):
-    record, engine, _ = rowen({"*": "Ann"})
-    assert (record.answer, record.answer_source, record.cost.retrievals) == ("Ann", "memory", 0)
-    assert (record.quizzes[0].consistency_exact, record.quizzes[0].known) == ("1/1", True)
-    # Six draws of three wordings; equal answers need no judge.
-    assert engine.count == {"AnswerQuestion": 4, "RephraseQuestion": 6}
-
-
 @pytest.mark.parametrize(("least", "answer"), [("1/3", "Ann"), ("0.5", "Repaired")])
 def test_below_the_threshold_the_answer_is_repaired(rowen, least, answer):
     answers = {"*": "Bo", "Who?": "Ann", "Who, put 1?": "Ann"}
@@ -186,15 +157,6 @@ def test_below_the_threshold_the_answer_is_repaired(rowen, least, answer):
         assert (record.answer_source, record.cost.retrievals) == ("passages", 4)
         assert [verdict.kept for verdict in quiz.passages] == [True, True]
     assert [call["second_answer"] for call in engine.asked("JudgeConsistency")] == ["Bo", "Bo"]
-
-
-def test_by_default_each_wording_is_compared_with_its_translation_into_chinese(rowen):
-    answers = {"*": "Ann", "Chinese: Who, put 0?": "安", "Chinese: Who, put 1?": "博"}
-    record, engine, _ = rowen(answers, same=("安",), language="Chinese", min_consistency="0.7")
-    assert Rowen(None).language == "Chinese"
-    assert record.quizzes[0].consistency_exact == "2/3"
-    assert engine.count["TranslateQuestion"] == 3
-    assert {call["second_answer"] for call in engine.asked("JudgeConsistency")} == {"安", "博"}
 
 
 def test_across_models_a_verifier_answers_each_wording(scripted, retriever):
@@ -301,13 +263,10 @@ def test_each_passage_has_an_answer_and_the_best_critique_wins(critical):
     assert critical(Critic(usefulness={"Ann": 1, "Bo": 4}), "it says Ann", "it says Bo")[2] == ["0.5", "1.25"]
 
 
-def test_weights_change_the_order(critical):
+def test_weights_change_the_order_and_of_equal_answers_the_first_passage_is_kept(critical):
     model = Critic(relevant={"Ann": False}, support={"Ann": "fully"})
     assert critical(model, "it says Bo", "it says Ann")[0].answer == "Bo"
     assert critical(model, "it says Bo", "it says Ann", relevance_weight=0.5)[0].answer == "Ann"
-
-
-def test_of_equal_answers_the_first_passage_is_kept_and_usefulness_is_asked_once(critical):
     record, engine, _ = critical(Critic(), "it says Ann", "here it says Ann")
     assert [verdict.kept for verdict in record.quizzes[0].passages] == [True, False]
     assert engine.count["RateUsefulness"] == 1

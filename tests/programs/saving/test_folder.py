@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -37,18 +38,17 @@ ENTRIES = [
 
 
 class Embedder(HashingEmbedder):
-    """An embedder of one's own."""
+    """An embedder of one's own, or a model in a folder."""
 
-    name = "own/embedder"
+    name = ""
+
+    def __init__(self, name="own/embedder", dimension=1024):
+        super().__init__(dimension)
+        self.name = str(name)
 
 
 @pytest.fixture
-def index(own_index):
-    return own_index
-
-
-@pytest.fixture
-def program() -> KEQA:
+def program():
     """A program with something found for every part."""
     made = KEQA(
         None, reference=UtilityReference(k=6).fit(ENTRIES), tries=4, threshold="3/4", top_k=3, unanswered="guess"
@@ -60,12 +60,12 @@ def program() -> KEQA:
 
 
 @pytest.fixture
-def saved(program, tmp_path) -> Path:
+def saved(program, tmp_path):
     keqa.save(program, tmp_path / "program", command="keqa compile train.jsonl", tuning=[{"alpha": "3/4", "f1": 0.5}])
     return tmp_path / "program"
 
 
-def change(folder: Path, **parts: Any) -> None:
+def change(folder: Path, **parts: Any):
     """Rewrite parts of program.json."""
     path = folder / "program.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | parts))
@@ -95,28 +95,24 @@ def test_the_folder_tells_its_story(saved):
     assert state["reference"] == {"embedder": "hashing", "k": 6, "least": 2, "variant": "similar"}
     assert state["predictors"]["decomposition.decompose"]["signature"]["instructions"] == "Take the question apart."
     prompt = state["signatures"]["picking.judge"]
-    assert prompt["signature"] == "JudgeUtility"
-    assert prompt["instructions"].startswith("Judge whether the passage helps")
+    assert (prompt["signature"], prompt["instructions"][:32]) == ("JudgeUtility", "Judge whether the passage helps ")
     assert prompt["fields"][-1] == {"name": "helpful", "kind": "output", "type": "bool"}
     lines = (saved / "reference.jsonl").read_text().splitlines()
-    assert len(lines) == 12
-    assert json.loads(lines[0]) == {
-        "root": "q0",
-        "quiz": "To whom is person 0 married?",
-        "passage": "Person 0: married Ann 0.",
-        "helpful": False,
-    }
+    first = {"root": "q0", "quiz": "To whom is person 0 married?", "passage": "Person 0: married Ann 0."}
+    assert (len(lines), json.loads(lines[0])) == (12, {**first, "helpful": False})
     told = about(saved)
-    assert told["command"] == "keqa compile train.jsonl"
-    assert told["tuning"] == [{"alpha": "3/4", "f1": 0.5}]
-    assert told["created"].startswith("20")
-    assert told["method"] == state["method"] == "keqa"
+    assert (told["command"], told["tuning"]) == ("keqa compile train.jsonl", [{"alpha": "3/4", "f1": 0.5}])
+    assert (told["created"][:2], told["method"], state["method"]) == ("20", "keqa", "keqa")
 
 
-def test_half_a_surrogate_pair_is_saved_as_it_is(program, tmp_path):
+def test_text_is_saved_as_it_is_half_a_surrogate_pair_and_an_address_too(program, tmp_path):
+    entry = UtilityEntry("a", "Where?", "See https://example.org/page", True)
+    program.picking.reference.fit([entry])
     program.summarizing.summarize.demos = [{"question": "half \ud800", "answer": "Ann"}]
     keqa.save(program, tmp_path / "program")
-    assert keqa.load(tmp_path / "program", None).summarizing.summarize.demos[0]["question"] == "half \ud800"
+    loaded = keqa.load(tmp_path / "program", None)
+    assert loaded.summarizing.summarize.demos[0]["question"] == "half \ud800"
+    assert loaded.picking.reference.entries == (entry,)
 
 
 def test_settings_may_be_replaced(saved):
@@ -127,15 +123,8 @@ def test_settings_may_be_replaced(saved):
         keqa.load(saved, None, colour="red")
 
 
-def test_an_empty_reference_is_kept(tmp_path):
-    keqa.save(KEQA(None, reference=UtilityReference(variant="random")), tmp_path / "empty")
-    reference = keqa.load(tmp_path / "empty", None).picking.reference
-    assert (reference.entries, reference.variant) == ((), "random")
-
-
 def test_embeddings_of_a_model_are_saved(program, tmp_path):
-    embedder = Embedder()
-    program.picking.reference = UtilityReference(embedder).fit(ENTRIES)
+    program.picking.reference = UtilityReference(Embedder()).fit(ENTRIES)
     keqa.save(program, tmp_path / "program")
     vectors = np.load(tmp_path / "program" / "reference.npy", allow_pickle=False)
     assert vectors.shape == (12, 2048)
@@ -144,7 +133,7 @@ def test_embeddings_of_a_model_are_saved(program, tmp_path):
     # By another name, the same.
     assert keqa.load(tmp_path / "program", None, embedder=HashingEmbedder()).picking.reference.entries == tuple(ENTRIES)
     with pytest.raises(ConfigurationError, match="the vectors are not those"):
-        keqa.load(tmp_path / "program", None, embedder=Embedder(512))
+        keqa.load(tmp_path / "program", None, embedder=Embedder(dimension=512))
 
 
 def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved, program):
@@ -155,24 +144,12 @@ def test_an_embedder_that_saves_no_vectors_is_known_by_its_name(saved, program):
     assert keqa.load(saved, None).picking.reference.embedder.name == "hashing-16"
 
 
-class Lying(HashingEmbedder):
-    """A model in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-
-    @property
-    def name(self) -> str:
-        return str(self.folder)
-
-
 def test_a_model_in_a_folder_is_found_wherever_it_lies_now(program, tmp_path, monkeypatch):
-    program.picking.reference = UtilityReference(Lying(tmp_path / "here" / "minilm")).fit(ENTRIES)
+    program.picking.reference = UtilityReference(Embedder(tmp_path / "here" / "minilm")).fit(ENTRIES)
     keqa.save(program, tmp_path / "program")
     assert json.loads((tmp_path / "program" / "program.json").read_text())["reference"]["embedder"] == "minilm"
     assert str(tmp_path).encode() not in b"".join(path.read_bytes() for path in (tmp_path / "program").iterdir())
-    elsewhere = Lying(tmp_path / "there" / "minilm")
+    elsewhere = Embedder(tmp_path / "there" / "minilm")
     loaded = keqa.load(tmp_path / "program", None, embedder=elsewhere)
     assert np.array_equal(loaded.picking.reference.vectors(), program.picking.reference.vectors())
     opened = []
@@ -198,28 +175,22 @@ print(json.dumps([prediction.answer, prediction.record.cost.calls, [q.answer for
 """
 
 
-def prompts(server: OpenAIServer) -> list[str]:
+def prompts(server: OpenAIServer):
     """What a server was asked, in an order that does not depend on threads."""
     return sorted(json.dumps(call.body["messages"]) for call in server.calls)
 
 
 @pytest.mark.process
-def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, index, tmp_path):
+def test_a_fresh_process_answers_alike_with_other_language_models_in_their_roles(program, server, own_index, tmp_path):
     keqa.save(program, tmp_path / "program")
-    here = keqa.load(
-        tmp_path / "program", open_index(index), keqa.build_roles("openai/scripted", api_base=server.api_base)
-    )
-    prediction = here(QUESTION)
+    lms = keqa.build_roles("openai/scripted", api_base=server.api_base)
+    prediction = keqa.load(tmp_path / "program", open_index(own_index), lms)(QUESTION)
     asked = prompts(server)
     assert sum(": married Ann " in prompt for prompt in asked) == 2
     server.calls.clear()
     with OpenAIServer(reply=server.reply) as judges:
-        done = subprocess.run(
-            [sys.executable, "-c", ASK, tmp_path / "program", index, server.api_base, judges.api_base],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [sys.executable, "-c", ASK, tmp_path / "program", own_index, server.api_base, judges.api_base]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         expected = [prediction.answer, prediction.record.cost.calls, [q.answer for q in prediction.record.quizzes]]
         assert json.loads(done.stdout) == expected
@@ -254,13 +225,6 @@ def test_no_key_endpoint_or_header_is_in_any_file(program, tmp_path, monkeypatch
     assert told["history"] == {"tried": ["refused: <secret> at <address> <secret>"]}
     assert told["where"] == "runs"
     assert program.picking.judge.lm is lms.task
-
-
-def test_passages_keep_their_addresses(program, tmp_path):
-    entry = UtilityEntry("a", "Where?", "See https://example.org/page", True)
-    program.picking.reference.fit([entry])
-    keqa.save(program, tmp_path / "program")
-    assert keqa.load(tmp_path / "program", None).picking.reference.entries == (entry,)
 
 
 # What is refused.
@@ -305,7 +269,12 @@ def test_a_damaged_program_is_refused(saved, part, value):
         keqa.load(saved, None)
 
 
-def test_a_reference_that_was_changed_or_lost_is_refused(saved):
+def test_what_a_program_learned_from_and_its_reference_are_checked(saved):
+    assert keqa.load(saved, None).learned == NOTHING
+    for learned in ({"train": []}, {"train": [], "validation": [], "demonstrations": {}, "complete": 1}):
+        change(saved, learned=learned)
+        with pytest.raises(ConfigurationError, match="what it learned from"):
+            keqa.load(saved, None)
     path = saved / "reference.jsonl"
     path.write_text(path.read_text()[:-20])
     with pytest.raises(ConfigurationError, match=r"reference\.jsonl is not the file that was saved"):
@@ -315,21 +284,28 @@ def test_a_reference_that_was_changed_or_lost_is_refused(saved):
         keqa.load(saved, None)
 
 
-def test_what_cannot_be_saved_is_refused(tmp_path, program):
+def test_what_cannot_be_saved_is_refused(tmp_path, program, monkeypatch):
     with pytest.raises(ConfigurationError, match="with a UtilityReference or with none"):
         keqa.save(KEQA(None, reference=lambda quiz, passage: []), tmp_path / "program")
     program.answering.answer = dspy.Predict("question -> answer")
     with pytest.raises(ConfigurationError, match=r"cannot be saved: the fields of answering\.answer"):
         keqa.save(program, tmp_path / "program")
+    monkeypatch.setitem(files._LIMITS, files._PROGRAM, 1000)
+    with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have [\d,]+ bytes"):
+        save(KEQA(None), tmp_path / "program")
     assert not (tmp_path / "program").exists()
 
 
 # Writing.
 
 
-def test_an_older_program_is_replaced(program, saved):
-    program.top_k = 9
+def test_an_older_program_is_replaced_also_by_one_with_an_empty_reference_or_none(program, saved):
+    program.picking.reference = UtilityReference(variant="random")
+    keqa.save(program, saved)
+    reference = keqa.load(saved, None).picking.reference
+    assert (reference.entries, reference.variant) == ((), "random")
     program.picking.reference = None
+    program.top_k = 9
     keqa.save(program, saved)
     assert keqa.load(saved, None).top_k == 9
     assert [path.name for path in saved.iterdir()] == ["program.json"]
@@ -340,11 +316,9 @@ def test_other_files_are_never_lost_which_is_known_beforehand(program, saved, tm
     for free in (saved, tmp_path / "new", tmp_path / "new" / "program"):
         check_place(free)
     (saved / "thesis.txt").write_text("years of work")
-    with pytest.raises(InputError, match=r"program holds other files \(thesis\.txt\); name a new folder"):
-        check_place(saved)
-    with pytest.raises(InputError, match=r"thesis\.txt is a file; name a folder"):
-        check_place(saved / "thesis.txt")
     for place, told in ((saved, r"holds other files \(thesis\.txt\)"), (saved / "thesis.txt", "is a file")):
+        with pytest.raises(InputError, match=rf"{told}; name a"):
+            check_place(place)
         with pytest.raises(InputError, match=told):
             keqa.save(program, place)
     assert (saved / "thesis.txt").read_text() == "years of work"
@@ -373,12 +347,11 @@ def test_a_program_of_other_sources_is_not_replaced(program, tmp_path, then, tol
     if told is None:
         check_sources(folder, {"data": "1", "lm": "2"})
         return
-    with pytest.raises(InputError) as refused:
-        check_sources(folder, {"data": "1", "lm": "2"})
-    assert str(refused.value) == (
-        f"{folder} holds a program that was {told} would be replaced: name another folder, or say that it shall be, "
-        "with --force or overwrite=True"
+    told = (
+        f"holds a program that was {told} would be replaced: name another folder, or say that it shall be, with --for"
     )
+    with pytest.raises(InputError, match=re.escape(told)):
+        check_sources(folder, {"data": "1", "lm": "2"})
     (folder / "program.json").write_text("{")
     with pytest.raises(InputError, match="holds a program that cannot be read, and would be replaced: name another"):
         check_sources(folder, {})
@@ -396,9 +369,8 @@ def test_finished_work_is_kept_beside_a_program_and_not_in_it(tmp_path, monkeypa
 @pytest.mark.parametrize("folder", [None, 3, ["here"], b"here"])
 def test_a_folder_is_a_path(program, folder):
     for use in (lambda: keqa.save(program, folder), lambda: keqa.load(folder, None)):
-        with pytest.raises(InputError) as refused:
+        with pytest.raises(InputError, match=re.escape(f"a program is a folder: give its path, not {folder!r}")):
             use()
-        assert str(refused.value) == f"a program is a folder: give its path, not {folder!r}"
 
 
 @pytest.mark.parametrize(
@@ -406,12 +378,11 @@ def test_a_folder_is_a_path(program, folder):
 )
 def test_a_newer_format_names_the_version_that_reads_it(saved, version, named):
     change(saved, version=2, keqa=version)
-    with pytest.raises(ConfigurationError) as refused:
-        keqa.load(saved, None)
-    assert str(refused.value).endswith(
-        "program.json has format version 2, this version of KEQA reads 1. "
-        f"Use the version that wrote it (keqa {named}), or compile the program again"
+    told = (
+        rf"format version 2, this version of KEQA reads 1\. Use the version that wrote it \(keqa {named}\), or compile"
     )
+    with pytest.raises(ConfigurationError, match=told):
+        keqa.load(saved, None)
 
 
 @pytest.mark.parametrize("step", ["write", "rename", "second rename"])
@@ -420,10 +391,10 @@ def test_a_save_that_fails_leaves_the_older_program(program, saved, monkeypatch,
     renamed = []
     real = Path.rename
 
-    def fail(*args: Any) -> None:
+    def fail(*args: Any):
         raise OSError("disk full")
 
-    def rename(self: Path, target: Path) -> Path:
+    def rename(self: Path, target: Path):
         renamed.append(target)
         if len(renamed) == {"rename": 1, "second rename": 2}[step]:
             raise OSError("disk full")
@@ -446,18 +417,3 @@ def test_the_program_that_ships_has_a_name_unless_a_folder_has_it(program, tmp_p
     assert keqa.load("testbed", None).picking.reference.entries[0].root.startswith("train-")
     keqa.save(program, "testbed")
     assert keqa.load("testbed", None).picking.reference.entries[0].root == "q0"
-
-
-def test_what_a_program_learned_from_is_checked(saved):
-    assert keqa.load(saved, None).learned == NOTHING
-    for learned in ({"train": []}, {"train": [], "validation": [], "demonstrations": {}, "complete": 1}):
-        change(saved, learned=learned)
-        with pytest.raises(ConfigurationError, match="what it learned from"):
-            keqa.load(saved, None)
-
-
-def test_a_program_too_large_to_be_loaded_is_not_saved(monkeypatch, tmp_path):
-    monkeypatch.setitem(files._LIMITS, files._PROGRAM, 1000)
-    with pytest.raises(ConfigurationError, match=r"cannot be saved: program\.json would have [\d,]+ bytes"):
-        save(KEQA(None), tmp_path / "program")
-    assert not (tmp_path / "program").exists()
