@@ -89,6 +89,7 @@ def _passage(
 
 
 def distractor(world: World, fact: Fact, rng: random.Random) -> str:
+    """A passage that does not tell a fact: one on the same subject, or on another."""
     kind = RELATIONS[fact.relation].kind
     chance = rng.random()
     if chance < 0.25:

@@ -168,7 +168,7 @@ _REPORTS = ("What do the sources tell about {e}?", "Summarize what is known of {
 
 
 def _report(setting: Setting) -> tuple[str, list[str], str]:
-    """A question on all that passages tell about an entity, and each of their statements on it, as the first says it."""
+    """A question on all that passages tell about an entity, and their statements on it, each once."""
     rng, world = setting.rng, setting.world
     kind = rng.choice(list(world.entities))
     entity = rng.choice(world.entities[kind])
@@ -234,7 +234,9 @@ def compare(setting: Setting) -> Example:
     if rng.random() < 0.5:
         aspects = [name for name in aspects if name in rng.sample(aspects, 2)] or aspects[:1]
         question = f"Compare the {' and the '.join(aspects)} of {pair[0]} and {pair[1]}."
-    passages = [passage(world, kind, one, some_relations(kind, rng, including=rng.choice(aspects)), rng) for one in pair]
+    passages = [
+        passage(world, kind, one, some_relations(kind, rng, including=rng.choice(aspects)), rng) for one in pair
+    ]
     others = [one for one in world.entities[kind] if one not in pair]
     for _ in range(rng.randint(0, max(0, min(2, setting.passages - 2)))):
         passages.append(passage(world, kind, rng.choice(others), some_relations(kind, rng), rng))
@@ -243,6 +245,8 @@ def compare(setting: Setting) -> Example:
     for aspect in aspects:
         told = [(Fact(aspect, one), _telling_of(world, Fact(aspect, one), passages)) for one in pair]
         if any(numbers for _, numbers in told):
-            cells = [f"{world.write(fact, Convention(1))} {_cited(numbers)}" if numbers else "-" for fact, numbers in told]
+            cells = [
+                f"{world.write(fact, Convention(1))} {_cited(numbers)}" if numbers else "-" for fact, numbers in told
+            ]
             rows.append(" | ".join([aspect, *cells]))
     return {"passages": _numbered(passages), "question": question}, {"subjects": pair, "rows": rows}
