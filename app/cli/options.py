@@ -337,7 +337,7 @@ class EvaluationOptions:
 
 
 def open_retriever(index: str | None, lm: str | None, engine: str | None = None, *, benchmark: bool = False) -> Index:
-    """Open an index, or the testbed's encyclopedia where none is given; over a ``benchmark`` programs do as papers do."""
+    """Open an index, or the testbed's encyclopedia where none is given; a ``benchmark`` is asked as papers do."""
     from keqa.retrievers.engines import open_index
     from keqa.testbed.index import as_benchmark, holds_encyclopedia, open_dense_encyclopedia, open_encyclopedia
 
