@@ -32,7 +32,6 @@ if str(ROOT / "tests") not in sys.path:
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser that describes a program by its own text."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 

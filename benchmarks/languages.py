@@ -54,7 +54,6 @@ def xquad(path: Path, language: str) -> tuple[list[Passage], Questions]:
 
 
 def recall(folder: Path, questions: Questions) -> tuple[float, float]:
-    """At one and at five."""
     found = open_index(folder).search_many([question for question, _ in questions], 5)
     places = [[hit.passage.id for hit in hits] for hits in found]
     first, five = (fmean(gold in ids[:k] for ids, (_, gold) in zip(places, questions, strict=True)) for k in (1, 5))

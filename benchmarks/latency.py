@@ -38,8 +38,6 @@ def lakes(count: int) -> Finds:
 
 
 class Replies:
-    """What the server says."""
-
     def __init__(self, quizzes: int) -> None:
         self.quizzes = [f"How deep is lake {i}?" for i in range(quizzes)]
         self.known = set(self.quizzes[: quizzes // 2])

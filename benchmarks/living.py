@@ -94,8 +94,6 @@ def _without_weights() -> None:
 
 
 class World:
-    """The files."""
-
     def __init__(self, folder: Path, passages: int) -> None:
         records, self.documents = folder / "records.jsonl", folder / "documents"
         self.sources = [str(records), str(self.documents)]
@@ -112,7 +110,6 @@ class World:
         return " ".join(f"w{word}" for word in drawn)
 
     def write(self, number: int) -> Path:
-        """Rewrite a document, and give its path."""
         path = self.documents / f"d{number}.txt"
         path.write_text(self._text())
         return path
@@ -133,7 +130,8 @@ def build(engine: str, folder: Path, name: str, world: World, url: str | None) -
     if engine == "dense":
         build_dense(corpus, folder / name, model=MODEL, **given)
         return f"{folder / name}@{MODEL}"
-    from keqa.retrievers.elasticsearch import index_address, load_index
+    from keqa.retrievers.elasticsearch.client import index_address
+    from keqa.retrievers.elasticsearch.writing import load_index
 
     address = index_address(str(url), f"keqa-living-{os.getpid()}-{name}")
     load_index(corpus, address, **given)
@@ -200,8 +198,7 @@ def one(kind: str, engine: str, address: str, path: str, started: float) -> dict
 def _cluster_seconds(url: str | None) -> float:
     if url is None:
         return 0.0
-    from keqa.retrievers.elasticsearch import index_address
-    from keqa.retrievers.elasticsearch.client import connect, parse_address
+    from keqa.retrievers.elasticsearch.client import connect, index_address, parse_address
 
     time.sleep(_COUNTED)
     with connect(parse_address(index_address(url, "any"))) as client:

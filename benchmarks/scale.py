@@ -25,7 +25,9 @@ import numpy as np
 from common import alone, remove_indexes, show, timed
 
 from keqa.retrievers import Passage, build_index, open_index
-from keqa.retrievers.elasticsearch import ElasticsearchRetriever, index_address, load_index
+from keqa.retrievers.elasticsearch.client import index_address
+from keqa.retrievers.elasticsearch.retriever import ElasticsearchRetriever
+from keqa.retrievers.elasticsearch.writing import load_index
 from keqa.retrievers.engines import facts_of
 from keqa.retrievers.local.index import make_document, make_schema
 from keqa.retrievers.stopwords import ENGLISH

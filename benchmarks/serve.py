@@ -321,13 +321,11 @@ async def _users(url: str, users: int, seconds: float) -> tuple[list[float], int
 
 
 def _megabytes(pid: int) -> float:
-    """Resident memory of a process (Linux)."""
     (line,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(line) / 1000
 
 
 def _files(pid: int) -> int:
-    """Open files of a process (Linux)."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 

@@ -17,7 +17,7 @@ from keqa.programs import settings as models
 from keqa.programs.arguments import LMS, REFERENCE, RETRIEVER, check
 from keqa.programs.calls.ask import searched
 from keqa.programs.calls.errors import CallError
-from keqa.programs.calls.session import NoCopy, current, joined, note, report
+from keqa.programs.calls.session import NoCopy, current, gather, note, report
 from keqa.programs.declared import WaysOut
 from keqa.programs.examination import Examination, Examined
 from keqa.programs.gate import Gate, VoteGate
@@ -55,10 +55,7 @@ class _SearchError(CallError):
 
 @dataclass
 class _Asked:
-    """A quiz while it is answered: its resolved text with the kind of answer and choices, and what is known of it.
-
-    It may be the `whole` question.
-    """
+    """A quiz while it is answered, or the `whole` question: resolved, with what is known of it."""
 
     quiz: Quiz
     what: tuple[str, AnswerType, list[str]]
@@ -79,10 +76,8 @@ class _Asked:
 class KEQA(Program):
     """Quizzes the language model, retrieves what it does not know, keeps what helps, and concludes.
 
-    Every part is a stage of its own that is always there, so that a saved state fits whichever parts are on; only what
-    a gate brings along (`optional`) comes and goes. Its settings are those of `keqa.programs.settings.KeqaSettings`:
-    arguments of the constructor, and attributes that can be assigned, but for `workers`, which the questions being
-    asked share.
+    Its settings are those of `keqa.programs.settings.KeqaSettings`: arguments of the constructor, and attributes that
+    can be assigned, but for `workers`, which the questions being asked share.
     """
 
     method: ClassVar[str] = "keqa"
@@ -229,9 +224,9 @@ class KEQA(Program):
     @property
     def optional(self) -> Mapping[str, type[dspy.Signature]]:
         """The predictors that gates and the listwise judge bring along; what was saved without knows none of them."""
-        asked = {name: signature for one in questions() for name, signature in one.predictors_by_name().items()}
-        parts = {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
-        return asked | {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
+        parts = {f"examination.{one.attribute}": one.signatures for one in questions()}
+        parts |= {"picking.together": Listwise.signatures, "documents": OwnDocuments.signatures}
+        return {f"{part}.{name}": one for part, named in parts.items() for name, one in named.items()}
 
     async def solve(self, asked: Question, story: RecordBuilder) -> None:
         """Algorithm 2; see `Program.solve`."""
@@ -269,10 +264,7 @@ class KEQA(Program):
         return await self._answer_quiz(_Asked(quiz, what, whole=True), examine=examine)
 
     async def _summarize(self, asked: Question, story: RecordBuilder, otherwise: str, *, settles: bool = True) -> bool:
-        """Conclude from the answered quizzes, and say whether there is an answer; else `otherwise` is done instead.
-
-        A summary that says that it does not know is an answer where it `settles`.
-        """
+        """Conclude from the answered quizzes, and say whether that is an answer; "unknown" is where it `settles`."""
         try:
             explanation, answer = await self.summarizing.acall(
                 asked.question, _answers(story.quizzes), asked.answer_type, asked.choices
@@ -321,14 +313,10 @@ class KEQA(Program):
             return await self._answer_quiz(part, examine=self.settings.examine)
 
         tasks.update((quiz.index, asyncio.ensure_future(follow(quiz))) for quiz in quizzes)
-        return await joined(tasks.values())
+        return await gather(tasks.values())
 
     async def _answer_quiz(self, asked: _Asked, *, examine: bool) -> QuizRecord:
-        """Lines 4 to 18; where there is no answer, the source is ``failed``, and a degradation says why.
-
-        A quiz that is not known is answered from passages. Where finding or reading them failed it is not answered at
-        all: from memory it would be as if it had been known. See `keqa.programs.calls.ask`.
-        """
+        """Lines 4 to 18; where finding or reading passages failed there is no answer, not even from memory."""
         quiz, (text, _, choices) = asked.quiz, asked.what
         answer: str | None = None
         source: QuizSource = "failed"
@@ -417,11 +405,7 @@ class KEQA(Program):
         return with_key_sentences(text, hits, verdicts, settings.extract_sentences, self.similarity)
 
     def _reread(self, text: str, verdicts: list[PassageVerdict]) -> list[PassageVerdict]:
-        """Have the best passages read where none was judged helpful, although they speak of what a quiz asks.
-
-        The prompt may answer that they do not tell, and the answer is checked: so a judge's error costs a call
-        instead of the answer.
-        """
+        """Have the best passages read where none helps and they speak of what is asked: the answer is checked."""
         best = [one for one in verdicts if one.verdict == "not helpful"][:_REREAD]
         judged = self._own("answer") is not None and not any(one.kept for one in verdicts)
         if judged and spoken_in(best, text):
@@ -502,10 +486,7 @@ def _answers(quizzes: Sequence[QuizRecord]) -> list[tuple[str, str]]:
 
 
 def _missing(quizzes: Sequence[QuizRecord]) -> str | None:
-    """What the question lacks to be summarized; None where nothing does.
-
-    Quizzes are asked for they are all needed: from the others alone the language model may guess.
-    """
+    """What the question lacks to be summarized; from some of its quizzes alone the language model may guess."""
     sources = {record.source for record in quizzes}
     if not _answers(quizzes):
         return "no quiz could be answered"

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import dspy
 from dspy.primitives.prediction import Completions
 from dspy.utils.callback import with_callbacks
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from keqa.errors import InputError, NotInDocumentsError, StageError
 from keqa.metrics.answers import tokens
@@ -304,41 +304,20 @@ class Source(PlacedText):
         return f"{self.title} ({place})" if self.title and self.title != place else place
 
 
-class Disagreement(BaseModel):
-    """Two sources that say the same of something, but for the answer, each with its sentence.
-
-    The first is what the answer was drawn from; the other is of the same quiz, or was left out as older.
-    """
-
-    source: Source
-    sentence: str
-    other: Source
-    other_sentence: str
-
-    def __str__(self) -> str:
-        first, second = (
-            f"{one.label}{f', {one.date}' if one.date else ''}{', which is older,' if newer(than, one.date) else ''}"
-            for one, than in ((self.source, self.other.date), (self.other, self.source.date))
-        )
-        return f"Sources may disagree: {first} says “{self.sentence}” and {second} says “{self.other_sentence}”"
-
-
 def with_supporting_sentences(record: QuestionRecord) -> QuestionRecord:
     """A record in which each passage that an answer was drawn from names the sentences that carried the answer."""
-    changed: dict[str, Any] = {}
-    if any(quiz.source == "passages" for quiz in record.quizzes):
-        changed["quizzes"] = [_supported_quiz(quiz) for quiz in record.quizzes]
-    if record.fallback is not None and record.fallback.source == "passages":
-        changed["fallback"] = _supported_quiz(record.fallback)
+
+    def supported(quiz: QuizRecord) -> QuizRecord:
+        if quiz.source != "passages":
+            return quiz
+        return quiz.model_copy(update=_Carrying.quiz_of(quiz).supported(quiz.evidence))
+
+    changed: dict[str, Any] = {"quizzes": [supported(quiz) for quiz in record.quizzes]}
+    if record.fallback is not None:
+        changed["fallback"] = supported(record.fallback)
     if record.passages and record.answer_source in _FROM_PASSAGES:
         changed |= _Carrying.answer_of(record).supported()
-    return record.model_copy(update=changed) if changed else record
-
-
-def _supported_quiz(quiz: QuizRecord) -> QuizRecord:
-    if quiz.source != "passages":
-        return quiz
-    return quiz.model_copy(update=_Carrying.quiz_of(quiz).supported(quiz.evidence))
+    return record.model_copy(update=changed)
 
 
 class _Carrying(NamedTuple):
@@ -386,19 +365,23 @@ def sources_of(record: QuestionRecord) -> list[Source]:
     return list(found.values())
 
 
-def disagreements_of(record: QuestionRecord) -> list[Disagreement]:
-    """Sources of one quiz that seem to say different things, each pair once; see `keqa.programs.sentences`."""
-    found: dict[tuple[str, str], Disagreement] = {}
+def disagreements_of(record: QuestionRecord) -> list[str]:
+    """What an answer was drawn from and what other sources of the same quiz say otherwise, in words, each pair once."""
+    found: dict[tuple[str, str], str] = {}
     for _, passages, asked, answer in _carrying(record):
         used = [one for one in passages if one.kept or one.older_than]
         pairs = ((one, other) for one in used for other in used if _document(one) != _document(other))
         for one, other in pairs if answer is not None else ():
             pair = (min(one.passage_id, other.passage_id), max(one.passage_id, other.passage_id))
             if pair not in found and (said := _says_otherwise(one, other, asked, answer or "")):
-                found[pair] = Disagreement(
-                    source=source_of(one), sentence=said[0], other=source_of(other), other_sentence=said[1]
-                )
+                first, second = _dated(one, other.date), _dated(other, one.date)
+                found[pair] = f"Sources may disagree: {first} says “{said[0]}” and {second} says “{said[1]}”"
     return list(found.values())
+
+
+def _dated(passage: PassageVerdict, than: str) -> str:
+    date = f", {passage.date}" if passage.date else ""
+    return f"{source_of(passage).label}{date}{', which is older,' if newer(than, passage.date) else ''}"
 
 
 def _says_otherwise(one: PassageVerdict, other: PassageVerdict, asked: str, answer: str) -> tuple[str, str] | None:

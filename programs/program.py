@@ -260,22 +260,17 @@ class Program(SharingLMs, Stage):
 
     async def run(self, asked: Question, *, blocking: bool) -> AnswerPrediction:
         """Answer a checked question; see `Session` for how."""
-        session = Session(self.bound, blocking=blocking, lms=self._lms.value)
-        session.count_steps(self.named_predictors())
-        session.provisional = self.abstention is not None
-        with within(session=session):
-            return await self._run(asked)
-
-    async def _run(self, given: Question) -> AnswerPrediction:
         from keqa.lms.adapter import adapter
 
-        story, failure, asked = RecordBuilder(), None, given
-        with dspy.context(adapter=dspy.settings.adapter or adapter()):
+        session = Session(self.bound, blocking, self._lms.value, provisional=self.abstention is not None)
+        session.count_steps(self.named_predictors())
+        story, failure, given = RecordBuilder(), None, asked
+        with within(session=session), dspy.context(adapter=dspy.settings.adapter or adapter()):
             if given.history:
                 asked = await self._standing_alone(given)
             own = self.learned.ids_of(asked.question, asked.choices)
             if own:
-                current().hides = partial(self.learned.hides, asked.question, asked.choices)
+                session.hides = partial(self.learned.hides, asked.question, asked.choices)
             # Documents belong to the question as it was asked; no file knows how a follow-up is rewritten.
             of_question = question_asked(given.question)
             with leaving_out(*own), asking_for(asked.question, asked.choices), of_question:
@@ -283,7 +278,7 @@ class Program(SharingLMs, Stage):
                     await self.solve(asked, story)
                 except UnansweredError as error:
                     failure = error
-        record = self._record(given, asked, story, failure)
+            record = self._record(given, asked, story, failure)
         if failure is not None:
             failure.record = record
             raise failure
@@ -431,11 +426,12 @@ class Program(SharingLMs, Stage):
     def retriever(self, retriever: Any) -> None:
         self.bind_retriever(retriever)
 
-    def bind_retriever(self, retriever: Any) -> None:
+    def bind_retriever(self, retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
         """Search somewhere else from now on; what is given is what the constructor takes."""
         if "retriever" not in inspect.signature(type(self)).parameters:
             raise ConfigurationError(f"a {type(self).__name__} searches nothing and takes no retriever")
-        self._retriever = NoCopy(check(_searches, {"retriever": retriever}, type(self).__name__)["retriever"])
+        given = check(Program.bind_retriever, {"retriever": retriever}, type(self).__name__)
+        self._retriever = NoCopy(given["retriever"])
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """As DSPy's, and the settings as a parameter of their own, so that they are saved and loaded with the rest."""
@@ -480,10 +476,6 @@ class Program(SharingLMs, Stage):
                 f"the state was saved with other prompts than this program has ({added[0]}): make the program with the "
                 "same settings, such as gate=… or reason=…, before its state is loaded"
             )
-
-
-def _searches(retriever: Annotated[Retriever | None, RETRIEVER]) -> None:
-    """What a retriever may be."""
 
 
 class SavedSettings(Parameter):

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from keqa.errors import RetrievalError
 from keqa.retrievers.base import DOCUMENTS, Hit, Passage, SharedRetriever, checked_k
@@ -58,10 +58,7 @@ class NoDocumentError(RetrievalError):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceDocument:
-    """The evidence document of a question: one title and text, or those of several pages in their order.
-
-    The id is that of the question, or of this pair of question and document.
-    """
+    """The evidence document of a question: titles and texts of its pages; its id is that of the question or pair."""
 
     id: str
     question: str
@@ -69,7 +66,6 @@ class EvidenceDocument:
     origin: str = ""
 
     def as_line(self) -> dict[str, Any]:
-        """As a line of a file holds it."""
         passages = [{"title": title, "text": text} for title, text in self.passages]
         return {"id": self.id, "question": self.question, "passages": passages, "origin": self.origin}
 
@@ -85,22 +81,20 @@ class DocumentsManifest:
 
 
 class DocumentsRetriever(SharedRetriever):
-    """Gives the document of the question that is asked; documents never cross questions.
-
-    Every method may search it: one that searches for parts of a question, as KEQA does for its quizzes, finds the
-    document of the question in each search. Outside of a program the query is the question.
-    """
+    """Gives the document of the question that a program asks, whatever is searched for; else that of the query."""
 
     own_documents = False
 
-    def __init__(self, path: Path, manifest: DocumentsManifest, places: Mapping[str, Sequence[int]]) -> None:
-        self.path, self.manifest = path, manifest
-        self._places = places
+    def __init__(self, address: str) -> None:
+        self.path = Path(address.removeprefix(f"{DOCUMENTS}:")).expanduser()
+        self.reload()
 
-    @classmethod
-    def open(cls, address: str) -> DocumentsRetriever:
-        """Open a file of documents; of each the place in the file is kept in memory, and its text is not."""
-        path = Path(address.removeprefix(f"{DOCUMENTS}:")).expanduser()
+    def fresh(self) -> Self:
+        return self if self._seen and self._seen == _mark(self.path) else super().fresh()
+
+    def reload(self) -> None:
+        """Open the file as it is now; of each document the place in it is kept in memory, and its text is not."""
+        path, seen = self.path, _mark(self.path)
         places: dict[str, list[int]] = {}
         known: set[str] = set()
         origins: dict[str, None] = {}
@@ -115,14 +109,14 @@ class DocumentsRetriever(SharedRetriever):
             digest.update(line)
         if not known:
             raise RetrievalError(f"{path} holds no document: keqa documents makes them")
-        return cls(path, DocumentsManifest(path.stem, len(known), digest.hexdigest(), tuple(origins)), places)
+        self.manifest = DocumentsManifest(path.stem, len(known), digest.hexdigest(), tuple(origins))
+        self._places, self._seen = places, seen
 
     def scope_of_documents(self) -> str:
         """The question that a search is for; see `scope_of`."""
         return f"{_id.get() or ''}\0{_question.get() or ''}"
 
     def document(self, question: str, identity: str | None = None) -> EvidenceDocument:
-        """The document of a question."""
         places = self._places.get(plain(question), ())
         if not places:
             raise NoDocumentError(f"{self.path.name} has no document for the question {question[:200]!r}")
@@ -155,6 +149,14 @@ class DocumentsRetriever(SharedRetriever):
             return document_of(stream.readline(MAX_LINE), f"{self.path}, at byte {place}")
 
 
+def _mark(path: Path) -> tuple[int, ...]:
+    """What differs after every change of a file; nothing where there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size, found.st_ino
+    return ()
+
+
 def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """The lines of a file of documents, each with the byte where it begins and its number; empty ones are left out."""
     try:
@@ -173,7 +175,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def document_of(line: bytes, where: str) -> EvidenceDocument:
-    """Read a line of a file of documents."""
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -65,7 +65,7 @@ def shown_answer(record: QuestionRecord, *, full: bool = False) -> Group:
         parts.append(Text("Sources:", "bold"))
         for number, source in enumerate(sources, start=1):
             parts += _source(number, source, full)
-    parts += [plain(str(one), "yellow") for one in disagreements_of(record)]
+    parts += [plain(one, "yellow") for one in disagreements_of(record)]
     return Group(*parts, Text(), record_tree(record, full=full))
 
 

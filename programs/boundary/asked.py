@@ -37,7 +37,7 @@ from keqa.programs.boundary.light import (
     masked,
     shared_embedder,
 )
-from keqa.programs.calls.ask import counted, given_lm_of_role, lm_of_role
+from keqa.programs.calls.ask import counted, lm_of_role
 from keqa.programs.calls.texts import Guarded
 from keqa.programs.gate import Draws
 from keqa.programs.stages.probabilities import LOGPROBS, first_token_probability, tells_no_probabilities, tokens_of
@@ -99,7 +99,7 @@ class FinetunedModel(AskedModel):
         return Judgement(mastery, certainty)
 
     def _asked(self) -> Any:
-        lm = given_lm_of_role(ROLE) or (None if self.lm is None else _opened(self.lm))
+        lm = lm_of_role(ROLE, own=True) or (None if self.lm is None else _opened(self.lm))
         if lm is None:
             raise ConfigurationError(
                 "the program's boundary model was fine-tuned, and programs hold no language model: name it with "

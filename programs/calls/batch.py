@@ -58,10 +58,7 @@ class Outcome:
 
 
 def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight: InFlight) -> Iterator[Outcome]:
-    """Answer questions side by side; see `keqa.programs.program.Program.answer_many`.
-
-    What is wrong with the arguments themselves is reported at once, and not when the first outcome is asked for.
-    """
+    """Answer questions side by side; what is wrong with the arguments themselves is reported at once."""
     check(answer_many, {"in_flight": in_flight}, "answer_many")
     if isinstance(questions, str | bytes | bytearray | Mapping) or not isinstance(questions, Iterable):
         raise InputError(
@@ -75,9 +72,8 @@ def answer_many(program: Callable[..., Any], questions: Iterable[Any], in_flight
 def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
     """Ask one question; without an answer it is an outcome with an error.
 
-    What no other question would escape is raised: a key, model or setting that is wrong, a package that is missing, or
-    a fault in a method, retriever or language model. It says nothing about the question, and must not be counted as an
-    answer that failed; a note on a fault names the question.
+    What no other question would escape is raised: a key, model or setting that is wrong, a missing package, or a fault
+    in a method, retriever or language model. It must not be counted as an answer that failed.
     """
     started = time.perf_counter()
     identity = item.get("id") if isinstance(item, Mapping) else getattr(item, "id", None)
@@ -98,8 +94,8 @@ def ask(program: Callable[..., Any], position: int, item: Any) -> Outcome:
 def in_parallel(work: Callable[[T], R], items: Iterable[T], in_flight: int) -> Iterator[R]:
     """Work on items side by side, each in a copy of the current context, and yield each result as it comes.
 
-    Once the work on one raises, or at an interrupt, nothing more is begun; what is in work still ends and is yielded
-    before, for it is paid for. A second interrupt does not wait for it.
+    Once one raises, or at an interrupt, nothing more is begun; what is in work still ends and is yielded before, for it
+    is paid for. A second interrupt does not wait for it.
     """
     fatal: BaseException | None = None
     waiting = iter(items)

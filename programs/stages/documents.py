@@ -72,12 +72,11 @@ class OwnDocuments(Stage):
         choices: Sequence[str] = (),
         number: int | None = None,
     ) -> tuple[bool | None, str]:
-        """Whether passages carry an answer: they have its words, or else the judge of utility says so, in one call.
+        """Whether passages carry an answer, and by what that was found: they have its words, or else the judge says so.
 
         Where they lack more than half of its words, nobody is asked: of 1.5 billion parameters and fewer, judges were
-        seen to agree with whatever they are shown. Passages of another language than the question's lack any, and
-        whether a yes or a choice is in passages, words do not tell. Where the judge's replies are of no use, words
-        alone decide; it is None where it could not be asked. With it comes by what that was found.
+        seen to agree with whatever they are shown. Passages of another language than the question's lack any. Where the
+        judge's replies are of no use, words alone decide; it is None where it could not be asked.
         """
         lacking: list[str] = []
         if answer_type == "short" and not choices:
@@ -103,22 +102,19 @@ class OwnDocuments(Stage):
 
 
 def words_lacking(answer: str, passages: Sequence[str]) -> list[str]:
-    """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms.
-
-    A yes or a no has words of its own.
-    """
+    """The names, numbers and other words of an answer that stand in none of some passages, in any of their forms."""
     there = {_AS_DIGITS.get(word, word) for text in passages for word in words_of(text)}
-    lacking = [word for word in _words(answer) if not _stands_there(_AS_DIGITS.get(word, word), there)]
+
+    def stands_there(word: str) -> bool:
+        """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
+        return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
+
+    lacking = [word for word in _words(answer) if not stands_there(_AS_DIGITS.get(word, word))]
     return lacking + [one for one in _SYMBOLS.findall(answer) if not any(one in text for text in passages)]
 
 
 def _words(answer: str) -> list[str]:
     return list(dict.fromkeys(content_words(answer) or words_of(answer)))
-
-
-def _stands_there(word: str, there: set[str]) -> bool:
-    """Whether a word is there, or a form of it that is about as long: Johnson is no form of John."""
-    return stands_in(word, {other for other in there if abs(len(other) - len(word)) <= _ENDING})
 
 
 def spoken_in(passages: Iterable[Passage | PassageVerdict], quiz: str, *, least: float = 2 / 3) -> list[str]:
@@ -142,8 +138,7 @@ def tells(answer: str, quiz: str, passages: Sequence[PassageVerdict], choices: S
 def contradicting(quiz: str, passages: Sequence[PassageVerdict], answer: str | None) -> list[str]:
     """What two passages say otherwise of a quiz, each with its place, where no date decides between them.
 
-    One of them at least was kept. Where there is an answer, it is what one of them says and the other does not, and
-    they differ in nothing else: a rule for managers contradicts none.
+    Where there is an answer, they differ in nothing else: a rule for managers contradicts none.
     """
     other_words = OTHER_WORDS if answer is None else 0
     for first, second in combinations([one for one in passages if not one.older_than], 2):

@@ -58,7 +58,7 @@ def test_a_cache_keeps_documents_of_two_questions_apart(file, tmp_path, beside):
 def test_several_documents_of_a_question_are_asked_for_by_id(tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps({"id": i, "question": "Q?", "text": f"text {i}"}) + "\n" for i in "xy"))
-    found = DocumentsRetriever.open(str(path))
+    found = DocumentsRetriever(str(path))
     with id_asked("y"):
         assert texts(found.search("Q?")) == [("y", "", "text y")]
     with pytest.raises(NoDocumentError, match=r"has 2 documents for the question 'Q\?'.*such as 'x'"):
@@ -96,9 +96,7 @@ def test_what_is_no_document_is_refused_by_its_line(tmp_path, content, message):
     with pytest.raises(RetrievalError, match=message):
         open_index(f"documents:{path}")
 
-
-def test_a_file_that_is_not_there_or_joined_with_another_index(tmp_path, file):
     with pytest.raises(RetrievalError, match="is not there: keqa documents makes"):
         open_index(f"documents:{tmp_path / 'none.jsonl'}")
     with pytest.raises(InputError, match="join it with no other"):
-        open_index(f"{tmp_path / 'own'},documents:{file}")
+        open_index(f"{tmp_path / 'own'},documents:{path}")

@@ -44,7 +44,6 @@ class Cluster:
     """Nodes of the test server; they end with this process at the latest."""
 
     def __init__(self, folder: Path, nodes: int = 1) -> None:
-        """Start the nodes and wait until they are ready."""
         self.folder = folder
         self._nodes = nodes
         options = ["--nodes", str(nodes), "--wait", "green", "--port", "0", "--parent", str(os.getpid())]
@@ -62,14 +61,7 @@ class Cluster:
         """End a node at once, as a power cut does; counted from 0."""
         os.kill(self.pids[node], signal.SIGKILL)
 
-    def start_again(self, node: int) -> None:
-        """Start a node that was ended, on its old data and port."""
-        options = ["--node", str(node + 1), "--parent", str(os.getpid())]
-        state = json.loads(self._run("start", *options, *_PATIENT, "--json"))
-        self.pids = [one["pid"] for one in state["nodes"]]
-
     def stop(self) -> None:
-        """End all nodes."""
         self._run("stop", "--kill")
 
 

@@ -6,8 +6,7 @@ import pytest
 from servers.elasticsearch import AlteringServer
 from servers.openai_server import OpenAIServer
 
-from keqa.retrievers.elasticsearch import index_address
-from keqa.retrievers.elasticsearch.client import parse_address
+from keqa.retrievers.elasticsearch.client import index_address, parse_address
 
 
 @pytest.fixture
