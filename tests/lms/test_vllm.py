@@ -1,12 +1,17 @@
-"""The program against a real vLLM server that serves the shipped model (``bash .ci/vllm.sh`` makes its environment)."""
+"""The program over a real vLLM that runs the shipped model: its server, and its engine in the program's own process.
+
+``bash .ci/vllm.sh`` makes its environment.
+"""
 
 import importlib.resources
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,6 +27,14 @@ ROOT = Path(__file__).parents[2]
 PYTHON = Path(os.environ.get("KEQA_VLLM_PYTHON", ROOT / ".vllm" / "bin" / "python"))
 MODEL = Path(str(importlib.resources.files("keqa.testbed"))) / "model"
 STARTUP_SECONDS = 600
+QUESTIONS = 20
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": f"{PYTHON.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
 
 pytestmark = [
     pytest.mark.server,
@@ -43,16 +56,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--model", str(MODEL)]
     command += ["--served-model-name", "keqa-tiny", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--dtype", "float32", "--enforce-eager"]
-    environment = {
-        **os.environ,
-        "PATH": f"{PYTHON.parent}{os.pathsep}{os.environ.get('PATH', '')}",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
     # A session of its own, so that the engine process it starts is stopped with it.
     with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT, start_new_session=True)
     try:
         deadline = time.monotonic() + STARTUP_SECONDS
         while not _is_up(f"http://127.0.0.1:{port}/health"):
@@ -117,3 +123,43 @@ def test_the_whole_program_runs_on_the_server(server: str, tmp_path: Path) -> No
     assert all(record.cost.by_role["task"].calls > 0 for record in records)
     # The tries of a wave are one request, so there are more of them than calls could have brought one by one.
     assert any(len(quiz.samples) > 1 for record in records for quiz in record.quizzes)
+
+
+def package(folder: Path) -> Path:
+    """The package as one folder, for a Python in which it is not installed."""
+    places = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"]
+    (folder / "keqa").mkdir()
+    for entry in (ROOT / places.pop("keqa")).iterdir():
+        (folder / "keqa" / entry.name).symlink_to(entry)
+    for name, place in places.items():
+        (folder / name.replace(".", "/")).symlink_to(ROOT / place)
+    return folder
+
+
+@pytest.mark.timeout(1200)
+def test_the_engine_in_this_process_answers_as_its_server_does(server: str, tmp_path: Path) -> None:
+    from keqa.programs.baselines import ClosedBook
+    from keqa.testbed.testbed import Testbed
+
+    program = ClosedBook()
+    program.set_lm(build_lm("hosted_vllm/keqa-tiny", api_base=server, cache=False, max_tokens=64))
+    questions = [question.question for question in Testbed().dev[:QUESTIONS]]
+    answers = [outcome.answer for outcome in program.answer_many(questions)]
+    ended = subprocess.run(
+        [PYTHON, Path(__file__).with_name("asks_vllm.py"), str(MODEL)],
+        input=json.dumps(questions),
+        env={**ENVIRONMENT, "PYTHONPATH": str(package(tmp_path))},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=1000,
+    )
+    # What vLLM says of itself would stand between a command and what reads its output.
+    found = json.loads(ended.stdout)
+    assert found["answers"] == answers
+    assert sum(answer is not None for answer in answers) >= QUESTIONS - 1
+    assert found["drawn"] == found["again"]
+    assert len({*found["drawn"]}) > 1
+    assert found["after a cancelled one"] == found["drawn"][0]
+    assert "tokens and the context of model is 4096" in found["too long"]

