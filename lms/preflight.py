@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from keqa.errors import ConfigurationError
-from keqa.lms.direct import PROVIDERS, quiet_litellm
+from keqa.lms.direct import PROVIDERS, known_as, quiet_litellm
 from keqa.lms.discover import listed
 from keqa.lms.loops import requests
 from keqa.lms.served import KEYLESS, address_in_environment, as_served, is_address
@@ -49,7 +49,7 @@ _TOLD = {
     "LMAuthError": "{place} does not accept the key: check {variable} in the environment, or api_key",
     "without a key": "{place} asks for a key: set {variable} in the environment",
     "LMBillingError": "{place} refuses to answer until the account of the key has credit",
-    "unreadable_reply": "what answers at {place} is no server of language models: check the address",
+    "no reply": "what answers at {place} is no server of language models: check the address",
     "LMTransportError": "{place} accepts connections and does not answer as a server of language models does",
 }
 """What a failure means; any other may pass, as that of a server which is overloaded or loads its model."""
@@ -132,12 +132,8 @@ class _Server:
         given = lm.kwargs.get("api_base") or lm.kwargs.get("base_url")
         provider, _, name = lm.model.partition("/")
         usual = None
-        try:
-            if not (given and provider in PROVIDERS):
-                name, provider, _, usual = quiet_litellm().get_llm_provider(lm.model, api_base=given)
-        except Exception:
-            # LiteLLM raises its own errors for a string it does not know, and has no common base for them.
-            pass
+        if not (given and provider in PROVIDERS) and (found := known_as(lm.model, given)):
+            name, provider, usual = found
         address = given or address_in_environment(provider) or usual or _DEFAULTS.get(provider)
         return cls(lm.model, provider, name, address, lm.kwargs)
 
@@ -184,7 +180,7 @@ class _Server:
         import httpx
         from dspy.utils.exceptions import LMUnsupportedModelError
 
-        from keqa.lms.faults import chain
+        from keqa.lms.faults import UNREADABLE, chain
 
         causes = tuple(chain(error))
         if isinstance(error, LMUnsupportedModelError):
@@ -196,9 +192,11 @@ class _Server:
             raise self.unreached("accepts no connection")
         elif any(isinstance(one, httpx.TimeoutException) for one in causes):
             found = []
+        elif getattr(error, "provider_code", None) == UNREADABLE:
+            found = ["no reply"]
         elif self.is_keyless and "LMAuthError" in found:
             found = ["without a key"]
-        words = next((_TOLD[one] for one in (getattr(error, "provider_code", None), *found) if one in _TOLD), None)
+        words = next((_TOLD[one] for one in found if one in _TOLD), None)
         return words and words.format(place=self.place, variable=self.variable, error=error)
 
     def lacks_model(self, names: list[str]) -> str:

@@ -12,7 +12,7 @@ from keqa.programs.baselines import ClosedBook
 
 def main() -> None:
     lm = build_lm(f"vllm/{sys.argv[1]}", cache=False, max_tokens=64)
-    program = ClosedBook()
+    program = ClosedBook(demonstrations=False)
     program.set_lm(lm)
     found = {"answers": [outcome.answer for outcome in program.answer_many(json.load(sys.stdin))]}
 
